@@ -1,0 +1,50 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+/// What every hand-written target is compiled with.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+let package = Package(
+    name: "twofold",
+    products: [
+        .executable(name: "twofold-server", targets: ["twofold-server"])
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
+    ],
+    targets: [
+        .systemLibrary(name: "CZeroMQ"),
+        .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
+        .target(name: "TwofoldCore", swiftSettings: settings),
+        .target(
+            name: "TwofoldProtocol",
+            dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")]),
+        .target(
+            name: "TwofoldService",
+            dependencies: ["TwofoldCore", "TwofoldProtocol"],
+            swiftSettings: settings),
+        .target(
+            name: "TwofoldServer",
+            dependencies: ["TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "twofold-server",
+            dependencies: [
+                "TwofoldServer",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings),
+        .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"], swiftSettings: settings),
+        .testTarget(name: "TwofoldCoreTests", dependencies: ["TwofoldCore"], swiftSettings: settings),
+        .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
+        .testTarget(name: "TwofoldServerTests", dependencies: ["TwofoldServer"], swiftSettings: settings),
+    ]
+)
