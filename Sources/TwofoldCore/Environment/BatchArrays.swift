@@ -1,0 +1,55 @@
+/// The arrays of one reply, somewhere in the carrier's memory: lane after lane in each of them.
+///
+/// This is the room for unsafe writes to the outside. `@unchecked Sendable` because the lanes of a
+/// batch own disjoint rows: workers that write different lanes never touch the same byte. The memory
+/// is the carrier's and outlives the call that fills it. Nothing is assumed of its alignment.
+public struct BatchArrays: @unchecked Sendable {
+    private let bases: [UnsafeMutableRawPointer]
+    private let strides: [Int]
+
+    /// The arrays of `specs`, the i-th of them at `offsets[i]` in `memory`.
+    public init(_ memory: UnsafeMutableRawBufferPointer, specs: [ArraySpec], offsets: [Int], lanes: Int) {
+        precondition(specs.count == offsets.count)
+        for (spec, offset) in zip(specs, offsets) {
+            precondition(offset >= 0 && offset + spec.bytesPerLane * lanes <= memory.count)
+        }
+        bases = offsets.map { memory.baseAddress! + $0 }
+        strides = specs.map(\.bytesPerLane)
+    }
+
+    /// One lane's row in each array.
+    @inline(__always)
+    func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
+
+    @inline(__always)
+    fileprivate func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
+        bases[array] + lane * strides[array]
+    }
+}
+
+/// One lane's rows: what a game writes its observation and infos to.
+public struct LaneRow {
+    fileprivate let arrays: BatchArrays
+    fileprivate let lane: Int
+
+    /// Writes one element of one array; `array` counts the arrays that were declared.
+    @inline(__always)
+    func store<Value: BitwiseCopyable>(_ value: Value, array: Int, at element: Int = 0) {
+        (arrays.address(array: array, lane: lane) + element * MemoryLayout<Value>.stride)
+            .storeBytes(of: value, as: Value.self)
+    }
+}
+
+/// A request's array of one fixed-width number for each lane, read without assuming alignment.
+///
+/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
+struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
+    private let bytes: UnsafeRawBufferPointer
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    @inline(__always)
+    subscript(lane: Int) -> Value {
+        bytes.loadUnaligned(fromByteOffset: lane * MemoryLayout<Value>.stride, as: Value.self)
+    }
+}

@@ -1,0 +1,40 @@
+/// The lanes of one batch, one behind the other in memory of their own.
+///
+/// This is the room for unsafe access to lanes. `@unchecked Sendable` because the environment that owns
+/// it is called by one caller at a time, and within a call workers have disjoint ranges of lanes.
+final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
+    private let lanes: UnsafeMutableBufferPointer<Lane>
+
+    init(count: Int, repeating lane: Lane) {
+        lanes = .allocate(capacity: count)
+        lanes.initialize(repeating: lane)
+    }
+
+    deinit {
+        lanes.deinitialize()
+        lanes.deallocate()
+    }
+
+    @inline(__always)
+    subscript(lane: Int) -> Lane {
+        get { lanes[lane] }
+        set { lanes[lane] = newValue }
+    }
+}
+
+/// A request's rows of bytes, one row for each lane.
+///
+/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
+struct LaneBytes: @unchecked Sendable {
+    private let bytes: UnsafeRawBufferPointer
+    private let bytesPerLane: Int
+
+    init(_ bytes: UnsafeRawBufferPointer, bytesPerLane: Int) {
+        self.bytes = bytes
+        self.bytesPerLane = bytesPerLane
+    }
+
+    subscript(lane: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: bytes[lane * bytesPerLane..<(lane + 1) * bytesPerLane])
+    }
+}

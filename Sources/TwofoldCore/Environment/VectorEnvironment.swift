@@ -1,0 +1,110 @@
+/// Any number of boards of one game, stepped together: what a session holds.
+///
+/// Owned by one caller at a time; a call may spread over threads inside and returns when all lanes are
+/// done. A call that throws has changed nothing.
+public protocol VectorEnvironment: AnyObject {
+    /// Number of boards.
+    var lanes: Int { get }
+    /// What an agent sees of one board.
+    var observationSpace: ObservationSpace { get }
+    /// The actions' names, in the order of their numbers.
+    var actions: [String] { get }
+    /// The arrays that ``reset(_:into:)`` and ``observe(into:)`` fill.
+    var resetArrays: [ArraySpec] { get }
+    /// The arrays that ``step(actions:into:)`` fills.
+    var stepArrays: [ArraySpec] { get }
+    /// The arrays that ``afterstates(into:)`` fills; empty where the game has none.
+    var afterstateArrays: [ArraySpec] { get }
+
+    /// Starts new episodes in the lanes of the mask.
+    func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError)
+
+    /// Plays one action on each board; `actions` holds one byte for each lane.
+    func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError)
+
+    /// Tells the current state again.
+    func observe(into arrays: BatchArrays) throws(EnvironmentError)
+
+    /// Tells what each action would make of each board, before the spawn.
+    func afterstates(into arrays: BatchArrays) throws(EnvironmentError)
+}
+
+/// What a reset may bring, each part for all lanes and in the lane's place; rows outside the mask are
+/// ignored. The caller has checked the sizes.
+public struct ResetInput {
+    /// A new seed for each lane: 8 bytes, little-endian.
+    public var seeds: UnsafeRawBufferPointer?
+    /// One byte a lane: 1 to reset it, 0 to leave it. Absent means all lanes.
+    public var mask: UnsafeRawBufferPointer?
+    /// The observation that each lane starts from. Absent means a random start.
+    public var boards: UnsafeRawBufferPointer?
+
+    /// A reset with these parts.
+    public init(
+        seeds: UnsafeRawBufferPointer? = nil, mask: UnsafeRawBufferPointer? = nil,
+        boards: UnsafeRawBufferPointer? = nil
+    ) {
+        self.seeds = seeds
+        self.mask = mask
+        self.boards = boards
+    }
+}
+
+/// What happens to a lane whose episode has ended; Gymnasium's names.
+public enum AutoresetMode: Sendable {
+    /// The next step ignores its action and returns the new episode's first observation, reward 0.
+    case nextStep
+    /// The lane has to be reset; a step of it is refused.
+    case disabled
+}
+
+/// What every environment takes beside the game's own configuration.
+public struct BatchOptions: Sendable {
+    /// Number of boards, at least 1.
+    public var lanes: Int
+    /// What happens to a lane whose episode has ended.
+    public var autoreset: AutoresetMode
+    /// Steps after which an episode is truncated; nil means never.
+    public var maxEpisodeSteps: Int?
+    /// What the work of a batch is spread over.
+    public var workers: Workers
+
+    /// Options for a batch.
+    public init(
+        lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
+        workers: Workers = Workers(threads: 1)
+    ) {
+        self.lanes = lanes
+        self.autoreset = autoreset
+        self.maxEpisodeSteps = maxEpisodeSteps
+        self.workers = workers
+    }
+}
+
+/// The arrays that every game has, and their places among the declared ones:
+///
+///     observation, action_mask, episode_length, the game's infos …, reward, terminated, truncated
+///     └──────────────────── a reset's arrays ─────────────────────┘
+///     └──────────────────────────────── a step's arrays ──────────────────────────────────┘
+enum StandardArrays {
+    static let observation = 0
+    static let actionMask = 1
+    static let episodeLength = 2
+    static let firstInfo = 3
+
+    static func reset(_ game: some Game) -> [ArraySpec] {
+        [
+            ArraySpec("observation", .uint8, shape: game.observationSpace.shape),
+            ArraySpec("action_mask", .int8, shape: [game.actions.count]),
+            ArraySpec("episode_length", .int32),
+        ] + game.infos
+    }
+
+    static func step(_ game: some Game) -> [ArraySpec] {
+        reset(game) + [
+            ArraySpec("reward", .float32),
+            ArraySpec("terminated", .bool),
+            ArraySpec("truncated", .bool),
+        ]
+    }
+}

@@ -1,0 +1,34 @@
+import Dispatch
+import Synchronization
+
+/// Spreads the lanes of a batch over threads, in chunks of whole 64-lane blocks.
+///
+/// What a lane computes never depends on the chunk that it falls into.
+public struct Workers: Sendable {
+    /// Threads that one batch may use, the calling one included.
+    public let threads: Int
+    /// Lanes in a chunk; a batch of at most this many stays on the calling thread.
+    public let chunk: Int
+
+    /// At most `threads` threads; chunks are rounded up to whole blocks of 64 lanes.
+    public init(threads: Int, chunk: Int = 256) {
+        precondition(threads >= 1 && chunk >= 1)
+        self.threads = threads
+        self.chunk = (chunk + 63) / 64 * 64
+    }
+
+    /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all are done.
+    func run(lanes: Int, _ body: @Sendable (Range<Int>) -> Void) {
+        let chunks = (lanes + chunk - 1) / chunk
+        let workers = min(threads, chunks)
+        guard workers > 1 else { return body(0..<lanes) }
+        let next = Atomic(0)
+        DispatchQueue.concurrentPerform(iterations: workers) { _ in
+            while true {
+                let mine = next.wrappingAdd(1, ordering: .relaxed).oldValue
+                guard mine < chunks else { return }
+                body(mine * chunk..<min(lanes, (mine + 1) * chunk))
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+/// A board of 2048: `rows` x `columns` cells, each the exponent of its tile (3 is the tile 8), 0 where
+/// empty.
+///
+/// Cells are numbered row by row, and so is everything that speaks of a cell (spawns, chance outcomes,
+/// observations):
+///
+///      0  1  2  3        . 2 . .
+///      4  5  6  7        . . 8 .      cells[1] == 1, cells[6] == 3, cells[12] == 2
+///      8  9 10 11        . . . .
+///     12 13 14 15        4 . . .
+///
+/// A value without heap storage: copying one copies at most 66 bytes.
+public struct Board: Equatable, Sendable {
+    /// Rows and columns that a board may have.
+    public static let sides = 2...8
+    /// Cells of the largest board.
+    static let maxCells = 64
+
+    private let rowCount: UInt8
+    private let columnCount: UInt8
+    private var cells = InlineArray<64, UInt8>(repeating: 0)
+
+    /// An empty board; rows and columns within ``sides``.
+    public init(rows: Int, columns: Int) {
+        precondition(Board.sides.contains(rows) && Board.sides.contains(columns))
+        rowCount = UInt8(rows)
+        columnCount = UInt8(columns)
+    }
+
+    /// A board from its exponents, row by row; `exponents.count` is `rows * columns`.
+    public init(rows: Int, columns: Int, exponents: some Collection<UInt8>) {
+        self.init(rows: rows, columns: columns)
+        precondition(exponents.count == count)
+        for (cell, exponent) in exponents.enumerated() { cells[cell] = exponent }
+    }
+
+    /// Number of rows.
+    public var rows: Int { Int(rowCount) }
+    /// Number of columns.
+    public var columns: Int { Int(columnCount) }
+    /// Number of cells.
+    public var count: Int { rows * columns }
+
+    /// The exponent in a cell, 0 where empty.
+    public subscript(cell: Int) -> UInt8 {
+        @inline(__always) get { cells[cell] }
+        @inline(__always) set { cells[cell] = newValue }
+    }
+
+    /// The exponents, row by row.
+    public var exponents: [UInt8] { (0..<count).map { cells[$0] } }
+
+    /// Number of cells without a tile.
+    public var emptyCount: Int {
+        var empty = 0
+        for cell in 0..<count where cells[cell] == 0 { empty += 1 }
+        return empty
+    }
+
+    /// The largest exponent, 0 on an empty board.
+    public var maxExponent: UInt8 {
+        var largest: UInt8 = 0
+        for cell in 0..<count { largest = max(largest, cells[cell]) }
+        return largest
+    }
+
+    /// Sum of the tiles' values.
+    public var tileSum: Int {
+        var sum = 0
+        for cell in 0..<count where cells[cell] != 0 { sum += 1 << Int(cells[cell]) }
+        return sum
+    }
+
+    /// Same size and the same tiles.
+    public static func == (left: Board, right: Board) -> Bool {
+        guard left.rowCount == right.rowCount, left.columnCount == right.columnCount else { return false }
+        for cell in 0..<left.count where left.cells[cell] != right.cells[cell] { return false }
+        return true
+    }
+}
+
+extension Board: CustomStringConvertible {
+    /// The tiles' values, one line a row, `.` where empty.
+    public var description: String {
+        (0..<rows).map { row in
+            (0..<columns).map { column in
+                let exponent = self[row * columns + column]
+                return exponent == 0 ? "." : String(1 << Int(exponent))
+            }.joined(separator: " ")
+        }.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,167 @@
+/// 2048: slide all tiles, equal ones merge, a new tile appears; the episode ends when no action is legal.
+public struct Game2048: Game {
+    /// The arguments of the environment, with Twofold's defaults.
+    public struct Config: Equatable, Sendable {
+        /// Rows of the board, 2 ... 8.
+        public var rows = 4
+        /// Columns of the board, 2 ... 8.
+        public var columns = 4
+        /// The tile value that `goal_reached` tells of: a power of two in 4 ... 2^31.
+        public var goal = 2048
+        /// Whether reaching the goal terminates the episode.
+        public var stopAtGoal = false
+        /// How often a new tile is a 4, in 0 ... 1.
+        public var fourProbability = 0.1
+        /// Tiles on a new board, 1 ... cells - 1.
+        public var startTiles = 2
+        /// What an action does that moves nothing.
+        public var illegalAction = IllegalAction.noop
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// What an action does that moves nothing.
+    public enum IllegalAction: Sendable {
+        /// Nothing moves, nothing spawns, the reward is 0.
+        case noop
+        /// The episode terminates; the board stays.
+        case terminate
+    }
+
+    /// One board in play.
+    public struct State: Equatable, Sendable {
+        /// The tiles.
+        public internal(set) var board: Board
+        /// Sum of merged values in this episode.
+        public internal(set) var score = 0
+        /// Legal moves in this episode.
+        public internal(set) var moves: Int32 = 0
+    }
+
+    /// The largest exponent that a given board may hold.
+    public static let maxGivenExponent: UInt8 = 20
+
+    /// The arguments that it was made with.
+    public let config: Config
+    private let spawnLaw: SpawnLaw
+    private let goalExponent: UInt8
+
+    /// The game with these arguments; throws with the name of the argument that is out of range.
+    public init(_ config: Config) throws(EnvironmentError) {
+        guard Board.sides.contains(config.rows), Board.sides.contains(config.columns) else {
+            throw .invalid("size", "size is \(config.rows) x \(config.columns); each side has to be in 2...8")
+        }
+        guard config.goal >= 4, config.goal <= 1 << 31, config.goal.nonzeroBitCount == 1 else {
+            throw .invalid("goal", "goal is \(config.goal); it has to be a power of two in 4...2^31")
+        }
+        guard (0...1).contains(config.fourProbability) else {
+            throw .invalid(
+                "four_probability", "four_probability is \(config.fourProbability); it has to be in 0...1")
+        }
+        guard (1...config.rows * config.columns - 1).contains(config.startTiles) else {
+            throw .invalid(
+                "start_tiles",
+                "start_tiles is \(config.startTiles); on \(config.rows) x \(config.columns) it has to be in "
+                    + "1...\(config.rows * config.columns - 1)")
+        }
+        self.config = config
+        spawnLaw = SpawnLaw(fourProbability: config.fourProbability)
+        goalExponent = UInt8(config.goal.trailingZeroBitCount)
+    }
+
+    // MARK: the rules
+
+    public func makeState() -> State {
+        State(board: Board(rows: config.rows, columns: config.columns))
+    }
+
+    public func start(_ state: inout State, generator: inout Generator) {
+        state = makeState()
+        for _ in 0..<config.startTiles {
+            state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
+        }
+    }
+
+    public func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
+        let slide = Slide(state.board, towards: Direction(rawValue: UInt8(action))!)
+        guard slide.moved else {
+            return StepOutcome(reward: 0, terminated: config.illegalAction == .terminate)
+        }
+        state.board = slide.afterstate
+        state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
+        state.score += slide.mergeScore
+        state.moves += 1
+        let isOver = state.board.legalActions.isEmpty || (config.stopAtGoal && isGoalReached(state))
+        return StepOutcome(reward: Float(slide.mergeScore), terminated: isOver)
+    }
+
+    private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
+
+    public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(InvalidBoard) {
+        var fresh = makeState()
+        for (cell, exponent) in observation.enumerated() {
+            guard exponent <= Game2048.maxGivenExponent else {
+                throw InvalidBoard(
+                    message: "has exponent \(exponent) in cell \(cell); at most \(Game2048.maxGivenExponent) "
+                        + "can be given")
+            }
+            fresh.board[cell] = exponent
+        }
+        guard !fresh.board.legalActions.isEmpty else { throw InvalidBoard(message: "has no legal action") }
+        guard !(config.stopAtGoal && isGoalReached(fresh)) else {
+            throw InvalidBoard(message: "holds the goal already, and stop_at_goal is set")
+        }
+        state = fresh
+    }
+
+    // MARK: what an agent sees
+
+    public var observationSpace: ObservationSpace {
+        ObservationSpace(shape: [config.rows, config.columns], range: 0...31)
+    }
+
+    public var actions: [String] { ["up", "right", "down", "left"] }
+
+    public var infos: [ArraySpec] {
+        [
+            ArraySpec("score", .int32),
+            ArraySpec("max_exponent", .uint8),
+            ArraySpec("moves", .int32),
+            ArraySpec("goal_reached", .bool),
+        ]
+    }
+
+    public var afterstates: [ArraySpec] {
+        [
+            ArraySpec("boards", .uint8, shape: [4, config.rows, config.columns]),
+            ArraySpec("rewards", .float32, shape: [4]),
+            ArraySpec("mask", .int8, shape: [4]),
+        ]
+    }
+
+    public func write(_ state: State, isTerminated: Bool, to row: GameRow) {
+        for cell in 0..<state.board.count { row.observation(state.board[cell], at: cell) }
+        let legal = isTerminated ? LegalActions() : state.board.legalActions
+        for direction in Direction.allCases {
+            row.actionMask(legal.contains(direction), action: Int(direction.rawValue))
+        }
+        row.info(Int32(clamping: state.score), 0)
+        row.info(state.board.maxExponent, 1)
+        row.info(state.moves, 2)
+        row.info(isGoalReached(state), 3)
+    }
+
+    /// The afterstate of an illegal action is the board itself, with reward 0 and mask 0.
+    public func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow) {
+        for direction in Direction.allCases {
+            let action = Int(direction.rawValue)
+            let slide = Slide(state.board, towards: direction)
+            for cell in 0..<state.board.count {
+                row.store(slide.afterstate[cell], array: 0, at: action * state.board.count + cell)
+            }
+            row.store(Float(slide.mergeScore), array: 1, at: action)
+            row.store(Int8(slide.moved && !isTerminated ? 1 : 0), array: 2, at: action)
+        }
+    }
+}

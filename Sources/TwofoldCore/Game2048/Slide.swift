@@ -1,0 +1,133 @@
+/// One slide of a whole board: the afterstate and what it earned.
+///
+/// Each line is solved on its own, towards the wall, in three steps (positions count from the wall):
+///
+///     cells      2 . 2 4 4 .      what stands in the line
+///     condense   2 2 4 4          the tiles without the gaps, each with its source
+///     collapse   4   8            equal neighbours become one, the pair nearest the wall first;
+///                                 a merged tile does not merge again
+///     convert    0,2→0  3,4→1     where each tile goes: the index in the collapsed line
+///
+/// This is the reference: readable, any board size. Every faster path has to agree with it.
+public struct Slide: Equatable, Sendable {
+    /// The board after slide and merge, before any spawn.
+    public private(set) var afterstate: Board
+    /// Sum of the values of the tiles that merges made.
+    public private(set) var mergeScore = 0
+    /// How many merges there were.
+    public private(set) var mergeCount = 0
+    /// Whether any tile changed its cell; false for an illegal action.
+    public private(set) var moved = false
+
+    /// Slides all tiles of `board` towards `direction`.
+    public init(_ board: Board, towards direction: Direction) {
+        afterstate = Board(rows: board.rows, columns: board.columns)
+        for line in 0..<direction.lineCount(of: board) {
+            let tokens = collapse(condense(board, line: line, towards: direction))
+            for position in 0..<tokens.count {
+                let token = tokens[position]
+                afterstate[direction.cell(line: line, position: position, of: board)] = token.exponent
+                if token.isMerged {
+                    mergeScore += 1 << Int(token.exponent)
+                    mergeCount += 1
+                }
+                if token.isMerged || token.source != position { moved = true }
+            }
+        }
+    }
+}
+
+/// A tile on its way along a line.
+struct Token: Sendable, BitwiseCopyable {
+    /// Exponent that the tile has on arrival.
+    var exponent: UInt8
+    /// Position that it comes from, counted from the wall.
+    var source: Int
+    /// For a merged tile the position of the second tile, which is farther from the wall; else -1.
+    var partner = -1
+
+    var isMerged: Bool { partner >= 0 }
+}
+
+/// The tiles of one line in order from the wall: at most eight, so no heap storage.
+struct TokenLine: Sendable {
+    private(set) var count = 0
+    private var tokens = InlineArray<8, Token>(repeating: Token(exponent: 0, source: 0))
+
+    subscript(index: Int) -> Token { tokens[index] }
+
+    mutating func append(_ token: Token) {
+        tokens[count] = token
+        count += 1
+    }
+
+    mutating func mergeLast(with token: Token) {
+        tokens[count - 1].exponent += 1
+        tokens[count - 1].partner = token.source
+    }
+}
+
+/// The tiles of a line without the gaps.
+func condense(_ board: Board, line: Int, towards direction: Direction) -> TokenLine {
+    var condensed = TokenLine()
+    for position in 0..<direction.lineLength(of: board) {
+        let exponent = board[direction.cell(line: line, position: position, of: board)]
+        if exponent != 0 { condensed.append(Token(exponent: exponent, source: position)) }
+    }
+    return condensed
+}
+
+/// The line with equal neighbours merged once, from the wall on.
+func collapse(_ condensed: TokenLine) -> TokenLine {
+    var collapsed = TokenLine()
+    for index in 0..<condensed.count {
+        let token = condensed[index]
+        if collapsed.count > 0, case let last = collapsed[collapsed.count - 1],
+            last.exponent == token.exponent, !last.isMerged
+        {
+            collapsed.mergeLast(with: token)
+        } else {
+            collapsed.append(token)
+        }
+    }
+    return collapsed
+}
+
+extension Board {
+    /// Whether an action would move anything: some tile has a gap or an equal tile before it.
+    public func isLegal(_ direction: Direction) -> Bool {
+        for line in 0..<direction.lineCount(of: self) {
+            var previous = self[direction.cell(line: line, position: 0, of: self)]
+            for position in 1..<direction.lineLength(of: self) {
+                let exponent = self[direction.cell(line: line, position: position, of: self)]
+                if exponent != 0, previous == 0 || previous == exponent { return true }
+                previous = exponent
+            }
+        }
+        return false
+    }
+
+    /// The legal actions; empty where the game is over.
+    public var legalActions: LegalActions {
+        var legal = LegalActions()
+        for direction in Direction.allCases where isLegal(direction) { legal.insert(direction) }
+        return legal
+    }
+}
+
+/// A set of directions.
+public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
+    private var bits: UInt8 = 0
+
+    /// The empty set.
+    public init() {}
+
+    /// Whether no action is legal: the game is over.
+    public var isEmpty: Bool { bits == 0 }
+
+    /// Whether an action is in the set.
+    public func contains(_ direction: Direction) -> Bool { bits & (1 << direction.rawValue) != 0 }
+
+    /// Adds an action.
+    public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
+}

@@ -1,0 +1,48 @@
+/// A new tile: where it appears and what it is.
+public struct Spawn: Equatable, Sendable, BitwiseCopyable {
+    /// The cell, row by row; empty until now.
+    public var cell: Int
+    /// 1 for a 2, 2 for a 4.
+    public var exponent: UInt8
+
+    /// A new tile with this exponent in this cell.
+    public init(cell: Int, exponent: UInt8) {
+        self.cell = cell
+        self.exponent = exponent
+    }
+}
+
+/// How often a new tile is a 4, in the exact form in which it is drawn.
+public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
+    /// A 4 appears when a 32-bit word is below this: round(probability x 2^32).
+    public let threshold: UInt64
+
+    /// The law for a probability in 0 ... 1.
+    public init(fourProbability: Double) {
+        precondition((0...1).contains(fourProbability))
+        threshold = UInt64((fourProbability * 4_294_967_296).rounded())
+    }
+
+    /// Draws a new tile for a board with at least one empty cell.
+    ///
+    /// The recipe, frozen: two words, always both. The first chooses the k-th empty cell in row-major
+    /// order, k = (word x empties) >> 32; the second makes a 4 when it is below ``threshold``.
+    public func draw(on board: Board, generator: inout Generator) -> Spawn {
+        var skip = generator.next(below: board.emptyCount)
+        let isFour = UInt64(generator.next()) < threshold
+        var cell = 0
+        while board[cell] != 0 || skip > 0 {
+            if board[cell] == 0 { skip -= 1 }
+            cell += 1
+        }
+        return Spawn(cell: cell, exponent: isFour ? 2 : 1)
+    }
+}
+
+extension Board {
+    /// Puts a new tile into its empty cell.
+    public mutating func place(_ spawn: Spawn) {
+        precondition(self[spawn.cell] == 0, "a tile can only appear in an empty cell")
+        self[spawn.cell] = spawn.exponent
+    }
+}

@@ -1,0 +1,62 @@
+/// One board's stream of random words: xoshiro128++ (Blackman and Vigna, "Scrambled linear
+/// pseudorandom number generators", 2021).
+///
+/// A trajectory is a pure function of (environment id, config, seed, actions), so everything here is
+/// frozen: the algorithm, how a seed becomes a state, and how many words each purpose draws.
+///
+///     seed ── SplitMix64 ──► first output  = word1 : word0   (high : low 32 bits)
+///                            second output = word3 : word2
+public struct Generator: Equatable, Sendable, BitwiseCopyable {
+    /// The four words of state; never all zero.
+    public private(set) var words: (UInt32, UInt32, UInt32, UInt32)
+
+    /// The stream that belongs to `seed`; every value is a seed, 0 too.
+    public init(seed: UInt64) {
+        var seeder = SplitMix64(seed: seed)
+        let first = seeder.next()
+        let second = seeder.next()
+        words = (
+            UInt32(truncatingIfNeeded: first), UInt32(truncatingIfNeeded: first >> 32),
+            UInt32(truncatingIfNeeded: second), UInt32(truncatingIfNeeded: second >> 32)
+        )
+    }
+
+    /// A stream in the middle, by its four words.
+    public init(words: (UInt32, UInt32, UInt32, UInt32)) {
+        precondition(words != (0, 0, 0, 0), "the all-zero state has no stream")
+        self.words = words
+    }
+
+    /// The next 32 bits.
+    @inline(__always)
+    public mutating func next() -> UInt32 {
+        let result = rotateLeft(words.0 &+ words.3, by: 7) &+ words.0
+        let shifted = words.1 << 9
+        words.2 ^= words.0
+        words.3 ^= words.1
+        words.1 ^= words.2
+        words.0 ^= words.3
+        words.2 ^= shifted
+        words.3 = rotateLeft(words.3, by: 11)
+        return result
+    }
+
+    /// A number in `0 ..< count` from one word: the high half of word x count.
+    ///
+    /// For counts of cells (at most 64) the bias is below 2^-26; a rejection loop would make the number
+    /// of words drawn depend on their values.
+    @inline(__always)
+    public mutating func next(below count: Int) -> Int {
+        Int((UInt64(next()) &* UInt64(count)) >> 32)
+    }
+
+    /// Equality of the streams' states.
+    public static func == (left: Generator, right: Generator) -> Bool {
+        left.words == right.words
+    }
+}
+
+@inline(__always)
+private func rotateLeft(_ word: UInt32, by bits: UInt32) -> UInt32 {
+    (word << bits) | (word >> (32 - bits))
+}
