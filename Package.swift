@@ -21,6 +21,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
     ],
     targets: [
+        .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CZeroMQ"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
         .target(name: "TwofoldCore", swiftSettings: settings),
@@ -33,7 +34,9 @@ let package = Package(
             swiftSettings: settings),
         .target(
             name: "TwofoldServer",
-            dependencies: ["TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "CLinux", "TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings),
         .executableTarget(
             name: "twofold-server",

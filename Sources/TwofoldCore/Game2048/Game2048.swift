@@ -121,7 +121,10 @@ public struct Game2048: Game {
         ObservationSpace(shape: [config.rows, config.columns], range: 0...31)
     }
 
-    public var actions: [String] { ["up", "right", "down", "left"] }
+    /// "up", "right", "down", "left": the order of their numbers, frozen.
+    public static let actionNames = Direction.allCases.map { String(describing: $0) }
+
+    public var actions: [String] { Game2048.actionNames }
 
     public var infos: [ArraySpec] {
         [

@@ -1,0 +1,34 @@
+internal import ZeroMQ
+
+/// A bound ROUTER socket.
+final class Endpoint {
+    let socket: Socket
+    /// The endpoint as clients reach it, the real port in place of 0.
+    let name: String
+
+    /// How long replies that were sent before the end may take to leave.
+    private static let linger = Duration.seconds(2)
+
+    /// Binds; throws what is wrong with the endpoint.
+    init(_ endpoint: String, maxMessageBytes: Int, in context: borrowing Context) throws(ServerError) {
+        do throws(ZeroMQError) {
+            let socket = try Socket(.router, in: context)
+            try socket.set(.maxMessageSize, to: Int64(maxMessageBytes))
+            try socket.set(.linger, to: Self.linger)
+            try socket.bind(endpoint)
+            name = try socket.lastEndpoint
+            self.socket = socket
+        } catch {
+            throw ServerError("can't listen on '\(endpoint)': \(error)")
+        }
+    }
+
+    /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else.
+    static func claimPath(of endpoint: String) throws(ServerError) -> IPCPath? {
+        if endpoint.hasPrefix("tcp://") { return nil }
+        guard endpoint.hasPrefix("ipc:///") else {
+            throw ServerError("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
+        }
+        return try IPCPath(String(endpoint.dropFirst("ipc://".count)))
+    }
+}

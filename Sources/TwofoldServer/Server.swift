@@ -1,0 +1,64 @@
+public import Logging
+internal import TwofoldCore
+internal import TwofoldService
+internal import ZeroMQ
+
+/// Serves until `stopDescriptor` becomes readable (or the parent process has gone), then answers every
+/// request in flight, removes its ipc files and returns what it has counted.
+///
+/// `onListening` is told each endpoint as clients reach it, once all of them can be served. Runs on the
+/// calling thread, which must not have other work.
+///
+/// - Throws: ``ServerError`` when it can't listen.
+@discardableResult
+public func serve(
+    _ configuration: ServerConfiguration, stopDescriptor: Int32, logger: Logger,
+    onListening: (_ endpoint: String) -> Void
+) throws(ServerError) -> ServerStatistics {
+    var paths: [IPCPath] = []
+    for endpoint in configuration.endpoints {
+        if let path = try Endpoint.claimPath(of: endpoint) { paths.append(path) }
+    }
+    let statistics = try serveOnClaimedPaths(
+        configuration, stopDescriptor: stopDescriptor, logger: logger, onListening: onListening)
+    // Only now that the context is gone: see IPCPath.
+    withExtendedLifetime(paths) {}
+    return statistics
+}
+
+/// All sockets are closed and the context has ended when this returns.
+private func serveOnClaimedPaths(
+    _ configuration: ServerConfiguration, stopDescriptor: Int32, logger: Logger,
+    onListening: (_ endpoint: String) -> Void
+) throws(ServerError) -> ServerStatistics {
+    do {
+        let context = try Context()
+        return try serve(
+            configuration, in: context, stopDescriptor: stopDescriptor, logger: logger,
+            onListening: onListening)
+    } catch let error as ServerError {
+        throw error
+    } catch {
+        throw ServerError("\(error)")
+    }
+}
+
+/// All sockets are closed when this returns: what they still have to send goes out before the context
+/// ends.
+private func serve(
+    _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
+    logger: Logger, onListening: (_ endpoint: String) -> Void
+) throws -> ServerStatistics {
+    let service = EnvironmentService(
+        limits: configuration.limits, workers: Workers(threads: configuration.threads),
+        version: ServerConfiguration.version)
+    var endpoints: [Endpoint] = []
+    for endpoint in configuration.endpoints {
+        endpoints.append(
+            try Endpoint(endpoint, maxMessageBytes: configuration.limits.maxMessageBytes, in: context))
+    }
+    let loop = try ReplyLoop(endpoints, service, configuration, logger: logger)
+    for endpoint in endpoints { onListening(endpoint.name) }
+    try loop.run(stopDescriptor: stopDescriptor)
+    return loop.statistics
+}

@@ -1,0 +1,23 @@
+internal import FoundationEssentials
+
+/// The 16 random bytes by which a client names its session: a secret, since whoever knows it can step it.
+///
+/// Its description is safe to log: eight hex digits of a keyed hash, the key drawn at each start.
+struct SessionID: Hashable, Sendable, CustomStringConvertible {
+    private let high: UInt64
+    private let low: UInt64
+
+    /// Nil unless `bytes` are 16.
+    init?(_ bytes: Data) {
+        guard bytes.count == 16 else { return nil }
+        (high, low) = bytes.withUnsafeBytes {
+            ($0.loadUnaligned(as: UInt64.self), $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+        }
+    }
+
+    var description: String {
+        // Hasher is SipHash with a key that the process draws: the id can't be found from the hash.
+        let digits = String(UInt32(truncatingIfNeeded: hashValue), radix: 16)
+        return String(repeating: "0", count: 8 - digits.count) + digits
+    }
+}

@@ -1,0 +1,48 @@
+internal import TwofoldCore
+public import TwofoldProtocol
+
+/// Why a request was refused: what travels as the protocol's Error.
+public struct ServiceError: Error, Equatable, Sendable {
+    /// The kind of refusal.
+    public var code: ErrorCode
+    /// The field to blame, by the name that a Python user knows; empty where there is none.
+    public var field: String
+    /// The first lane to blame, where one is.
+    public var lane: Int?
+    /// With `outOfSequence`: the seq that comes next.
+    public var expectedSeq: UInt64?
+    /// One sentence for a person.
+    public var message: String
+
+    /// A refusal.
+    public init(
+        _ code: ErrorCode, field: String = "", lane: Int? = nil, expectedSeq: UInt64? = nil,
+        _ message: String
+    ) {
+        self.code = code
+        self.field = field
+        self.lane = lane
+        self.expectedSeq = expectedSeq
+        self.message = message
+    }
+
+    init(_ error: EnvironmentError) {
+        let code: ErrorCode =
+            switch error.kind {
+            case .invalidArgument: .invalidArgument
+            case .failedPrecondition: .failedPrecondition
+            }
+        self.init(code, field: error.field, lane: error.lane, error.message)
+    }
+
+    /// As it goes over the wire.
+    public var wire: WireError {
+        var wire = WireError()
+        wire.code = code
+        wire.field = field
+        wire.message = message
+        if let lane { wire.lane = UInt64(lane) }
+        if let expectedSeq { wire.expectedSeq = expectedSeq }
+        return wire
+    }
+}

@@ -1,0 +1,67 @@
+internal import CZeroMQ
+
+/// The choke point: every call into libzmq that can fail goes through here, and what it does about a
+/// failure is written here alone.
+///
+/// The policy for EINTR: a signal is not a result. The call is made again until it has one, so nobody
+/// else in this module (or above it) ever sees `ZeroMQError.Code.interrupted`.
+///
+/// - Parameters:
+///   - operation: the name of the C function.
+///   - subject: what it was about (an endpoint, an option); only evaluated when the call failed.
+///   - call: the call; a negative result is a failure whose reason is in `zmq_errno`.
+@inline(__always)
+@discardableResult
+func check(
+    _ operation: String, on subject: @autoclosure () -> String? = nil, _ call: () -> CInt
+) throws(ZeroMQError) -> CInt {
+    while true {
+        let result = call()
+        if result >= 0 { return result }
+        let code = ZeroMQError.Code(rawValue: zmq_errno())
+        if code != .interrupted {
+            throw ZeroMQError(code: code, operation: operation, subject: subject())
+        }
+    }
+}
+
+/// `check` for a call that says "not now" with EAGAIN: false then, true when it was done.
+@inline(__always)
+func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Bool {
+    do throws(ZeroMQError) {
+        try check(operation, call)
+        return true
+    } catch {
+        if error.code == .wouldBlock { return false }
+        throw error
+    }
+}
+
+/// `check` for a call that waits: `call` gets the milliseconds that are left, -1 for "forever".
+///
+/// Signals do not lengthen the wait: after EINTR the call gets only what remains of `timeout`.
+@inline(__always)
+func check(
+    _ operation: String, within timeout: Duration?, _ call: (CLong) -> CInt
+) throws(ZeroMQError) -> CInt {
+    guard let timeout else { return try check(operation) { call(-1) } }
+    if timeout <= .zero { return try check(operation) { call(0) } }
+    let deadline = ContinuousClock.now + timeout
+    return try check(operation) {
+        let left = ContinuousClock.now.duration(to: deadline)
+        return call(CLong(clamping: max(.zero, left).millisecondsRoundedUp))
+    }
+}
+
+/// `check` for a call that makes something: null is the failure.
+func check(
+    _ operation: String, on subject: @autoclosure () -> String? = nil,
+    making call: () -> UnsafeMutableRawPointer?
+) throws(ZeroMQError) -> UnsafeMutableRawPointer {
+    var made: UnsafeMutableRawPointer?
+    try check(operation, on: subject()) {
+        made = call()
+        return made == nil ? -1 : 0
+    }
+    return made!  // because: null was thrown above
+}

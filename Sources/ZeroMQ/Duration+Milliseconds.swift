@@ -1,0 +1,16 @@
+extension Duration {
+    /// This duration in whole milliseconds, the unit of libzmq.
+    ///
+    /// Rounded up, so that whoever waits for a moment does not wake before it and spin; saturated, so
+    /// that a duration of centuries is merely long.
+    var millisecondsRoundedUp: Int64 {
+        let (seconds, attoseconds) = components
+        let attosecondsPerMillisecond: Int64 = 1_000_000_000_000_000
+        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        if overflow { return seconds < 0 ? .min : .max }
+        var part = attoseconds / attosecondsPerMillisecond
+        if attoseconds > 0, attoseconds % attosecondsPerMillisecond != 0 { part += 1 }
+        let (sum, tooMuch) = whole.addingReportingOverflow(part)
+        return tooMuch ? (seconds < 0 ? .min : .max) : sum
+    }
+}

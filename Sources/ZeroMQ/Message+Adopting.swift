@@ -1,0 +1,55 @@
+internal import CZeroMQ
+
+extension Message {
+    /// A message of bytes that stay where they are, and that `owner` keeps valid: no copy is made, not
+    /// even on the way to an inproc peer.
+    ///
+    /// The message and its copies hold one strong reference to `owner`; the last of them, wherever it
+    /// ends, lets go of it, *on any thread*, often an I/O thread of libzmq's. So a pool can tell that a
+    /// buffer has come back by `isKnownUniquelyReferenced`, or by `owner`'s deinit. Until then the
+    /// bytes must not change.
+    ///
+    /// The corresponding C function is `zmq_msg_init_data`.
+    ///
+    /// - Throws: `.outOfMemory`; the reference is given back then, too.
+    public init(
+        adopting bytes: UnsafeMutableRawBufferPointer, keeping owner: some AnyObject & Sendable
+    ) throws(ZeroMQError) {
+        // because: libzmq keeps the reference as its hint: +1 here, -1 in its free callback, which it
+        // calls exactly once if and only if the call succeeds; when it doesn't, we give the +1 back.
+        let reference = Unmanaged<AnyObject>.passRetained(owner)
+        var raw = zmq_msg_t()
+        do throws(ZeroMQError) {
+            try check("zmq_msg_init_data") {
+                zmq_msg_init_data(
+                    &raw, bytes.baseAddress, bytes.count,
+                    { _, hint in Unmanaged<AnyObject>.fromOpaque(hint!).release() },
+                    reference.toOpaque())
+            }
+        } catch {
+            reference.release()
+            throw error
+        }
+        self.raw = raw
+    }
+
+    /// A message of bytes that stay where they are until `release` is called: exactly once, when the
+    /// message and all its copies are gone (or at once, when this initializer throws), *on any thread*,
+    /// often an I/O thread of libzmq's. It must not block, nor use a socket.
+    ///
+    /// - Throws: `.outOfMemory`; `release` has been called then, too.
+    public init(
+        adopting bytes: UnsafeMutableRawBufferPointer, release: @escaping @Sendable () -> Void
+    ) throws(ZeroMQError) {
+        try self.init(adopting: bytes, keeping: ReleaseAtEnd(release))
+    }
+}
+
+/// Something to do when the last reference is gone.
+private final class ReleaseAtEnd: Sendable {
+    private let release: @Sendable () -> Void
+
+    init(_ release: @escaping @Sendable () -> Void) { self.release = release }
+
+    deinit { release() }
+}

@@ -1,0 +1,93 @@
+/// A multipart message: frames in order, sent and received as one.
+///
+/// ```
+/// from a REQ, at a ROUTER      [routing id] [empty] [header] [payload]
+/// the same, REQ_CORRELATE      [routing id] [request id] [empty] [header] [payload]
+/// ```
+///
+/// Made for reuse: `removeAll()`, receiving into it and sending from it keep the storage, so that a
+/// loop with one Multipart allocates none. To answer, take the last frames off (`removeLast`), what is
+/// left is the route, and append the reply's.
+public struct Multipart: ~Copyable {
+    // The unsafe room: the first `count` of `storage` are initialized, the rest are not; nothing else
+    // has the pointer.
+    private var storage: UnsafeMutableBufferPointer<Message>
+
+    /// How many frames.
+    public private(set) var count = 0
+
+    /// No frames, and room for `minimumCapacity` before the storage must grow.
+    public init(minimumCapacity: Int = 8) {
+        storage = .allocate(capacity: max(1, minimumCapacity))
+    }
+
+    deinit {
+        storage.extracting(..<count).deinitialize()
+        storage.deallocate()
+    }
+
+    /// Whether there are no frames.
+    public var isEmpty: Bool { count == 0 }
+
+    /// The frame at `index`, to look at or to change in place.
+    public subscript(index: Int) -> Message {
+        // because: `_read` and `_modify` lend the element; `get` would have to copy it.
+        _read {
+            precondition(index >= 0 && index < count, "no such frame")
+            yield storage[index]
+        }
+        _modify {
+            precondition(index >= 0 && index < count, "no such frame")
+            yield &storage[index]
+        }
+    }
+
+    /// Adds a frame at the end.
+    public mutating func append(_ frame: consuming Message) {
+        if count == storage.count { grow() }
+        storage.initializeElement(at: count, to: frame)
+        count += 1
+    }
+
+    /// Takes off the last frame, which must exist.
+    public mutating func removeLast() -> Message {
+        precondition(count > 0, "no frame to take")
+        count -= 1
+        return storage.moveElement(from: count)
+    }
+
+    /// Drops all frames behind the first `length`; does nothing when there are no more than that.
+    public mutating func truncate(to length: Int) {
+        precondition(length >= 0, "a negative length")
+        guard length < count else { return }
+        storage.extracting(length..<count).deinitialize()
+        count = length
+    }
+
+    /// Drops all frames and keeps the storage.
+    public mutating func removeAll() { truncate(to: 0) }
+
+    /// The first frame that `predicate` wants; nil: there is none. `firstIndex { $0.isEmpty }` finds
+    /// the delimiter behind a route.
+    public func firstIndex(where predicate: (borrowing Message) -> Bool) -> Int? {
+        for index in 0..<count where predicate(storage[index]) { return index }
+        return nil
+    }
+
+    /// The same frames again, each by `Message.copy()`. Mutating for its reason.
+    public mutating func copy() -> Multipart {
+        var copy = Multipart(minimumCapacity: count)
+        for index in 0..<count { copy.append(storage[index].copy()) }
+        return copy
+    }
+
+    private mutating func grow() {
+        let larger = UnsafeMutableBufferPointer<Message>.allocate(capacity: storage.count * 2)
+        _ = larger.moveInitialize(fromContentsOf: storage.extracting(..<count))
+        storage.deallocate()
+        storage = larger
+    }
+}
+
+/// Because the storage has one owner and its frames are Sendable; the pointer hides that.
+extension Multipart: @unchecked Sendable {}

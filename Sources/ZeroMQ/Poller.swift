@@ -1,0 +1,88 @@
+internal import CZeroMQ
+
+/// A set of sockets and file descriptors to wait for, together.
+///
+/// ```swift
+/// var poller = Poller()
+/// let requests = poller.add(socket, for: .input)
+/// let wake = poller.add(descriptor: eventDescriptor, for: .input)
+/// while try poller.wait() > 0 {
+///     if poller[requests].contains(.input) { … }
+///     if poller[wake].contains(.input) { … }
+/// }
+/// ```
+///
+/// Built once, waited on many times; waiting allocates nothing. Lives on the thread of its sockets, and
+/// they must stay open while it is used: waiting for a closed one is a precondition failure.
+public struct Poller: ~Copyable {
+    /// The place of a socket or descriptor in the poller that gave it.
+    public struct Item: Sendable, Hashable {
+        let index: Int
+    }
+
+    private var items: [zmq_pollitem_t] = []
+    /// At the same index: the socket's liveness, nil for a descriptor.
+    private var liveness: [SocketLiveness?] = []
+
+    /// A poller of nothing yet.
+    public init() {}
+
+    /// How many sockets and descriptors it has.
+    public var count: Int { items.count }
+
+    /// Adds a socket, which must stay open while this poller is used.
+    public mutating func add(_ socket: borrowing Socket, for events: PollEvents) -> Item {
+        items.append(
+            zmq_pollitem_t(socket: socket.pointer, fd: -1, events: events.rawValue, revents: 0))
+        liveness.append(socket.liveness)
+        return Item(index: items.count - 1)
+    }
+
+    /// Adds a file descriptor: an eventfd, a pipe, a socket of the system's.
+    public mutating func add(descriptor: CInt, for events: PollEvents) -> Item {
+        items.append(
+            zmq_pollitem_t(socket: nil, fd: descriptor, events: events.rawValue, revents: 0))
+        liveness.append(nil)
+        return Item(index: items.count - 1)
+    }
+
+    /// Changes what to wait for; the empty set keeps the item but is deaf to it (a descriptor still
+    /// tells `.error`).
+    public mutating func watch(_ item: Item, for events: PollEvents) {
+        items[item.index].events = events.rawValue
+    }
+
+    /// What the last wait found.
+    public subscript(item: Item) -> PollEvents {
+        PollEvents(rawValue: items[item.index].revents)
+    }
+
+    /// Waits until something is ready, and says how many items are; 0: `timeout` is over. No timeout
+    /// (nil) waits for as long as it takes, zero looks and returns. Rounded up to whole milliseconds;
+    /// signals don't lengthen it.
+    ///
+    /// The corresponding C function is `zmq_poll`.
+    ///
+    /// - Throws: `.terminated` when the context of a socket was shut down.
+    public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
+        precondition(!items.isEmpty, "a poller of nothing would wait for ever")
+        for case let socket? in liveness {
+            precondition(socket.isOpen, "a socket in the poller was closed")
+        }
+        do throws(ZeroMQError) {
+            // because: the items are ours for the length of the call, and their sockets are open.
+            return try items.withUnsafeMutableBufferPointer { (items) throws(ZeroMQError) in
+                Int(
+                    try check("zmq_poll", within: timeout) { milliseconds in
+                        zmq_poll(items.baseAddress, CInt(items.count), milliseconds)
+                    })
+            }
+        } catch {
+            for index in items.indices { items[index].revents = 0 }
+            throw error
+        }
+    }
+}
+
+@available(*, unavailable, message: "a poller lives on the thread of its sockets")
+extension Poller: Sendable {}

@@ -1,0 +1,58 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import Logging
+
+/// How a log line looks.
+enum LogFormat: String, ExpressibleByArgument {
+    /// `2026-01-31T12:00:00.000Z info message key=value`
+    case text
+    /// One JSON object a line: time, level, message, and the metadata beside them.
+    case json
+}
+
+/// Writes one line for each entry to standard error.
+struct StandardErrorLogHandler: LogHandler {
+    let format: LogFormat
+    var logLevel: Logger.Level
+    var metadata: Logger.Metadata = [:]
+
+    init(format: LogFormat, logLevel: Logger.Level) {
+        self.format = format
+        self.logLevel = logLevel
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let metadata = metadata.merging(event.metadata ?? [:]) { $1 }
+        let time = Date().formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        let line =
+            switch format {
+            case .text: textLine(time, event, metadata)
+            case .json: jsonLine(time, event, metadata)
+            }
+        // One write for the whole line, so that lines of different threads don't mix.
+        let bytes = Array((line + "\n").utf8)
+        write(STDERR_FILENO, bytes, bytes.count)
+    }
+
+    private func textLine(_ time: String, _ event: LogEvent, _ metadata: Logger.Metadata) -> String {
+        let pairs = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }
+        return "\(time) \(event.level) \(event.message)" + pairs.joined()
+    }
+
+    private func jsonLine(_ time: String, _ event: LogEvent, _ metadata: Logger.Metadata) -> String {
+        var fields = metadata.mapValues { "\($0)" }
+        fields["time"] = time
+        fields["level"] = "\(event.level)"
+        fields["message"] = "\(event.message)"
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        // Strings always encode.
+        return String(decoding: try! encoder.encode(fields), as: UTF8.self)
+    }
+}

@@ -1,0 +1,19 @@
+import ArgumentParser
+import TwofoldServer
+
+/// The executable: `twofold-server serve`, `twofold-server version`.
+@main
+struct TwofoldServerCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "twofold-server",
+        abstract: "Serves reinforcement-learning environments over ZeroMQ.",
+        version: ServerConfiguration.version,
+        subcommands: [Serve.self, Version.self])
+}
+
+/// Prints the version.
+struct Version: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Print the version.")
+
+    func run() { print(ServerConfiguration.version) }
+}
