@@ -47,6 +47,10 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"], swiftSettings: settings),
         .testTarget(name: "TwofoldCoreTests", dependencies: ["TwofoldCore"], swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldProtocolTests",
+            dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
+            swiftSettings: settings),
         .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
         .testTarget(name: "TwofoldServerTests", dependencies: ["TwofoldServer"], swiftSettings: settings),
     ]

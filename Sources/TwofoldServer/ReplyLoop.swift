@@ -41,7 +41,7 @@ final class ReplyLoop {
     init(
         _ endpoints: [Endpoint], _ service: EnvironmentService, _ configuration: ServerConfiguration,
         logger: Logger
-    ) throws(ServerError) {
+    ) throws(ZeroMQError) {
         self.endpoints = endpoints
         self.service = service
         self.configuration = configuration
@@ -207,7 +207,8 @@ final class ReplyLoop {
         case .success(let success):
             statistics.executed += 1
             log(success.change, of: job)
-            try send(success.reply, to: ledger.complete(job.entry, reply: success.reply, change: success.change))
+            try send(
+                success.reply, to: ledger.complete(job.entry, reply: success.reply, change: success.change))
         case .failure(let error):
             try refuse(error, seq: job.seq, to: ledger.abandon(job.entry))
         }

@@ -172,7 +172,8 @@ struct SessionLedger {
     }
 
     private static func unknown(_ id: SessionID) -> ServiceError {
-        ServiceError(.notFound, field: "session", "no open session \(id) here; it was never created, or is closed")
+        ServiceError(
+            .notFound, field: "session", "no open session \(id) here; it was never created, or is closed")
     }
 
     private static func conflict(_ seq: UInt64) -> ServiceError {

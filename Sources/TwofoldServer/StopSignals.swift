@@ -3,7 +3,8 @@ internal import Glibc
 
 /// SIGTERM and SIGINT as a descriptor that becomes readable, instead of a handler.
 public struct StopSignals: ~Copyable {
-    private let pending: Descriptor
+    /// Readable once a signal has come.
+    public let descriptor: Int32
 
     /// Blocks both signals in this thread and all threads that it starts from now on: call it first
     /// thing in `main`.
@@ -13,9 +14,11 @@ public struct StopSignals: ~Copyable {
         sigaddset(&signals, SIGTERM)
         sigaddset(&signals, SIGINT)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
-        pending = try Descriptor(signalfd(-1, &signals, Int32(SFD_CLOEXEC)), "signalfd")
+        descriptor = signalfd(-1, &signals, Int32(SFD_CLOEXEC))
+        guard descriptor >= 0 else {
+            throw ServerError("signalfd failed: \(String(cString: strerror(errno)))")
+        }
     }
 
-    /// Readable once a signal has come.
-    public var descriptor: Int32 { pending.number }
+    deinit { close(descriptor) }
 }

@@ -95,7 +95,8 @@ public struct EnvironmentService: Sendable {
                 "autoreset_mode SAME_STEP is not served yet; NEXT_STEP and DISABLED are")
         case .UNRECOGNIZED(let number):
             throw ServiceError(
-                .invalidArgument, field: "autoreset_mode", "autoreset_mode \(number) is not known to this server")
+                .invalidArgument, field: "autoreset_mode",
+                "autoreset_mode \(number) is not known to this server")
         }
         if request.hasMaxEpisodeSteps {
             guard request.maxEpisodeSteps >= 1 else {

@@ -67,7 +67,9 @@ struct Serve: ParsableCommand {
 
     private func makeConfiguration() throws -> ServerConfiguration {
         var endpoints = endpoint
-        if endpoints.isEmpty { endpoints = variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? [] }
+        if endpoints.isEmpty {
+            endpoints = variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
+        }
         if endpoints.isEmpty { endpoints = ["tcp://127.0.0.1:5555"] }
         var configuration = ServerConfiguration(
             endpoints: endpoints,

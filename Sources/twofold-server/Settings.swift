@@ -4,7 +4,9 @@ public import Logging
 
 /// A TWOFOLD_ variable of the environment, nil where unset or empty.
 func variable(_ name: String) -> String? {
-    guard let value = getenv("TWOFOLD_" + name).map({ String(cString: $0) }), !value.isEmpty else { return nil }
+    guard let value = getenv("TWOFOLD_" + name).map({ String(cString: $0) }), !value.isEmpty else {
+        return nil
+    }
     return value
 }
 

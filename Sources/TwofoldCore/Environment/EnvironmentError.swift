@@ -23,7 +23,8 @@ public struct EnvironmentError: Error, Equatable, Sendable {
     }
 
     /// An argument that is wrong in this state.
-    public static func precondition(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError {
+    public static func precondition(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError
+    {
         EnvironmentError(kind: .failedPrecondition, field: field, lane: lane, message: message)
     }
 }

@@ -140,7 +140,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
             guard mask.map({ $0[lane] == 1 }) ?? true else {
                 guard !isUnseeded else {
                     throw .precondition(
-                        "reset_mask", lane: lane, "lane \(lane) was never reset, so the mask has to include it")
+                        "reset_mask", lane: lane,
+                        "lane \(lane) was never reset, so the mask has to include it")
                 }
                 continue
             }
