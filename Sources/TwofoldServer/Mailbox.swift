@@ -1,12 +1,11 @@
 internal import Synchronization
-internal import ZeroMQ
 
 /// Jobs that workers have finished, and the bell that gets the socket thread out of its poll.
 final class Mailbox: Sendable {
     private let finished = Mutex<[Job]>([])
     private let wakeup: Wakeup
 
-    init() throws(ZeroMQError) { wakeup = try Wakeup() }
+    init() throws(ServerError) { wakeup = try Wakeup() }
 
     /// Readable while there is something to collect.
     var descriptor: Int32 { wakeup.descriptor }

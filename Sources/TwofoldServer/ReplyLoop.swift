@@ -41,7 +41,7 @@ final class ReplyLoop {
     init(
         _ endpoints: [Endpoint], _ service: EnvironmentService, _ configuration: ServerConfiguration,
         logger: Logger
-    ) throws(ZeroMQError) {
+    ) throws(ServerError) {
         self.endpoints = endpoints
         self.service = service
         self.configuration = configuration

@@ -4,7 +4,9 @@ extension Socket {
     /// Accepts peers at `endpoint`: "tcp://127.0.0.1:5555", "tcp://127.0.0.1:*" (any free port, see
     /// `lastEndpoint`), "ipc:///tmp/a-path", "inproc://a-name".
     ///
-    /// Beware: an ipc path that another process is bound to is taken over without an error.
+    /// Beware of what libzmq accepts: an ipc path that another process is bound to is taken over
+    /// without an error, and stays in the file system after the socket is closed ("ipc://*" doesn't);
+    /// a TCP port above 65535 wraps round.
     ///
     /// The corresponding C function is `zmq_bind`.
     ///

@@ -15,7 +15,8 @@ extension Socket {
     }
 
     /// Sends a frame if that needs no waiting: true, and `message` is empty. False: not now; `message`
-    /// is as it was, as it is after an error.
+    /// is as it was, as it is after an error. (libzmq looks for news of its peers once a millisecond
+    /// when one sends all the time: "not now" may be that old. Polling for `.output` looks at once.)
     ///
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
     ///

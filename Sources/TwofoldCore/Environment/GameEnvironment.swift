@@ -49,6 +49,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: step
 
+    @specialized(where Rules == Game2048)
     public func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
         let actions = LaneInput<UInt8>(actions)
         try checkStep(actions)
@@ -100,6 +101,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: reset
 
+    @specialized(where Rules == Game2048)
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try checkReset(input)
         let mask = input.mask.map { LaneInput<UInt8>($0) }
@@ -160,6 +162,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: observe, afterstates
 
+    @specialized(where Rules == Game2048)
     public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
         try checkSeeded()
         let (game, storage) = (game, storage)
@@ -168,6 +171,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
     }
 
+    @specialized(where Rules == Game2048)
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try checkSeeded()
         let (game, storage) = (game, storage)

@@ -37,6 +37,8 @@ public struct Game2048: Game {
         public internal(set) var score = 0
         /// Legal moves in this episode.
         public internal(set) var moves: Int32 = 0
+        /// What can be played on the board.
+        public internal(set) var legalActions = LegalActions()
     }
 
     /// The largest exponent that a given board may hold.
@@ -81,18 +83,21 @@ public struct Game2048: Game {
         for _ in 0..<config.startTiles {
             state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
         }
+        state.legalActions = state.board.legalActions
     }
 
     public func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
-        let slide = Slide(state.board, towards: Direction(rawValue: UInt8(action))!)
-        guard slide.moved else {
+        let direction = Direction(rawValue: UInt8(action))!
+        guard state.legalActions.contains(direction) else {
             return StepOutcome(reward: 0, terminated: config.illegalAction == .terminate)
         }
+        let slide = Slide(state.board, towards: direction)
         state.board = slide.afterstate
         state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
         state.score += slide.mergeScore
         state.moves += 1
-        let isOver = state.board.legalActions.isEmpty || (config.stopAtGoal && isGoalReached(state))
+        state.legalActions = state.board.legalActions
+        let isOver = state.legalActions.isEmpty || (config.stopAtGoal && isGoalReached(state))
         return StepOutcome(reward: Float(slide.mergeScore), terminated: isOver)
     }
 
@@ -108,7 +113,8 @@ public struct Game2048: Game {
             }
             fresh.board[cell] = exponent
         }
-        guard !fresh.board.legalActions.isEmpty else { throw InvalidBoard(message: "has no legal action") }
+        fresh.legalActions = fresh.board.legalActions
+        guard !fresh.legalActions.isEmpty else { throw InvalidBoard(message: "has no legal action") }
         guard !(config.stopAtGoal && isGoalReached(fresh)) else {
             throw InvalidBoard(message: "holds the goal already, and stop_at_goal is set")
         }
@@ -145,7 +151,7 @@ public struct Game2048: Game {
 
     public func write(_ state: State, isTerminated: Bool, to row: GameRow) {
         for cell in 0..<state.board.count { row.observation(state.board[cell], at: cell) }
-        let legal = isTerminated ? LegalActions() : state.board.legalActions
+        let legal = isTerminated ? LegalActions() : state.legalActions
         for direction in Direction.allCases {
             row.actionMask(legal.contains(direction), action: Int(direction.rawValue))
         }

@@ -94,25 +94,30 @@ func collapse(_ condensed: TokenLine) -> TokenLine {
 }
 
 extension Board {
-    /// Whether an action would move anything: some tile has a gap or an equal tile before it.
-    public func isLegal(_ direction: Direction) -> Bool {
-        for line in 0..<direction.lineCount(of: self) {
-            var previous = self[direction.cell(line: line, position: 0, of: self)]
-            for position in 1..<direction.lineLength(of: self) {
-                let exponent = self[direction.cell(line: line, position: position, of: self)]
-                if exponent != 0, previous == 0 || previous == exponent { return true }
-                previous = exponent
-            }
-        }
-        return false
-    }
-
-    /// The legal actions; empty where the game is over.
+    /// The actions that would move anything; empty where the game is over.
+    ///
+    /// A tile can move exactly if the cell before it is empty or holds an equal tile, so one look at
+    /// each pair of neighbours tells all four directions:
+    ///
+    ///     a b    left: b can move to or into a      right: a can move to or into b
     public var legalActions: LegalActions {
         var legal = LegalActions()
-        for direction in Direction.allCases where isLegal(direction) { legal.insert(direction) }
+        for row in 0..<rows {
+            for column in 0..<columns {
+                let cell = row * columns + column
+                if column + 1 < columns {
+                    legal.insert(.left, .right, from: self[cell], self[cell + 1])
+                }
+                if row + 1 < rows {
+                    legal.insert(.up, .down, from: self[cell], self[cell + columns])
+                }
+            }
+        }
         return legal
     }
+
+    /// Whether an action would move anything.
+    public func isLegal(_ direction: Direction) -> Bool { legalActions.contains(direction) }
 }
 
 /// A set of directions.
@@ -130,4 +135,12 @@ public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
 
     /// Adds an action.
     public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
+
+    /// Adds what two neighbours make legal: `first` lies towards `towardsFirst` of `second`.
+    fileprivate mutating func insert(
+        _ towardsFirst: Direction, _ towardsSecond: Direction, from first: UInt8, _ second: UInt8
+    ) {
+        if second != 0, first == 0 || first == second { insert(towardsFirst) }
+        if first != 0, second == 0 || first == second { insert(towardsSecond) }
+    }
 }
