@@ -1,0 +1,202 @@
+import Glibc
+import Testing
+
+@testable import ZeroMQ
+
+@Suite struct ErrorTests {
+    @Test func `a REQ that receives before it has sent is in the wrong state`() throws {
+        let context = try Context()
+        let socket = try Socket.bound(.req, to: uniqueInproc(), in: context)
+        let error = failure { () throws(ZeroMQError) in _ = try socket.receive() }
+        #expect(error == ZeroMQError(code: .wrongState, operation: "zmq_msg_recv"))
+        let nonblocking = failure { () throws(ZeroMQError) in _ = try socket.tryReceive() }
+        #expect(nonblocking?.code == .wrongState)
+    }
+
+    @Test func `binding an address in use says so, and which`() throws {
+        let context = try Context()
+        let first = try Socket.bound(.rep, to: "tcp://127.0.0.1:*", in: context)
+        let endpoint = try first.lastEndpoint
+        let second = try Socket(.rep, in: context)
+        let error = failure { () throws(ZeroMQError) in try second.bind(endpoint) }
+        #expect(error == ZeroMQError(code: .addressInUse, operation: "zmq_bind", subject: endpoint))
+        #expect(error?.description == "zmq_bind \(endpoint): Address already in use")
+    }
+
+    @Test(
+        arguments: [
+            ("", .invalidArgument),
+            ("hello", .invalidArgument),
+            ("tcp://127.0.0.1", .invalidArgument),
+            ("tcp://no-such-interface0:5555", .noSuchDevice),
+            ("tcp://192.0.2.1:5555", .addressNotAvailable),
+            ("carrier-pigeon://home", .protocolNotSupported),
+            ("ipc:///tmp/\(String(repeating: "x", count: 200))", .nameTooLong),
+            ("ipc:///proc/here", .notFound),
+        ] as [(String, ZeroMQError.Code)])
+    func `a bad endpoint is refused by bind`(endpoint: String, code: ZeroMQError.Code) throws {
+        let context = try Context()
+        let socket = try Socket(.rep, in: context)
+        let error = failure { () throws(ZeroMQError) in try socket.bind(endpoint) }
+        #expect(error == ZeroMQError(code: code, operation: "zmq_bind", subject: endpoint))
+    }
+
+    @Test(
+        arguments: [
+            ("hello", .invalidArgument), ("carrier-pigeon://home", .protocolNotSupported),
+        ] as [(String, ZeroMQError.Code)])
+    func `a bad endpoint is refused by connect`(endpoint: String, code: ZeroMQError.Code) throws {
+        let context = try Context()
+        let socket = try Socket(.req, in: context)
+        let error = failure { () throws(ZeroMQError) in try socket.connect(endpoint) }
+        #expect(error == ZeroMQError(code: code, operation: "zmq_connect", subject: endpoint))
+    }
+
+    @Test func `unbind and disconnect of an unknown endpoint find nothing`() throws {
+        let context = try Context()
+        let socket = try Socket(.dealer, in: context)
+        let unbind = failure { () throws(ZeroMQError) in try socket.unbind("tcp://127.0.0.1:5") }
+        let disconnect = failure { () throws(ZeroMQError) in try socket.disconnect("tcp://127.0.0.1:5") }
+        #expect(unbind?.code == .notFound)
+        #expect(disconnect?.code == .notFound)
+        #expect(disconnect?.operation == "zmq_disconnect")
+    }
+
+    @Test func `a mandatory router refuses an unknown peer and keeps the message`() throws {
+        let context = try Context()
+        let router = try Socket.bound(.router, to: uniqueInproc(), in: context)
+        try router.set(.routerMandatory, to: true)
+        var parts = try Multipart(["nobody", "", "reply"])
+        let error = failure { () throws(ZeroMQError) in _ = try router.trySend(&parts) }
+        #expect(error?.code == .hostUnreachable)
+        #expect(parts.texts == ["nobody", "", "reply"])
+        let blocking = failure { () throws(ZeroMQError) in try router.send(["nobody", "", "reply"]) }
+        #expect(blocking?.code == .hostUnreachable)
+    }
+
+    @Test func `sending on a PULL and receiving on a PUSH are not supported`() throws {
+        let context = try Context()
+        let pull = try Socket.bound(.pull, to: uniqueInproc(), in: context)
+        let push = try Socket.connected(.push, to: pull.lastEndpoint, in: context)
+        let send = failure { () throws(ZeroMQError) in try pull.send("x") }
+        let receive = failure { () throws(ZeroMQError) in _ = try push.receive() }
+        #expect(send?.code == .notSupported)
+        #expect(receive?.code == .notSupported)
+    }
+
+    @Test func `a timeout of a socket throws wouldBlock, not before its time`() throws {
+        let context = try Context()
+        let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
+        try socket.set(.receiveTimeout, to: .milliseconds(50))
+        try socket.set(.sendTimeout, to: .milliseconds(50))
+        let start = ContinuousClock.now
+        let receive = failure { () throws(ZeroMQError) in _ = try socket.receive() }
+        let middle = ContinuousClock.now
+        let send = failure { () throws(ZeroMQError) in try socket.send("x") }
+        let end = ContinuousClock.now
+        #expect(receive?.code == .wouldBlock)
+        #expect(send?.code == .wouldBlock)
+        #expect(middle - start >= .milliseconds(50) - slack)
+        #expect(end - middle >= .milliseconds(50) - slack)
+    }
+
+    @Test func `codes have the texts of libzmq and of the system`() {
+        #expect(ZeroMQError.Code.wrongState.description.contains("current state"))
+        #expect(ZeroMQError.Code.terminated.description == "Context was terminated")
+        #expect(ZeroMQError.Code.notFound.description == "No such file or directory")
+        #expect(
+            ZeroMQError(code: .wouldBlock, operation: "zmq_poll").description
+                == "zmq_poll: Resource temporarily unavailable")
+    }
+
+    @Test func `a code without a name is still a code`() {
+        let code = ZeroMQError.Code(rawValue: EPIPE)
+        #expect(code.rawValue == EPIPE)
+        #expect(code.description == "Broken pipe")
+    }
+}
+
+/// The choke point itself, with calls that fail to order.
+@Suite struct CheckTests {
+    @Test func `an interrupted call is made again until it has a result`() throws {
+        var calls = 0
+        let result = try check("fake") {
+            calls += 1
+            errno = EINTR
+            return calls < 4 ? -1 : 7
+        }
+        #expect(calls == 4)
+        #expect(result == 7)
+    }
+
+    @Test func `another failure is thrown at once`() {
+        var calls = 0
+        let error = failure { () throws(ZeroMQError) in
+            try check("fake", on: "subject") {
+                calls += 1
+                errno = ENOENT
+                return -1
+            }
+        }
+        #expect(calls == 1)
+        #expect(error == ZeroMQError(code: .notFound, operation: "fake", subject: "subject"))
+    }
+
+    @Test func `an attempt is false for "not now" and for nothing else`() throws {
+        func attempting(_ code: CInt) throws(ZeroMQError) -> Bool {
+            try attempt("fake") {
+                errno = code
+                return code == 0 ? 0 : -1
+            }
+        }
+        #expect(try attempting(0) == true)
+        #expect(try attempting(EAGAIN) == false)
+        let error = failure { () throws(ZeroMQError) in _ = try attempting(EPIPE) }
+        #expect(error?.code.rawValue == EPIPE)
+    }
+
+    @Test func `an interrupted wait goes on with the time that is left`() throws {
+        var left: [CLong] = []
+        _ = try check("fake", within: .milliseconds(500)) { milliseconds in
+            left.append(milliseconds)
+            usleep(20_000)
+            errno = EINTR
+            return left.count < 3 ? -1 : 0
+        }
+        try #require(left.count == 3)
+        #expect(left[0] <= 500 && left[0] > 400)
+        #expect(left[1] <= left[0] - 19)
+        #expect(left[2] <= left[1] - 19)
+    }
+
+    @Test func `a wait that is interrupted after its time gets zero, not "forever"`() throws {
+        var left: [CLong] = []
+        _ = try check("fake", within: .milliseconds(10)) { milliseconds in
+            left.append(milliseconds)
+            usleep(20_000)
+            errno = EINTR
+            return left.count < 2 ? -1 : 0
+        }
+        #expect(left == [10, 0])
+    }
+
+    @Test(arguments: [nil, .zero, .milliseconds(-5)] as [Duration?])
+    func `no timeout is forever, and none below zero`(timeout: Duration?) throws {
+        var left: [CLong] = []
+        _ = try check("fake", within: timeout) { milliseconds in
+            left.append(milliseconds)
+            return 0
+        }
+        #expect(left == [timeout == nil ? -1 : 0])
+    }
+
+    @Test(
+        arguments: [
+            (.zero, 0), (.nanoseconds(1), 1), (.milliseconds(1), 1), (.microseconds(1001), 2),
+            (.seconds(3), 3000),
+            (.milliseconds(-1), -1), (.seconds(Int64.max), .max), (.seconds(Int64.min), .min),
+        ] as [(Duration, Int64)])
+    func `milliseconds are rounded up and saturate`(duration: Duration, milliseconds: Int64) {
+        #expect(duration.millisecondsRoundedUp == milliseconds)
+    }
+}

@@ -1,0 +1,135 @@
+import Testing
+import ZeroMQ
+
+@Suite struct MessageTests {
+    /// Around the largest message that is kept inline (33 bytes), and where ZMTP's length grows.
+    static let sizes = [0, 1, 7, 32, 33, 34, 64, 255, 256, 100_000]
+
+    private func pattern(_ size: Int, from start: Int = 0) -> [UInt8] {
+        (0..<size).map { UInt8(truncatingIfNeeded: ($0 + start) * 31 + 5) }
+    }
+
+    @Test func `a new message is empty`() {
+        let message = Message()
+        #expect(message.size == 0)
+        #expect(message.isEmpty == true)
+        #expect(message.hasMore == false)
+        #expect(message.isShared == false)
+        #expect(message.bytes == [])
+    }
+
+    @Test(arguments: sizes)
+    func `a message has the bytes that were copied into it`(size: Int) throws {
+        var source = pattern(size)
+        let message = try source.span.withUnsafeBytes { try Message(copying: $0) }
+        for index in source.indices { source[index] = 0 }
+        #expect(message.size == size)
+        #expect(message.isEmpty == (size == 0))
+        #expect(message.bytes == pattern(size))
+    }
+
+    @Test(arguments: sizes)
+    func `what is written to a message of a size can be read`(size: Int) throws {
+        var message = try Message(size: size)
+        let written = message.withUnsafeMutableBytes { bytes in
+            bytes.copyBytes(from: pattern(size))
+            return bytes.count
+        }
+        #expect(written == size)
+        #expect(message.bytes == pattern(size))
+    }
+
+    /// By value: small bytes travel with the struct, large ones stay.
+    @Test(arguments: sizes)
+    func `a message keeps its bytes however often Swift moves it`(size: Int) throws {
+        func through(_ message: consuming Message) -> Message { message }
+        let patterns = (0..<20).map { pattern(size, from: $0) }
+        var parts = Multipart(minimumCapacity: 1)
+        for pattern in patterns {
+            let optional: Message? = through(try Message(copying: pattern))
+            parts.append(through(optional!))
+        }
+        for (number, pattern) in patterns.enumerated() { #expect(parts[number].bytes == pattern) }
+        for pattern in patterns.reversed() {
+            let message = through(parts.removeLast())
+            #expect(message.bytes == pattern)
+        }
+    }
+
+    @Test(arguments: sizes)
+    func `a copy has the same bytes and outlives its original`(size: Int) throws {
+        func copyOfTemporary() throws -> Message {
+            var original = try Message(copying: pattern(size))
+            return original.copy()
+        }
+        let copy = try copyOfTemporary()
+        #expect(copy.bytes == pattern(size))
+    }
+
+    @Test func `a copy of a large message shares its bytes`() throws {
+        var original = try Message(copying: pattern(1000))
+        #expect(original.isShared == false)
+        let copy = original.copy()
+        #expect(copy.address == original.address)
+        #expect(original.isShared == true)
+        #expect(copy.isShared == true)
+    }
+
+    @Test func `a copy of a small message has bytes of its own`() throws {
+        var original = try Message("small")
+        var copy = original.copy()
+        #expect(original.isShared == false)
+        copy.withUnsafeMutableBytes { $0[0] = UInt8(ascii: "S") }
+        #expect(copy.text == "Small")
+        #expect(original.text == "small")
+    }
+
+    @Test func `writing to shared bytes is a programmer's error`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            var original = try Message(size: 1000)
+            let copy = original.copy()
+            original.withUnsafeMutableBytes { $0[0] = 1 }
+            _ = copy.size
+        }
+        #expect(died(result, saying: "other messages share"))
+    }
+
+    @Test func `messages are equal when their bytes are`() throws {
+        let same = try Message("one") == Message("one")
+        let differentByte = try Message("one") == Message("onE")
+        let prefix = try Message("one") == Message("on")
+        let empty = Message() == Message()
+        let emptyAndNot = try Message() == Message("x")
+        #expect(same)
+        #expect(!differentByte)
+        #expect(!prefix)
+        #expect(empty)
+        #expect(!emptyAndNot)
+    }
+
+    @Test func `hasBytes compares with bytes from elsewhere`() throws {
+        let message = try Message("one")
+        let same = Array("one".utf8).withUnsafeBytes { message.hasBytes($0) }
+        let other = Array("two".utf8).withUnsafeBytes { message.hasBytes($0) }
+        let none = message.hasBytes(UnsafeRawBufferPointer(start: nil, count: 0))
+        #expect(same)
+        #expect(!other)
+        #expect(!none)
+    }
+
+    @Test func `an error in the closure comes out as it went in`() throws {
+        struct Unhappy: Error, Equatable {}
+        var message = try Message("bytes")
+        #expect(throws: Unhappy()) { try message.withUnsafeBytes { _ throws(Unhappy) in throw Unhappy() } }
+        #expect(throws: Unhappy()) {
+            try message.withUnsafeMutableBytes { _ throws(Unhappy) in throw Unhappy() }
+        }
+        #expect(message.text == "bytes")
+    }
+
+    @Test func `a message that is too large throws`() {
+        let error = failure { () throws(ZeroMQError) in _ = try Message(size: .max) }
+        #expect(error?.code == .outOfMemory)
+        #expect(error?.operation == "zmq_msg_init_size")
+    }
+}

@@ -1,0 +1,188 @@
+import Testing
+import ZeroMQ
+
+@Suite struct MultipartTests {
+    @Test(arguments: [0, 1, 2, 8, 9, 100])
+    func `frames come back in the order in which they were added`(count: Int) throws {
+        let texts = (0..<count).map { "frame \($0)" }
+        var parts = Multipart(minimumCapacity: 0)
+        for text in texts { parts.append(try Message(text)) }
+        #expect(parts.count == count)
+        #expect(parts.isEmpty == (count == 0))
+        #expect(parts.texts == texts)
+    }
+
+    @Test func `the last frame can be taken off and another put on`() throws {
+        var parts = try Multipart(["route", "", "request"])
+        let last = parts.removeLast()
+        #expect(last.text == "request")
+        #expect(parts.texts == ["route", ""])
+        parts.append(try Message("reply"))
+        #expect(parts.texts == ["route", "", "reply"])
+    }
+
+    @Test func `truncation drops what is behind and nothing else`() throws {
+        var parts = try Multipart(["a", "b", "c"])
+        parts.truncate(to: 5)
+        #expect(parts.texts == ["a", "b", "c"])
+        parts.truncate(to: 1)
+        #expect(parts.texts == ["a"])
+        parts.removeAll()
+        #expect(parts.count == 0)
+    }
+
+    @Test func `the delimiter is the first empty frame`() throws {
+        let parts = try Multipart(["route", "number", "", "body", ""])
+        let delimiter = parts.firstIndex { $0.isEmpty }
+        let none = parts.firstIndex { $0.size == 100 }
+        #expect(delimiter == 2)
+        #expect(none == nil)
+    }
+
+    @Test func `a frame can be changed in place`() throws {
+        var parts = try Multipart(["a", "b"])
+        parts[1] = try Message("B")
+        parts[0].withUnsafeMutableBytes { $0[0] = UInt8(ascii: "A") }
+        #expect(parts.texts == ["A", "B"])
+    }
+
+    @Test func `a copy has the same frames, and shares the large ones`() throws {
+        var parts = try Multipart(["route", ""])
+        parts.append(try Message(size: 1000))
+        var copy = parts.copy()
+        #expect(copy[2].address == parts[2].address)
+        copy.truncate(to: 2)
+        #expect(copy.texts == ["route", ""])
+        #expect(parts.count == 3)
+    }
+
+    @Test func `frames are closed once, however they go`() throws {
+        let buffers = (0..<6).map { _ in Buffer(size: 50) }
+        do {
+            var parts = Multipart(minimumCapacity: 1)
+            for buffer in buffers { parts.append(try buffer.message()) }
+            _ = parts.removeLast()
+            #expect(buffers.map(\.releases.value) == [0, 0, 0, 0, 0, 1])
+            parts.truncate(to: 3)
+            #expect(buffers.map(\.releases.value) == [0, 0, 0, 1, 1, 1])
+            parts[0] = Message()
+            #expect(buffers.map(\.releases.value) == [1, 0, 0, 1, 1, 1])
+        }
+        #expect(buffers.map(\.releases.value) == [1, 1, 1, 1, 1, 1])
+    }
+
+    @Test func `a frame that is not there is a programmer's error`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let parts = try Multipart(["a"])
+            _ = parts[1].size
+        }
+        #expect(died(result, saying: "no such frame"))
+    }
+
+    @Test(arguments: Transport.allCases)
+    func `a multipart message arrives as it was sent`(transport: Transport) throws {
+        let context = try Context()
+        let receiver = try Socket.bound(.pull, to: transport.wildcard, in: context)
+        let sender = try Socket.connected(.push, to: receiver.lastEndpoint, in: context)
+        let messages = [["one"], ["", "two", ""], (0..<64).map { "frame \($0)" }, ["last"]]
+        for texts in messages { try sender.send(texts) }
+        var parts = Multipart()
+        for texts in messages {
+            let reception = try receiver.receive(into: &parts)
+            #expect(reception == .complete)
+            #expect(parts.texts == texts)
+        }
+    }
+
+    @Test func `without waiting a multipart receive finds nothing, then all of it`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let receiver = try Socket.bound(.pair, to: endpoint, in: context)
+        let sender = try Socket.connected(.pair, to: endpoint, in: context)
+        var parts = try Multipart(["old"])
+        let nothing = try receiver.tryReceive(into: &parts)
+        #expect(nothing == nil)
+        #expect(parts.count == 0)
+        // Half a message is nothing yet.
+        try sender.send("a", more: true)
+        let half = try receiver.tryReceive(into: &parts)
+        #expect(half == nil)
+        try sender.send("b")
+        let whole = try receiver.tryReceive(into: &parts)
+        #expect(whole == .complete)
+        #expect(parts.texts == ["a", "b"])
+    }
+
+    @Test func `without waiting a multipart send goes whole or not at all`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let sender = try Socket.bound(.dealer, to: endpoint, in: context)
+        var parts = try Multipart(["a", "b", "c"])
+        let early = try sender.trySend(&parts)
+        #expect(!early)
+        #expect(parts.texts == ["a", "b", "c"])
+        let receiver = try Socket.connected(.dealer, to: endpoint, in: context)
+        let late = try eventually { try sender.trySend(&parts) }
+        #expect(late)
+        #expect(parts.count == 0)
+        #expect(try receiver.receiveTexts() == ["a", "b", "c"])
+    }
+
+    @Test(arguments: [(7, false), (8, false), (9, true)])
+    func `a message may have maxFrames frames and not one more`(frames: Int, overlong: Bool) throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let receiver = try Socket.bound(.pair, to: endpoint, in: context)
+        let sender = try Socket.connected(.pair, to: endpoint, in: context)
+        try sender.send((1...frames).map { "\($0)" })
+        var parts = Multipart()
+        let reception = try receiver.receive(into: &parts, maxFrames: 8)
+        #expect(reception == (overlong ? .overlong(frameCount: frames) : .complete))
+        #expect(parts.texts == (1...min(frames, 8)).map { "\($0)" })
+    }
+
+    @Test(arguments: Transport.allCases)
+    func `ten thousand frames are read, dropped and counted, and the next message is whole`(
+        transport: Transport
+    ) throws {
+        let context = try Context()
+        let server = try Socket.bound(.router, to: transport.wildcard, in: context)
+        let client = try Socket.patient(.dealer, in: context)
+        try client.setRoutingID(Array("me".utf8))
+        try client.connect(server.lastEndpoint)
+        try client.send((1...10_000).map { "\($0)" })
+        try client.send(["", "next"])
+        var parts = Multipart()
+        let first = try server.receive(into: &parts, maxFrames: 4)
+        #expect(first == .overlong(frameCount: 10_001))
+        #expect(parts.texts == ["me", "1", "2", "3"])
+        let second = try server.receive(into: &parts, maxFrames: 4)
+        #expect(second == .complete)
+        #expect(parts.texts == ["me", "", "next"])
+    }
+
+    @Test func `frames beyond the limit are not kept`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let receiver = try Socket.bound(.pair, to: endpoint, in: context)
+        let sender = try Socket.connected(.pair, to: endpoint, in: context)
+        let buffers = (0..<10).map { _ in Buffer(size: 50) }
+        var sent = Multipart()
+        for buffer in buffers { sent.append(try buffer.message()) }
+        try sender.send(sent)
+        var parts = Multipart()
+        _ = try receiver.receive(into: &parts, maxFrames: 3)
+        #expect(buffers.map(\.releases.value) == [0, 0, 0, 1, 1, 1, 1, 1, 1, 1])
+        parts.removeAll()
+        #expect(buffers.allSatisfy { $0.releases.value == 1 })
+    }
+
+    @Test func `sending no frame at all is a programmer's error`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let context = try Context()
+            let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
+            try socket.send(Multipart())
+        }
+        #expect(died(result, saying: "at least one frame"))
+    }
+}

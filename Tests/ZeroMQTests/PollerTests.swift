@@ -1,0 +1,177 @@
+import Glibc
+import Synchronization
+import Testing
+import ZeroMQ
+
+/// A raw descriptor to poll, and the other end of it.
+private final class Pipe: Sendable {
+    let reader: CInt
+    private let writer: Atomic<CInt>
+
+    init() throws {
+        var ends: [CInt] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        reader = ends[0]
+        writer = Atomic(ends[1])
+    }
+
+    deinit {
+        hangUp()
+        close(reader)
+    }
+
+    func write() { _ = Glibc.write(writer.load(ordering: .relaxed), "x", 1) }
+
+    /// Closes the writing end, once.
+    func hangUp() {
+        let writer = writer.exchange(-1, ordering: .relaxed)
+        if writer >= 0 { close(writer) }
+    }
+}
+
+@Suite struct PollerTests {
+    @Test func `a poll finds the socket that has a message`() throws {
+        let context = try Context()
+        let quiet = try Socket.bound(.pull, to: uniqueInproc(), in: context)
+        let endpoint = uniqueInproc()
+        let receiver = try Socket.bound(.pull, to: endpoint, in: context)
+        let sender = try Socket.connected(.push, to: endpoint, in: context)
+        var poller = Poller()
+        let quietItem = poller.add(quiet, for: .input)
+        let item = poller.add(receiver, for: .input)
+        #expect(poller.count == 2)
+        let before = try poller.wait(timeout: .zero)
+        #expect(before == 0)
+        try sender.send("x")
+        let after = try poller.wait(timeout: patience)
+        #expect(after == 1)
+        #expect(poller[item] == .input)
+        #expect(poller[quietItem] == [])
+        #expect(try receiver.receiveText() == "x")
+        let drained = try poller.wait(timeout: .zero)
+        #expect(drained == 0)
+        #expect(poller[item] == [])
+    }
+
+    @Test func `a poll tells room to send`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        var poller = Poller()
+        let item = poller.add(sender, for: [.input, .output])
+        let alone = try poller.wait(timeout: .zero)
+        #expect(alone == 0)
+        let receiver = try Socket.connected(.pull, to: endpoint, in: context)
+        let ready = try poller.wait(timeout: patience)
+        #expect(ready == 1)
+        #expect(poller[item] == .output)
+        #expect(try receiver.lastEndpoint == endpoint)
+    }
+
+    @Test func `a pipe written by another thread wakes a poll without a timeout`() throws {
+        let context = try Context()
+        let pipe = try Pipe()
+        let worker = Worker {
+            let socket = try Socket.bound(.rep, to: uniqueInproc(), in: context)
+            var poller = Poller()
+            let requests = poller.add(socket, for: .input)
+            let wake = poller.add(descriptor: pipe.reader, for: .input)
+            let ready = try poller.wait()
+            return (ready, poller[requests], poller[wake])
+        }
+        #expect(worker.waitUntilAsleep())
+        pipe.write()
+        let (ready, requests, wake) = try worker.join()
+        #expect(ready == 1)
+        #expect(requests == [])
+        #expect(wake == .input)
+    }
+
+    @Test func `a poll for nothing of an item is deaf to it`() throws {
+        let pipe = try Pipe()
+        pipe.write()
+        var poller = Poller()
+        let item = poller.add(descriptor: pipe.reader, for: .input)
+        let heard = try poller.wait(timeout: .zero)
+        #expect(heard == 1)
+        #expect(poller[item] == .input)
+        poller.watch(item, for: [])
+        let deaf = try poller.wait(timeout: .zero)
+        #expect(deaf == 0)
+        #expect(poller[item] == [])
+        poller.watch(item, for: .input)
+        let again = try poller.wait(timeout: .zero)
+        #expect(again == 1)
+    }
+
+    @Test func `a pipe that hung up is an error to see, without being asked for`() throws {
+        let pipe = try Pipe()
+        var poller = Poller()
+        let item = poller.add(descriptor: pipe.reader, for: .input)
+        let open = try poller.wait(timeout: .zero)
+        #expect(open == 0)
+        pipe.hangUp()
+        let ready = try poller.wait(timeout: patience)
+        #expect(ready == 1)
+        #expect(poller[item] == .error)
+    }
+
+    @Test func `a descriptor that is not open is an error to see, not to throw`() throws {
+        var poller = Poller()
+        // Linux gives no descriptor as high as this one.
+        let item = poller.add(descriptor: CInt.max, for: .input)
+        let ready = try poller.wait(timeout: patience)
+        #expect(ready == 1)
+        #expect(poller[item] == .error)
+    }
+
+    @Test func `a poll ends when its time is over and not before`() throws {
+        let context = try Context()
+        let socket = try Socket.bound(.pull, to: uniqueInproc(), in: context)
+        var poller = Poller()
+        _ = poller.add(socket, for: .input)
+        let start = ContinuousClock.now
+        let ready = try poller.wait(timeout: .milliseconds(60))
+        let elapsed = ContinuousClock.now - start
+        #expect(ready == 0)
+        #expect(elapsed >= .milliseconds(60) - slack)
+        #expect(elapsed < patience)
+    }
+
+    @Test func `a poll that throws has found nothing`() throws {
+        let context = try Context()
+        let socket = try Socket.bound(.pair, to: uniqueInproc(), in: context)
+        let pipe = try Pipe()
+        pipe.write()
+        var poller = Poller()
+        let first = poller.add(descriptor: pipe.reader, for: .input)
+        _ = poller.add(socket, for: .input)
+        _ = try poller.wait(timeout: patience)
+        #expect(poller[first] == .input)
+        context.shutdown()
+        let error = failure { () throws(ZeroMQError) in _ = try poller.wait(timeout: .zero) }
+        #expect(error == ZeroMQError(code: .terminated, operation: "zmq_poll"))
+        #expect(poller[first] == [])
+    }
+
+    @Test func `a poll of a closed socket is a programmer's error`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let context = try Context()
+            var poller = Poller()
+            do {
+                let socket = try Socket(.pull, in: context)
+                _ = poller.add(socket, for: .input)
+            }
+            _ = try poller.wait(timeout: .zero)
+        }
+        #expect(died(result, saying: "a socket in the poller was closed"))
+    }
+
+    @Test func `a poll of nothing is a programmer's error`() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            var poller = Poller()
+            _ = try poller.wait(timeout: .zero)
+        }
+        #expect(died(result, saying: "a poller of nothing"))
+    }
+}

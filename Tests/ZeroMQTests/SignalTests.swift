@@ -1,0 +1,131 @@
+import Glibc
+import Synchronization
+import Testing
+import ZeroMQ
+
+private let handled = Atomic(0)
+
+/// SIGUSR1 interrupts system calls from here on: its handler only counts, and has no SA_RESTART.
+private let installed: Bool = {
+    var action = sigaction()
+    action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }
+    action.sa_flags = 0
+    return sigaction(SIGUSR1, &action, nil) == 0
+}()
+
+/// Serialized: they count the same signals.
+@Suite(.serialized) struct SignalTests {
+    init() { #expect(installed) }
+
+    /// Interrupts a sleeping thread ten times, and requires that each time it goes back to sleep.
+    private func disturb<Value>(_ worker: Worker<Value>) throws {
+        for _ in 0..<10 {
+            try #require(worker.waitUntilAsleep())
+            let before = handled.load(ordering: .relaxed)
+            worker.kill(SIGUSR1)
+            try #require(eventually { handled.load(ordering: .relaxed) > before })
+        }
+        try #require(worker.waitUntilAsleep())
+        try #require(worker.isRunning)
+    }
+
+    @Test func `a blocked receive goes on after signals and gets its message`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        let worker = Worker {
+            try Socket.connected(.pull, to: endpoint, in: context).receiveText()
+        }
+        try disturb(worker)
+        try sender.send("at last")
+        #expect(try worker.join() == "at last")
+    }
+
+    @Test func `a blocked multipart receive goes on after signals and gets its message`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        let worker = Worker {
+            try Socket.connected(.pull, to: endpoint, in: context).receiveTexts()
+        }
+        try disturb(worker)
+        try sender.send(["at", "last"])
+        #expect(try worker.join() == ["at", "last"])
+    }
+
+    @Test func `a blocked send goes on after signals and delivers its message once`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let worker = Worker {
+            let sender = try Socket.bound(.push, to: endpoint, in: context)
+            try sender.set(.linger, to: patience)
+            try sender.send("at last")
+        }
+        try disturb(worker)
+        let receiver = try Socket.connected(.pull, to: endpoint, in: context)
+        #expect(try receiver.receiveText() == "at last")
+        try worker.join()
+        let second = try receiver.tryReceive()
+        let isAlone = second == nil
+        #expect(isAlone)
+    }
+
+    @Test func `a poll without a timeout goes on after signals and finds the message`() throws {
+        let context = try Context()
+        let endpoint = uniqueInproc()
+        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        let worker = Worker {
+            let receiver = try Socket.connected(.pull, to: endpoint, in: context)
+            var poller = Poller()
+            _ = poller.add(receiver, for: .input)
+            let ready = try poller.wait()
+            return (ready, try receiver.receiveText())
+        }
+        try disturb(worker)
+        try sender.send("at last")
+        let (ready, text) = try worker.join()
+        #expect(ready == 1)
+        #expect(text == "at last")
+    }
+
+    @Test func `signals neither shorten nor lengthen a poll`() throws {
+        let context = try Context()
+        let timeout = Duration.milliseconds(400)
+        let worker = Worker {
+            let receiver = try Socket.bound(.pull, to: uniqueInproc(), in: context)
+            var poller = Poller()
+            _ = poller.add(receiver, for: .input)
+            let start = ContinuousClock.now
+            let ready = try poller.wait(timeout: timeout)
+            return (ready, ContinuousClock.now - start)
+        }
+        // More often than the timeout: if each began it anew, the poll would end after the last.
+        let start = ContinuousClock.now
+        while ContinuousClock.now - start < .milliseconds(3000), worker.isRunning {
+            worker.kill(SIGUSR1)
+            usleep(20_000)
+        }
+        let (ready, elapsed) = try worker.join()
+        #expect(ready == 0)
+        #expect(elapsed >= timeout - slack)
+        #expect(elapsed < .milliseconds(2500))
+    }
+
+    @Test func `a context that waits for lingering messages is not bothered by signals`() throws {
+        let worker = Worker {
+            let start = ContinuousClock.now
+            do {
+                let context = try Context()
+                let sender = try Socket.connected(.push, to: nowhere, in: context)
+                try sender.set(.linger, to: .milliseconds(500))
+                try sender.send("never read")
+            }
+            return ContinuousClock.now - start
+        }
+        while worker.isRunning {
+            worker.kill(SIGUSR1)
+            usleep(20_000)
+        }
+        #expect(try worker.join() >= .milliseconds(500) - slack)
+    }
+}

@@ -1,0 +1,167 @@
+import Glibc
+import Synchronization
+import Testing
+import ZeroMQ
+
+/// Long enough that only a defect takes it: no test hangs, it fails with `.wouldBlock`.
+let patience = Duration.seconds(10)
+
+/// How much too early libzmq may be, which counts in whole milliseconds.
+let slack = Duration.milliseconds(5)
+
+private let lastNumber = Atomic(0)
+
+/// A number that no other caller in this process got.
+func uniqueNumber() -> Int {
+    lastNumber.add(1, ordering: .relaxed).newValue
+}
+
+/// An inproc name of one's own.
+func uniqueInproc() -> String { "inproc://test-\(uniqueNumber())" }
+
+/// Where nobody listens or ever will.
+let nowhere = "ipc:///tmp/zeromq-tests/no/such/directory"
+
+/// Where a socket can be bound, for tests that go over each transport.
+enum Transport: CaseIterable {
+    case inproc, ipc, tcp
+
+    var wildcard: String {
+        switch self {
+        case .inproc: uniqueInproc()
+        case .ipc: "ipc://*"  // a path of libzmq's choice, which it also removes
+        case .tcp: "tcp://127.0.0.1:*"
+        }
+    }
+}
+
+extension Socket {
+    /// A socket that gives up after `patience`.
+    static func patient(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) -> Socket {
+        let socket = try Socket(kind, in: context)
+        try socket.set(.receiveTimeout, to: patience)
+        try socket.set(.sendTimeout, to: patience)
+        return socket
+    }
+
+    /// A patient socket bound to `endpoint`.
+    static func bound(
+        _ kind: Kind, to endpoint: String, in context: borrowing Context
+    ) throws(ZeroMQError) -> Socket {
+        let socket = try patient(kind, in: context)
+        try socket.bind(endpoint)
+        return socket
+    }
+
+    /// A patient socket connected to `endpoint`.
+    static func connected(
+        _ kind: Kind, to endpoint: String, in context: borrowing Context
+    ) throws(ZeroMQError) -> Socket {
+        let socket = try patient(kind, in: context)
+        try socket.connect(endpoint)
+        return socket
+    }
+
+    func send(_ text: String, more: Bool = false) throws(ZeroMQError) {
+        try send(Message(text), more: more)
+    }
+
+    func send(_ frames: [String]) throws(ZeroMQError) {
+        try send(Multipart(frames))
+    }
+
+    func receiveText() throws(ZeroMQError) -> String {
+        try receive().text
+    }
+
+    func receiveTexts() throws(ZeroMQError) -> [String] {
+        var parts = Multipart()
+        _ = try receive(into: &parts)
+        return parts.texts
+    }
+}
+
+extension Message {
+    init(_ text: String) throws(ZeroMQError) {
+        try self.init(copying: Array(text.utf8))
+    }
+
+    var bytes: [UInt8] { withUnsafeBytes { Array($0) } }
+
+    var text: String { withUnsafeBytes { String(decoding: $0, as: UTF8.self) } }
+
+    /// Where the bytes are, as a number: for comparing only.
+    var address: UInt? { withUnsafeBytes { $0.baseAddress.map { UInt(bitPattern: $0) } } }
+}
+
+extension Multipart {
+    init(_ frames: [String]) throws(ZeroMQError) {
+        self.init(minimumCapacity: frames.count)
+        for frame in frames { append(try Message(frame)) }
+    }
+
+    var texts: [String] { (0..<count).map { self[$0].text } }
+}
+
+/// What `body` threw; nil: nothing.
+func failure(of body: () throws(ZeroMQError) -> Void) -> ZeroMQError? {
+    do throws(ZeroMQError) {
+        try body()
+        return nil
+    } catch {
+        return error
+    }
+}
+
+/// Looks at `condition` until it holds, for as long as there is patience.
+func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
+    let deadline = ContinuousClock.now + patience
+    while try !condition() {
+        if ContinuousClock.now > deadline { return false }
+        usleep(1000)
+    }
+    return true
+}
+
+/// Counts, from any thread.
+final class Counter: Sendable {
+    private let count = Atomic(0)
+
+    var value: Int { count.load(ordering: .acquiring) }
+
+    func increment() { count.add(1, ordering: .acquiringAndReleasing) }
+}
+
+/// A heap buffer of a known pattern, that knows how often it was given back.
+///
+/// Unchecked because the bytes are written here, before anybody else has them.
+final class Buffer: @unchecked Sendable {
+    let bytes: UnsafeMutableRawBufferPointer
+    let releases = Counter()
+
+    init(size: Int) {
+        bytes = .allocate(byteCount: size, alignment: 8)
+        for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 7 &+ 1) }
+    }
+
+    deinit { bytes.deallocate() }
+
+    var address: UInt? { bytes.baseAddress.map { UInt(bitPattern: $0) } }
+
+    /// A message of these bytes, without a copy.
+    func message() throws(ZeroMQError) -> Message {
+        try Message(adopting: bytes) { self.releases.increment() }
+    }
+}
+
+/// Whether a process that an exit test ended died of the precondition with this text.
+///
+/// An optimized build leaves the texts out; there the exit test only shows that it died.
+func died(_ result: ExitTest.Result?, saying text: String) -> Bool {
+    guard let result else { return false }
+    #if DEBUG
+    return String(decoding: result.standardErrorContent, as: UTF8.self).contains(text)
+    #else
+    return result.exitStatus != .exitCode(EXIT_SUCCESS)
+    #endif
+}

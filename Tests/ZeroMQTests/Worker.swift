@@ -1,0 +1,83 @@
+import Glibc
+import Synchronization
+
+/// A thread of one's own, that can be waited for, watched and hit by signals.
+final class Worker<Value: Sendable>: Sendable {
+    private enum State {
+        case running
+        case ended(Result<Value, any Error>)
+    }
+
+    private let state = Mutex(State.running)
+    /// The thread's line in /proc, opened by itself.
+    private let status = Atomic<CInt>(-1)
+    private let thread = Atomic<UInt>(0)
+
+    /// Starts `body` on a new thread.
+    init(_ body: @escaping @Sendable () throws -> Value) {
+        let start: @Sendable () -> Void = {
+            // Tests run on threads of Dispatch, which block signals, and threads inherit that.
+            var none = sigset_t()
+            sigemptyset(&none)
+            pthread_sigmask(SIG_SETMASK, &none, nil)
+            self.status.store(open("/proc/thread-self/stat", O_RDONLY), ordering: .releasing)
+            let result = Result(catching: body)
+            self.state.withLock { $0 = .ended(result) }
+        }
+        var thread: pthread_t = 0
+        let box = Unmanaged.passRetained(Start(start))
+        let status = pthread_create(
+            &thread, nil,
+            { box in
+                Unmanaged<Start>.fromOpaque(box!).takeRetainedValue().body()
+                return nil
+            }, box.toOpaque())
+        precondition(status == 0, "pthread_create")
+        self.thread.store(thread, ordering: .releasing)
+    }
+
+    /// Waits for the end of the thread, once.
+    func join() throws -> Value {
+        pthread_join(thread.load(ordering: .acquiring), nil)
+        guard case .ended(let result) = state.withLock({ $0 }) else { fatalError("joined but running") }
+        return try result.get()
+    }
+
+    /// Sends the thread a signal. Not after `join`.
+    func kill(_ signal: CInt) {
+        pthread_kill(thread.load(ordering: .acquiring), signal)
+    }
+
+    var isRunning: Bool {
+        state.withLock { if case .running = $0 { true } else { false } }
+    }
+
+    deinit { close(status.load(ordering: .acquiring)) }
+
+    /// Waits until the thread sleeps in the kernel: five looks in a row, two milliseconds apart. False:
+    /// it has ended.
+    func waitUntilAsleep() -> Bool {
+        var looks = 0
+        return eventually {
+            usleep(2000)
+            looks = isAsleep ? looks + 1 : 0
+            return looks == 5 || !isRunning
+        } && isRunning
+    }
+
+    private var isAsleep: Bool {
+        // "4711 (a name) S 1 …": the letter behind the last parenthesis.
+        var line = [UInt8](repeating: 0, count: 512)
+        let count = pread(status.load(ordering: .acquiring), &line, line.count, 0)
+        guard count > 0, let end = line[..<count].lastIndex(of: UInt8(ascii: ")")), end + 2 < count else {
+            return false
+        }
+        return line[end + 2] == UInt8(ascii: "S")
+    }
+}
+
+private final class Start: Sendable {
+    let body: @Sendable () -> Void
+
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+}
