@@ -1,0 +1,106 @@
+import Synchronization
+import Testing
+
+@testable import TwofoldCore
+
+@Suite struct DeterminismTests {
+    /// A fingerprint of everything that each lane is told over some steps (FNV-1a over all bytes).
+    ///
+    /// Lane i is seeded with `seed + i` and plays actions that depend on its seed alone.
+    private func fingerprints(
+        _ config: Game2048.Config, lanes: Int, seed: UInt64, steps: Int,
+        workers: Workers = Workers(threads: 1)
+    ) throws -> [UInt64] {
+        let batch = try Batch(config, lanes: lanes, maxEpisodeSteps: 12, workers: workers)
+        var policies = (0..<lanes).map { Generator(seed: ~(seed + UInt64($0))) }
+        var prints = [UInt64](repeating: 0xcbf2_9ce4_8422_2325, count: lanes)
+        try batch.reset(seed: seed)
+        absorb(batch.reply, batch.environment.resetArrays, &prints)
+        for _ in 0..<steps {
+            try batch.step(policies.indices.map { UInt8(policies[$0].next(below: 4)) })
+            absorb(batch.reply, batch.environment.stepArrays, &prints)
+        }
+        return prints
+    }
+
+    private func absorb(_ reply: [String: [UInt8]], _ specs: [ArraySpec], _ prints: inout [UInt64]) {
+        for spec in specs {
+            let size = spec.bytesPerLane
+            reply[spec.name]!.withUnsafeBufferPointer { bytes in
+                for lane in prints.indices {
+                    var print = prints[lane]
+                    var index = lane * size
+                    while index < (lane + 1) * size {
+                        print = (print ^ UInt64(bytes[index])) &* 0x100_0000_01b3
+                        index += 1
+                    }
+                    prints[lane] = print
+                }
+            }
+        }
+    }
+
+    private static let config = Game2048.Config(rows: 2, columns: 3)
+    private static let steps = 25
+
+    @Test func `a lane's trajectory is the same for any number of lanes, threads and any chunk`() throws {
+        let reference = try fingerprints(Self.config, lanes: 1000, seed: 0, steps: Self.steps)
+        #expect(Set(reference).count > 990, "lanes differ")
+        for lanes in [1, 7, 64, 300, 1000] {
+            for (threads, chunk) in [(1, 64), (2, 64), (2, 256), (2, 1000), (1, 1000)] {
+                let prints = try fingerprints(
+                    Self.config, lanes: lanes, seed: 0, steps: Self.steps,
+                    workers: Workers(threads: threads, chunk: chunk))
+                #expect(
+                    prints == Array(reference[..<lanes]),
+                    "\(lanes) lanes, \(threads) threads, chunks of \(chunk)")
+            }
+        }
+        // A lane of its own, started with the seed that it has in the batch.
+        for lane in [1, 63, 64, 255, 256, 511, 999] {
+            let alone = try fingerprints(Self.config, lanes: 1, seed: UInt64(lane), steps: Self.steps)
+            #expect(alone == [reference[lane]], "lane \(lane) alone")
+        }
+    }
+
+    @Test func `the same call again gives the same bytes`() throws {
+        let one = try fingerprints(Game2048.Config(), lanes: 100, seed: 3, steps: 20)
+        let other = try fingerprints(Game2048.Config(), lanes: 100, seed: 3, steps: 20)
+        #expect(one == other)
+    }
+
+    @Test func `different seeds give different trajectories`() throws {
+        let prints = try fingerprints(Game2048.Config(), lanes: 1000, seed: 0, steps: 12)
+        #expect(Set(prints).count == 1000)
+        for other in [1 << 32, 1 << 40, 1 << 63] as [UInt64] {
+            let prints = try fingerprints(Game2048.Config(), lanes: 1, seed: other, steps: 12)
+            #expect(try fingerprints(Game2048.Config(), lanes: 1, seed: 0, steps: 12) != prints)
+        }
+    }
+
+    // MARK: workers
+
+    @Test(arguments: [1, 2, 3, 16], [1, 64, 100, 256, 1000])
+    func `workers visit every lane once, in whole blocks of 64`(threads: Int, chunk: Int) {
+        for lanes in [1, 7, 63, 64, 65, 128, 300, 1000] {
+            let visits = LaneStorage(count: lanes, repeating: 0)
+            let total = Atomic(0)
+            let torn = Atomic(0)
+            Workers(threads: threads, chunk: chunk).run(lanes: lanes) { range in
+                if range.lowerBound % 64 != 0 || (range.upperBound % 64 != 0 && range.upperBound != lanes) {
+                    torn.wrappingAdd(1, ordering: .relaxed)
+                }
+                for lane in range { visits[lane] += 1 }
+                total.wrappingAdd(range.count, ordering: .relaxed)
+            }
+            #expect((0..<lanes).allSatisfy { visits[$0] == 1 })
+            #expect(total.load(ordering: .relaxed) == lanes)
+            #expect(torn.load(ordering: .relaxed) == 0)
+        }
+    }
+
+    @Test func `chunks are rounded up to whole blocks`() {
+        #expect(
+            [1, 64, 65, 256, 1000].map { Workers(threads: 1, chunk: $0).chunk } == [64, 64, 128, 256, 1024])
+    }
+}

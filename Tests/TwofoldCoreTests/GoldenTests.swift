@@ -1,0 +1,202 @@
+import Foundation
+import Testing
+
+@testable import TwofoldCore
+
+/// Whole games that an independent Python reference has played (`Tests/Fixtures/golden/README.md`).
+struct GoldenFile: Decodable, CustomTestStringConvertible {
+    var name = ""
+    let environmentID: String
+    let config: Config
+    let lanes: [Lane]
+
+    struct Config: Decodable {
+        let rows: Int
+        let columns: Int
+        let goal: Int
+        let stopAtGoal: Bool
+        let fourProbability: Double
+        let startTiles: Int
+        let illegalAction: String
+        let maxEpisodeSteps: Int?
+    }
+
+    struct Lane: Decodable {
+        let seed: UInt64
+        let initial: Initial
+        let actions: [UInt8]
+        let steps: Steps
+        let generator: [UInt32]
+    }
+
+    struct Initial: Decodable {
+        let observation: [UInt8]
+        let actionMask: [UInt8]
+        let score: Int
+        let maxExponent: Int
+        let episodeLength: Int
+        let moves: Int
+        let goalReached: Int
+    }
+
+    struct Steps: Decodable {
+        let observation: [[UInt8]]
+        let actionMask: [[UInt8]]
+        let score: [Int]
+        let maxExponent: [Int]
+        let episodeLength: [Int]
+        let moves: [Int]
+        let goalReached: [Int]
+        let reward: [Int]
+        let terminated: [Int]
+        let truncated: [Int]
+    }
+
+    enum CodingKeys: String, CodingKey { case environmentID = "environmentId", config, lanes }
+
+    var testDescription: String { name }
+
+    static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "Fixtures/golden")
+
+    static func all() throws -> [GoldenFile] {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+            .filter { $0.pathExtension == "json" }
+            .sorted { $0.lastPathComponent < $1.lastPathComponent }
+            .map { url in
+                var file = try decoder.decode(GoldenFile.self, from: Data(contentsOf: url))
+                file.name = url.lastPathComponent
+                return file
+            }
+    }
+
+    func gameConfig() throws -> Game2048.Config {
+        var config = Game2048.Config(
+            rows: self.config.rows, columns: self.config.columns, goal: self.config.goal,
+            stopAtGoal: self.config.stopAtGoal, fourProbability: self.config.fourProbability,
+            startTiles: self.config.startTiles)
+        switch self.config.illegalAction {
+        case "noop": config.illegalAction = .noop
+        case "terminate": config.illegalAction = .terminate
+        default: throw EnvironmentError.invalid("illegal_action", "unknown: \(self.config.illegalAction)")
+        }
+        return config
+    }
+}
+
+extension GoldenFile.Lane {
+    /// What the file says of a step.
+    func told(_ step: Int) -> Model.Told {
+        Model.Told(
+            observation: steps.observation[step], mask: steps.actionMask[step],
+            episodeLength: steps.episodeLength[step], score: steps.score[step],
+            maxExponent: steps.maxExponent[step], moves: steps.moves[step],
+            isGoalReached: steps.goalReached[step] == 1, reward: Float(steps.reward[step]),
+            isTerminated: steps.terminated[step] == 1, isTruncated: steps.truncated[step] == 1)
+    }
+
+    /// What the file says of the reset.
+    var toldInitially: Model.Told {
+        Model.Told(
+            observation: initial.observation, mask: initial.actionMask, episodeLength: initial.episodeLength,
+            score: initial.score, maxExponent: initial.maxExponent, moves: initial.moves,
+            isGoalReached: initial.goalReached == 1)
+    }
+}
+
+@Suite struct GoldenTests {
+    @Test func `golden games are there, for each of the arguments`() throws {
+        let files = try GoldenFile.all()
+        #expect(files.count >= 13)
+        #expect(files.allSatisfy { $0.environmentID == "twofold/Game2048-v0" })
+        #expect(files.allSatisfy { !$0.lanes.isEmpty && $0.lanes.allSatisfy { $0.actions.count >= 100 } })
+        #expect(Set(files.map { "\($0.config.rows)x\($0.config.columns)" }).count >= 4)
+        #expect(files.contains { $0.config.stopAtGoal })
+        #expect(files.contains { $0.config.illegalAction == "terminate" })
+        #expect(files.contains { $0.config.maxEpisodeSteps != nil })
+        #expect(files.contains { $0.config.fourProbability != 0.1 })
+        #expect(files.contains { $0.config.startTiles != 2 })
+        let steps = files.flatMap(\.lanes).map(\.steps)
+        #expect(steps.contains { $0.terminated.contains(1) })
+        #expect(steps.contains { $0.truncated.contains(1) })
+        #expect(steps.contains { zip($0.terminated, $0.truncated).contains { $0 == (1, 1) } })
+    }
+
+    @Test(arguments: try GoldenFile.all())
+    func `the environment plays the golden games, every field of every step`(file: GoldenFile) throws {
+        let batch = try Batch(
+            file.gameConfig(), lanes: file.lanes.count, maxEpisodeSteps: file.config.maxEpisodeSteps)
+        try batch.reset(seeds: file.lanes.map(\.seed))
+        for (lane, golden) in file.lanes.enumerated() {
+            #expect(batch.toldState(lane: lane) == golden.toldInitially, "reset of lane \(lane)")
+        }
+        let steps = file.lanes[0].actions.count
+        for golden in file.lanes {
+            try #require(golden.actions.count == steps && golden.steps.observation.count == steps)
+        }
+        for step in 0..<steps {
+            try batch.step(file.lanes.map { $0.actions[step] })
+            for (lane, golden) in file.lanes.enumerated() {
+                try #require(batch.told(lane: lane) == golden.told(step), "step \(step) of lane \(lane)")
+            }
+        }
+        // Where the streams stand: 64 unseeded starts are as the file's last words of the generator say.
+        var streams = file.lanes.map { Generator(words: words($0.generator)) }
+        let game = try Game2048(file.gameConfig())
+        for _ in 0..<64 {
+            try batch.reset()
+            for lane in streams.indices {
+                var state = game.makeState()
+                game.start(&state, generator: &streams[lane])
+                #expect(batch.observation(lane: lane) == state.board.exponents)
+            }
+        }
+    }
+
+    @Test(arguments: try GoldenFile.all())
+    func `the bare rules play the golden games and end with the same generator`(file: GoldenFile) throws {
+        let game = try Game2048(file.gameConfig())
+        for golden in file.lanes {
+            var generator = Generator(seed: golden.seed)
+            var state = game.makeState()
+            game.start(&state, generator: &generator)
+            #expect(state.board.exponents == golden.initial.observation)
+            var isFinished = false
+            for step in golden.actions.indices {
+                if isFinished {
+                    game.start(&state, generator: &generator)
+                } else {
+                    let outcome = game.step(
+                        &state, action: Int(golden.actions[step]), generator: &generator)
+                    #expect(outcome.reward == Float(golden.steps.reward[step]))
+                    #expect(outcome.terminated == (golden.steps.terminated[step] == 1))
+                }
+                isFinished = golden.steps.terminated[step] == 1 || golden.steps.truncated[step] == 1
+                try #require(state.board.exponents == golden.steps.observation[step])
+                #expect(state.score == golden.steps.score[step])
+                #expect(state.moves == Int32(golden.steps.moves[step]))
+            }
+            #expect(generator.words == words(golden.generator))
+        }
+    }
+
+    /// The files hold the test's own model to account as well.
+    @Test(arguments: try GoldenFile.all())
+    func `the tests' model plays the golden games`(file: GoldenFile) throws {
+        for golden in file.lanes {
+            var model = Model(
+                try file.gameConfig(), maxEpisodeSteps: file.config.maxEpisodeSteps, seed: golden.seed)
+            #expect(model.told == golden.toldInitially)
+            for (step, action) in golden.actions.enumerated() {
+                try #require(model.step(Int(action)) == golden.told(step), "step \(step)")
+            }
+            #expect(model.generator.words == words(golden.generator))
+        }
+    }
+
+    private func words(_ words: [UInt32]) -> (UInt32, UInt32, UInt32, UInt32) {
+        (words[0], words[1], words[2], words[3])
+    }
+}

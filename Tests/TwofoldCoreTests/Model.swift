@@ -1,0 +1,125 @@
+@testable import TwofoldCore
+
+/// One lane of `twofold/Game2048-v0` in plain words: naive slides, the draw recipe, and
+/// what reset, step and autoreset do. Shares the generator with the engine and nothing else.
+struct Model {
+    /// What a call tells of the lane, under the names that users know.
+    struct Told: Equatable {
+        var observation: [UInt8]
+        var mask: [UInt8]
+        var episodeLength: Int
+        var score: Int
+        var maxExponent: Int
+        var moves: Int
+        var isGoalReached: Bool
+        var reward: Float = 0
+        var isTerminated = false
+        var isTruncated = false
+    }
+
+    let config: Game2048.Config
+    let maxEpisodeSteps: Int?
+    private(set) var generator: Generator
+    private(set) var board: [UInt8]
+    private(set) var score = 0
+    private(set) var moves = 0
+    private(set) var episodeLength = 0
+    private(set) var isTerminated = false
+    private(set) var isTruncated = false
+
+    var isFinished: Bool { isTerminated || isTruncated }
+
+    /// A lane after its first reset.
+    init(_ config: Game2048.Config, maxEpisodeSteps: Int? = nil, seed: UInt64) {
+        self.config = config
+        self.maxEpisodeSteps = maxEpisodeSteps
+        generator = Generator(seed: seed)
+        board = []
+        reset()
+    }
+
+    mutating func reset(seed: UInt64? = nil, board given: [UInt8]? = nil) {
+        if let seed { generator = Generator(seed: seed) }
+        board = given ?? [UInt8](repeating: 0, count: config.rows * config.columns)
+        (score, moves, episodeLength, isTerminated, isTruncated) = (0, 0, 0, false, false)
+        if given == nil {
+            for _ in 0..<config.startTiles { spawn() }
+        }
+    }
+
+    /// One step under NEXT_STEP autoreset (under DISABLED, only while the lane is not finished).
+    mutating func step(_ action: Int) -> Told {
+        if isFinished {
+            reset()
+            return told
+        }
+        let slide = slide(action)
+        episodeLength += 1
+        if slide.moved {
+            board = slide.exponents
+            spawn()
+            score += slide.score
+            moves += 1
+            isTerminated = mask.allSatisfy { $0 == 0 } || (config.stopAtGoal && isGoalReached)
+        } else {
+            isTerminated = config.illegalAction == .terminate
+        }
+        isTruncated = maxEpisodeSteps.map { episodeLength >= $0 } ?? false
+        var told = told
+        told.reward = slide.moved ? Float(slide.score) : 0
+        return told
+    }
+
+    /// What the last call told, with reward 0.
+    var told: Told {
+        Told(
+            observation: board, mask: isTerminated ? [0, 0, 0, 0] : mask, episodeLength: episodeLength,
+            score: score, maxExponent: Int(board.max()!), moves: moves, isGoalReached: isGoalReached,
+            isTerminated: isTerminated, isTruncated: isTruncated)
+    }
+
+    func slide(_ action: Int) -> NaiveSlide {
+        NaiveSlide(board, rows: config.rows, columns: config.columns, action: action)
+    }
+
+    private var mask: [UInt8] { (0..<4).map { slide($0).moved ? 1 : 0 } }
+    private var isGoalReached: Bool { board.contains { 1 << Int($0) >= config.goal } }
+
+    /// The draw recipe: cell by the first word, value by the second.
+    private mutating func spawn() {
+        let empty = board.indices.filter { board[$0] == 0 }
+        let cellWord = UInt64(generator.next())
+        let valueWord = Double(generator.next())
+        let cell = empty[Int(cellWord * UInt64(empty.count) / 4_294_967_296)]
+        board[cell] = valueWord < (config.fourProbability * 4_294_967_296).rounded() ? 2 : 1
+    }
+}
+
+extension Batch {
+    /// What the last step told of a lane.
+    func told(lane: Int = 0) -> Model.Told {
+        var told = toldState(lane: lane)
+        told.reward = reward(lane: lane)
+        told.isTerminated = isTerminated(lane: lane)
+        told.isTruncated = isTruncated(lane: lane)
+        return told
+    }
+
+    /// What the last call told of a lane, leaving out what only a step tells.
+    func toldState(lane: Int = 0) -> Model.Told {
+        Model.Told(
+            observation: observation(lane: lane), mask: mask(lane: lane),
+            episodeLength: integer("episode_length", lane: lane), score: integer("score", lane: lane),
+            maxExponent: byte("max_exponent", lane: lane), moves: integer("moves", lane: lane),
+            isGoalReached: flag("goal_reached", lane: lane))
+    }
+}
+
+extension Model.Told {
+    /// The part that a reset or an observation tells too.
+    var state: Model.Told {
+        var state = self
+        (state.reward, state.isTerminated, state.isTruncated) = (0, false, false)
+        return state
+    }
+}

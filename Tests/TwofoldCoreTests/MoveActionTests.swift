@@ -1,0 +1,169 @@
+import Testing
+
+@testable import TwofoldCore
+
+@Suite struct MoveActionTests {
+    private func id(_ number: UInt32) -> TileID { TileID(rawValue: number) }
+
+    // MARK: what a move tells
+
+    @Test func `tiles are numbered row by row, and one that only slides keeps its number`() {
+        var tracked = TrackedBoard(Board([[0, 2, 0, 4], [0, 0, 8, 0]]))
+        #expect(tracked.tile(at: 1) == id(1))
+        #expect(tracked.tile(at: 3) == id(2))
+        #expect(tracked.tile(at: 6) == id(3))
+        #expect(tracked.tile(at: 0) == nil)
+        #expect(
+            tracked.slide(towards: .left) == [
+                .slide(tile: id(1), source: 1, target: 0, value: 2),
+                .slide(tile: id(2), source: 3, target: 1, value: 4),
+                .slide(tile: id(3), source: 6, target: 4, value: 8),
+            ])
+        #expect(tracked.tile(at: 0) == id(1))
+        #expect(tracked.tile(at: 1) == id(2))
+        #expect(tracked.tile(at: 4) == id(3))
+        #expect(tracked.tile(at: 3) == nil)
+        #expect(
+            tracked.slide(towards: .down) == [.slide(tile: id(2), source: 1, target: 5, value: 4)])
+        #expect(tracked.tile(at: 5) == id(2))
+    }
+
+    @Test func `a merge stands behind its two slides and makes a new tile`() {
+        var tracked = TrackedBoard(Board([[0, 2, 0, 2], [0, 0, 0, 0]]))
+        #expect(
+            tracked.slide(towards: .left) == [
+                .slide(tile: id(1), source: 1, target: 0, value: 2),
+                .slide(tile: id(2), source: 3, target: 0, value: 2),
+                .merge(first: id(1), second: id(2), into: id(3), target: 0, value: 4),
+            ])
+        #expect(tracked.tile(at: 0) == id(3))
+        #expect(tracked.board == Board([[4, 0, 0, 0], [0, 0, 0, 0]]))
+    }
+
+    @Test func `a tile that stands at the wall merges without a slide of its own`() {
+        var tracked = TrackedBoard(Board([[2, 0], [2, 4]]))
+        #expect(
+            tracked.slide(towards: .up) == [
+                .slide(tile: id(2), source: 2, target: 0, value: 2),
+                .merge(first: id(1), second: id(2), into: id(4), target: 0, value: 4),
+                .slide(tile: id(3), source: 3, target: 1, value: 4),
+            ])
+    }
+
+    @Test func `the tiles nearest the wall come first`() {
+        var tracked = TrackedBoard(Board([[2, 2, 2, 2], [0, 0, 0, 0]]))
+        #expect(
+            tracked.slide(towards: .right) == [
+                .slide(tile: id(3), source: 2, target: 3, value: 2),
+                .merge(first: id(4), second: id(3), into: id(5), target: 3, value: 4),
+                .slide(tile: id(2), source: 1, target: 2, value: 2),
+                .slide(tile: id(1), source: 0, target: 2, value: 2),
+                .merge(first: id(2), second: id(1), into: id(6), target: 2, value: 4),
+            ])
+    }
+
+    @Test func `the spawn is a new tile with the next number`() {
+        var tracked = TrackedBoard(Board([[2, 0], [0, 4]]))
+        #expect(
+            tracked.spawn(Spawn(cell: 1, exponent: 2)) == .spawn(tile: id(3), target: 1, value: 4))
+        #expect(tracked.tile(at: 1) == id(3))
+        #expect(tracked.board == Board([[2, 4], [0, 4]]))
+        #expect(
+            tracked.slide(towards: .up).last
+                == .merge(
+                    first: id(3), second: id(2), into: id(4), target: 1, value: 8))
+    }
+
+    @Test func `no actions are told where nothing moves, and nothing changes`() {
+        let boards = [
+            Board([[2, 4], [8, 16]]), Board([[2, 0, 0], [4, 0, 0]]), Board(rows: 3, columns: 3),
+            Board(rows: 8, columns: 8, exponents: stuckExponents(rows: 8, columns: 8)),
+        ]
+        for board in boards {
+            let before = TrackedBoard(board)
+            var after = before
+            #expect(after.slide(towards: .left) == [])
+            #expect(after == before)
+        }
+    }
+
+    // MARK: any move
+
+    @Test func `slides, merges and spawn replayed on a plain dictionary give the afterstate`() throws {
+        for (rows, columns) in allSizes {
+            var generator = Generator(seed: UInt64(rows * 10 + columns))
+            let law = SpawnLaw(fourProbability: 0.1)
+            for _ in 0..<8 {
+                var exponents = randomExponents(rows * columns, generator: &generator)
+                exponents[0] = 1
+                var tracked = TrackedBoard(Board(rows: rows, columns: columns, exponents: exponents))
+                var replay = Replay(tracked)
+                for _ in 0..<12 {
+                    let action = generator.next(below: 4)
+                    let board = tracked.board
+                    let naive = NaiveSlide(board.exponents, rows: rows, columns: columns, action: action)
+                    var actions = tracked.slide(towards: Direction(rawValue: UInt8(action))!)
+                    #expect(tracked.board.exponents == naive.exponents)
+                    #expect(actions.isEmpty == !naive.moved)
+                    if naive.moved {
+                        actions.append(tracked.spawn(law.draw(on: tracked.board, generator: &generator)))
+                    }
+                    try replay.play(actions)
+                    #expect(replay.score == naive.score)
+                    replay.expectEqual(tracked)
+                }
+            }
+        }
+    }
+
+    /// What a view would do: move tiles about by what it is told, knowing no rule.
+    private struct Replay {
+        private var cells: [Int: [(tile: TileID, value: Int)]] = [:]
+        private var used: Set<TileID> = []
+        private(set) var score = 0
+
+        init(_ tracked: TrackedBoard) {
+            for cell in 0..<tracked.board.count where tracked.board[cell] != 0 {
+                let tile = tracked.tile(at: cell)!
+                cells[cell] = [(tile, 1 << Int(tracked.board[cell]))]
+                used.insert(tile)
+            }
+        }
+
+        mutating func play(_ actions: [MoveAction]) throws {
+            score = 0
+            for action in actions {
+                switch action {
+                case .slide(let tile, let source, let target, let value):
+                    let index = try #require(cells[source]?.firstIndex { $0.tile == tile })
+                    let moving = cells[source]!.remove(at: index)
+                    #expect(moving.value == value)
+                    #expect(source != target)
+                    cells[target, default: []].append(moving)
+                case .merge(let first, let second, let into, let target, let value):
+                    let pair = try #require(cells[target])
+                    #expect(pair.map(\.tile) == [first, second])
+                    #expect(pair.map(\.value) == [value / 2, value / 2])
+                    #expect(used.insert(into).inserted, "a merged tile is a new one")
+                    cells[target] = [(into, value)]
+                    score += value
+                case .spawn(let tile, let target, let value):
+                    #expect(cells[target]?.isEmpty ?? true)
+                    #expect(used.insert(tile).inserted, "a spawned tile is a new one")
+                    #expect(value == 2 || value == 4)
+                    #expect(action == actions.last, "the spawn comes last")
+                    cells[target] = [(tile, value)]
+                }
+            }
+        }
+
+        func expectEqual(_ tracked: TrackedBoard) {
+            for cell in 0..<tracked.board.count {
+                let tiles = cells[cell] ?? []
+                let exponent = tracked.board[cell]
+                #expect(tiles.map(\.tile) == (tracked.tile(at: cell).map { [$0] } ?? []))
+                #expect(tiles.map(\.value) == (exponent == 0 ? [] : [1 << Int(exponent)]))
+            }
+        }
+    }
+}

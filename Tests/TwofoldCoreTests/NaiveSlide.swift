@@ -1,0 +1,44 @@
+/// A second opinion on a slide, sharing nothing with the reference: no lines, no condensing; tiles have
+/// values, not exponents, and go one cell at a time, those nearest the wall first, until they hit a wall
+/// or another tile. A tile that was made in this slide takes no further part.
+///
+///     towards the left      2 . 2 4      2 2 . 4      4 . . 4      4 . 4 .      4 4 . .
+struct NaiveSlide {
+    /// The exponents afterwards.
+    private(set) var exponents: [UInt8] = []
+    private(set) var score = 0
+    private(set) var merges = 0
+    private(set) var moved = false
+
+    /// Actions 0 up, 1 right, 2 down, 3 left.
+    init(_ exponents: [UInt8], rows: Int, columns: Int, action: Int) {
+        let (down, right) = [(-1, 0), (0, 1), (1, 0), (0, -1)][action]
+        var values = exponents.map { $0 == 0 ? 0 : 1 << Int($0) }
+        var isMerged = [Bool](repeating: false, count: values.count)
+        let last = values.count - 1
+        for index in 0...last {
+            var cell = down + right > 0 ? last - index : index
+            while values[cell] != 0 {
+                let row = cell / columns + down
+                let column = cell % columns + right
+                guard row >= 0, row < rows, column >= 0, column < columns else { break }
+                let next = row * columns + column
+                if values[next] == 0 {
+                    values[next] = values[cell]
+                } else if values[next] == values[cell], !isMerged[next] {
+                    values[next] *= 2
+                    isMerged[next] = true
+                    score += values[next]
+                    merges += 1
+                } else {
+                    break
+                }
+                values[cell] = 0
+                moved = true
+                if isMerged[next] { break }
+                cell = next
+            }
+        }
+        self.exponents = values.map { $0 == 0 ? 0 : UInt8($0.trailingZeroBitCount) }
+    }
+}

@@ -1,0 +1,265 @@
+import Testing
+
+@testable import TwofoldCore
+
+/// A vector environment with memory for its replies: what a carrier is to it, for tests.
+///
+/// The arrays lie the way no carrier would lay them: at odd addresses, with a gap behind each. Before
+/// every call the memory is filled with another byte, so that nothing can be left over from the call
+/// before, and afterwards the gaps have to be untouched.
+///
+///     fill | observation | fill … | action_mask | fill … | …
+///     1 B                  gap B                  gap B
+final class Batch {
+    let environment: any VectorEnvironment
+    private let memory: UnsafeMutableRawBufferPointer
+    private var fill: UInt8 = 0xa5
+    private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
+
+    private static let gap = 5
+
+    init(_ environment: any VectorEnvironment) {
+        self.environment = environment
+        let sizes = [environment.stepArrays, environment.afterstateArrays].map { specs in
+            specs.reduce(1) { $0 + $1.bytesPerLane * environment.lanes + Batch.gap }
+        }
+        memory = .allocate(byteCount: sizes.max()!, alignment: 16)
+        memory.initializeMemory(as: UInt8.self, repeating: fill)
+    }
+
+    deinit { memory.deallocate() }
+
+    /// A batch of 2048 boards.
+    convenience init(
+        _ config: Game2048.Config = Game2048.Config(), lanes: Int = 1, autoreset: AutoresetMode = .nextStep,
+        maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1)
+    ) throws {
+        let options = BatchOptions(
+            lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps, workers: workers)
+        self.init(GameEnvironment(try Game2048(config), options))
+    }
+
+    var lanes: Int { environment.lanes }
+
+    // MARK: calls
+
+    /// Seeds lane i with `seed + i` and starts all lanes.
+    func reset(seed: UInt64) throws {
+        try reset(seeds: (0..<lanes).map { seed &+ UInt64($0) })
+    }
+
+    func reset(seeds: [UInt64]? = nil, mask: [UInt8]? = nil, boards: [[UInt8]]? = nil) throws {
+        let seeds = seeds?.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
+        try withBytes(seeds) { seeds in
+            try withBytes(mask) { mask in
+                try withBytes(boards.map { Array($0.joined()) }) { boards in
+                    let input = ResetInput(seeds: seeds, mask: mask, boards: boards)
+                    try call(environment.resetArrays) { try environment.reset(input, into: $0) }
+                }
+            }
+        }
+    }
+
+    func step(_ actions: [UInt8]) throws {
+        try withBytes(actions) { actions in
+            try call(environment.stepArrays) { try environment.step(actions: actions!, into: $0) }
+        }
+    }
+
+    func observe() throws {
+        try call(environment.resetArrays) { try environment.observe(into: $0) }
+    }
+
+    func afterstates() throws {
+        try call(environment.afterstateArrays) { try environment.afterstates(into: $0) }
+    }
+
+    private func call(_ specs: [ArraySpec], _ body: (BatchArrays) throws -> Void) throws {
+        fill = ~fill
+        _ = memory.initializeMemory(as: UInt8.self, repeating: fill)
+        var offsets: [Int] = []
+        var end = 1
+        for spec in specs {
+            offsets.append(end)
+            end += spec.bytesPerLane * lanes + Batch.gap
+        }
+        told = [:]
+        try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
+        for (spec, offset) in zip(specs, offsets) {
+            told[spec.name] = (spec, offset)
+            let size = spec.bytesPerLane * lanes
+            for index in offset + size..<offset + size + Batch.gap where memory[index] != fill {
+                Issue.record("a write behind the array \(spec.name)")
+            }
+        }
+        if memory[0] != fill { Issue.record("a write before the first array") }
+    }
+
+    // MARK: the last reply
+
+    /// The arrays that the last call told.
+    var names: Set<String> { Set(told.keys) }
+
+    /// One lane's bytes of one array.
+    func bytes(_ name: String, lane: Int) -> [UInt8] {
+        let (spec, offset) = told[name]!
+        return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
+    }
+
+    /// All bytes of one array.
+    func bytes(_ name: String) -> [UInt8] {
+        let (spec, offset) = told[name]!
+        return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
+    }
+
+    /// All bytes of the last reply, array by array.
+    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: told.keys.map { ($0, bytes($0)) }) }
+
+    /// One element of one array.
+    private func load<Value: BitwiseCopyable>(
+        _ name: String, _ dtypes: [DataType], lane: Int, at element: Int
+    )
+        -> Value
+    {
+        let (spec, offset) = told[name]!
+        precondition(dtypes.contains(spec.dtype), "\(name) is not made of \(Value.self)")
+        return memory.loadUnaligned(
+            fromByteOffset: offset + lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)
+    }
+
+    func integer(_ name: String, lane: Int = 0) -> Int {
+        Int(load(name, [.int32], lane: lane, at: 0) as Int32)
+    }
+
+    func byte(_ name: String, lane: Int = 0) -> Int {
+        Int(load(name, [.uint8, .int8], lane: lane, at: 0) as UInt8)
+    }
+
+    func float(_ name: String, lane: Int = 0, at element: Int = 0) -> Float {
+        load(name, [.float32], lane: lane, at: element)
+    }
+
+    /// A flag; a byte other than 0 and 1 is an issue.
+    func flag(_ name: String, lane: Int = 0) -> Bool {
+        let byte: UInt8 = load(name, [.bool], lane: lane, at: 0)
+        if byte > 1 { Issue.record("\(name) is \(byte), neither 0 nor 1") }
+        return byte == 1
+    }
+
+    func observation(lane: Int = 0) -> [UInt8] { bytes("observation", lane: lane) }
+    func mask(lane: Int = 0) -> [UInt8] { bytes("action_mask", lane: lane) }
+    func reward(lane: Int = 0) -> Float { float("reward", lane: lane) }
+    func isTerminated(lane: Int = 0) -> Bool { flag("terminated", lane: lane) }
+    func isTruncated(lane: Int = 0) -> Bool { flag("truncated", lane: lane) }
+}
+
+private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) throws -> Result) rethrows
+    -> Result
+{
+    guard let bytes else { return try body(nil) }
+    return try bytes.withUnsafeBytes { try body($0) }
+}
+
+// MARK: boards
+
+extension Game2048.Config {
+    /// The defaults but for what is named.
+    init(
+        rows: Int = 4, columns: Int = 4, goal: Int = 2048, stopAtGoal: Bool = false,
+        fourProbability: Double = 0.1, startTiles: Int = 2, illegalAction: Game2048.IllegalAction = .noop
+    ) {
+        self.init()
+        self.rows = rows
+        self.columns = columns
+        self.goal = goal
+        self.stopAtGoal = stopAtGoal
+        self.fourProbability = fourProbability
+        self.startTiles = startTiles
+        self.illegalAction = illegalAction
+    }
+}
+
+extension Board {
+    /// A board of tile values, as one would draw it: `[[2, 0], [4, 2]]`.
+    init(_ values: [[Int]]) {
+        self.init(rows: values.count, columns: values[0].count, exponents: exponentList(values))
+    }
+}
+
+/// The exponents of a board of tile values, row by row.
+func exponentList(_ values: [[Int]]) -> [UInt8] {
+    values.joined().map { $0 == 0 ? 0 : UInt8($0.trailingZeroBitCount) }
+}
+
+/// Every size that a board may have.
+let allSizes: [(rows: Int, columns: Int)] = Board.sides.flatMap { rows in
+    Board.sides.map { (rows, $0) }
+}
+
+/// A board of few different tiles, so that many merge; about a third of the cells empty, or none at all.
+func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
+    let kinds = 2 + generator.next(below: 4)
+    let isFull = generator.next(below: 5) == 0
+    return (0..<count).map { _ in
+        if !isFull, generator.next(below: 3) == 0 { return 0 }
+        return UInt8(1 + generator.next(below: kinds))
+    }
+}
+
+/// A board that no action can move: no cell empty, no equal neighbours.
+func stuckExponents(rows: Int, columns: Int) -> [UInt8] {
+    (0..<rows * columns).map { UInt8(1 + ($0 / columns + 2 * ($0 % columns)) % 5) }
+}
+
+// MARK: statistics
+
+/// Whether a measured mean is near the expected one: within 4.5 standard errors (one in 150,000).
+struct Mean: CustomStringConvertible {
+    private var count = 0.0
+    private var sum = 0.0
+    private var squares = 0.0
+
+    mutating func add(_ value: Double) {
+        count += 1
+        sum += value
+        squares += value * value
+    }
+
+    var value: Double { sum / count }
+    var standardError: Double { ((squares / count - value * value) / (count - 1)).squareRoot() }
+
+    /// How many standard errors the mean is away; `error` is the expected value's own.
+    func distance(from expected: Double, error: Double = 0) -> Double {
+        (value - expected) / (standardError * standardError + error * error).squareRoot()
+    }
+
+    func isNear(_ expected: Double, error: Double = 0) -> Bool {
+        abs(distance(from: expected, error: error)) < 4.5
+    }
+
+    var description: String { "\(value) ± \(standardError)" }
+}
+
+/// Whether counts agree with probabilities: chi-square as a standard normal (Wilson and Hilferty).
+func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
+    let total = Double(counts.reduce(0, +))
+    let freedom = Double(counts.count - 1)
+    let sum = zip(counts, probabilities).reduce(0) { sum, pair in
+        let expected = pair.1 * total
+        precondition(expected >= 5, "too few expected for chi-square")
+        return sum + (Double(pair.0) - expected) * (Double(pair.0) - expected) / expected
+    }
+    return (Cube.root(sum / freedom) - (1 - 2 / (9 * freedom))) / (2 / (9 * freedom)).squareRoot()
+}
+
+private enum Cube {
+    /// The cube root by bisection: the standard library has none without a C library.
+    static func root(_ value: Double) -> Double {
+        var (low, high) = (0.0, max(1, value))
+        for _ in 0..<100 {
+            let middle = (low + high) / 2
+            if middle * middle * middle < value { low = middle } else { high = middle }
+        }
+        return high
+    }
+}

@@ -1,0 +1,138 @@
+"""The rules of 2048 and the draw recipe, a second time: plain Python, for reading and for checking.
+
+It shares no code and no method with the server. `Game` plays whole games bit by bit, as a lane of
+`twofold/Game2048-v0` does under NEXT_STEP autoreset; the golden trajectories that all tests share
+come from here (make_golden.py). Boards are flat tuples of exponents in row-major order, 0 = empty.
+"""
+
+from collections.abc import Iterator
+
+Board = tuple[int, ...]
+
+MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
+
+
+def splitmix64(seed: int) -> Iterator[int]:
+    """The outputs of SplitMix64 over a 64-bit seed, without end."""
+    while True:
+        seed = (seed + 0x9E3779B97F4A7C15) & MASK64
+        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK64
+        yield z ^ (z >> 31)
+
+
+def rotate_left(word: int, by: int) -> int:
+    return ((word << by) | (word >> (32 - by))) & MASK32
+
+
+class Xoshiro128PlusPlus:
+    def __init__(self, words: tuple[int, int, int, int]) -> None:
+        self.words = words
+
+    @classmethod
+    def seeded(cls, seed: int) -> "Xoshiro128PlusPlus":
+        outputs = splitmix64(seed)
+        a, b = next(outputs), next(outputs)
+        return cls((a & MASK32, a >> 32, b & MASK32, b >> 32))
+
+    def next_word(self) -> int:
+        s0, s1, s2, s3 = self.words
+        shifted = (s1 << 9) & MASK32
+        self.words = (s0 ^ s1 ^ s3, s0 ^ s1 ^ s2, s0 ^ s2 ^ shifted, rotate_left(s1 ^ s3, 11))
+        return (rotate_left((s0 + s3) & MASK32, 7) + s0) & MASK32
+
+
+def slide(line: Board) -> tuple[Board, int]:
+    """One line, its wall on the left: the line after the slide and the sum of the merged values.
+
+    >>> slide((0, 1, 1, 1)), slide((1, 1, 1, 1)), slide((1, 1, 2, 0))
+    (((2, 1, 0, 0), 4), ((2, 2, 0, 0), 8), ((2, 2, 0, 0), 4))
+    """
+    if not any(line):
+        return line, 0
+    if line[0] == 0:  # a gap at the wall: everything moves up by one
+        return slide((*line[1:], 0))
+    ahead = next((cell for cell in range(1, len(line)) if line[cell]), None)
+    if ahead is not None and line[ahead] == line[0]:  # merge; the new tile is not looked at again
+        rest, reward = slide((*line[ahead + 1 :], *[0] * ahead))
+        return (line[0] + 1, *rest), reward + 2 ** (line[0] + 1)
+    rest, reward = slide(line[1:])
+    return (line[0], *rest), reward
+
+
+def lines(rows: int, columns: int, action: int) -> list[list[int]]:
+    """The cells of each line, from the wall that tiles slide to: 0 up, 1 right, 2 down, 3 left."""
+    grid = [[row * columns + column for column in range(columns)] for row in range(rows)]
+    along = grid if action in (1, 3) else [list(column) for column in zip(*grid, strict=True)]
+    return [line[::-1] if action in (1, 2) else line for line in along]
+
+
+class Game:
+    """One lane. `step` returns the reward; everything else that a step tells is an attribute."""
+
+    def __init__(
+        self,
+        seed: int,
+        rows: int = 4,
+        columns: int = 4,
+        goal: int = 2048,
+        stop_at_goal: bool = False,
+        four_probability: float = 0.1,
+        start_tiles: int = 2,
+        illegal_action: str = "noop",
+        max_episode_steps: int | None = None,
+    ) -> None:
+        self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
+        self.goal, self.stop_at_goal = goal, stop_at_goal
+        self.illegal_action, self.max_episode_steps = illegal_action, max_episode_steps
+        scaled = four_probability * 2**32  # exact: only the float's exponent changes
+        self.threshold = int(scaled) + (scaled - int(scaled) >= 0.5)
+        self.generator = Xoshiro128PlusPlus.seeded(seed)
+        self.start()
+
+    def start(self) -> None:
+        self.board: Board = (0,) * (self.rows * self.columns)
+        self.score = self.moves = self.episode_length = 0
+        self.terminated = self.truncated = False
+        for _ in range(self.start_tiles):
+            self.spawn()
+        self.goal_reached = 2 ** max(self.board) >= self.goal
+
+    def spawn(self) -> None:
+        w0, w1 = self.generator.next_word(), self.generator.next_word()
+        empty = [cell for cell, tile in enumerate(self.board) if tile == 0]
+        cell = empty[(w0 * len(empty)) >> 32]
+        self.board = (*self.board[:cell], 2 if w1 < self.threshold else 1, *self.board[cell + 1 :])
+
+    def afterstate(self, action: int) -> tuple[Board, int]:
+        """The board after slide and merge, before the spawn, and the reward."""
+        after, reward = list(self.board), 0
+        for cells in lines(self.rows, self.columns, action):
+            line, merged = slide(tuple(self.board[cell] for cell in cells))
+            reward += merged
+            for cell, tile in zip(cells, line, strict=True):
+                after[cell] = tile
+        return tuple(after), reward
+
+    def legal(self) -> list[int]:
+        return [action for action in range(4) if self.afterstate(action)[0] != self.board]
+
+    def mask(self) -> list[int]:
+        legal = [] if self.terminated else self.legal()
+        return [int(action in legal) for action in range(4)]
+
+    def step(self, action: int) -> int:
+        if self.terminated or self.truncated:  # NEXT_STEP autoreset: the action is ignored
+            self.start()
+            return 0
+        self.episode_length += 1
+        self.truncated = self.episode_length == self.max_episode_steps
+        after, reward = self.afterstate(action)
+        if after == self.board:
+            self.terminated = self.illegal_action == "terminate"
+            return 0
+        self.board, self.score, self.moves = after, self.score + reward, self.moves + 1
+        self.spawn()
+        self.goal_reached = self.goal_reached or 2 ** max(self.board) >= self.goal
+        self.terminated = not self.legal() or (self.stop_at_goal and self.goal_reached)
+        return reward
