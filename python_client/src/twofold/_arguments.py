@@ -1,0 +1,119 @@
+"""Checks of arguments; each error names the argument, and the lane where there is one."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from twofold._exceptions import InvalidArgument, NotYetAvailable
+
+Value = TypeVar("Value")
+
+
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """`value` as an int in low ... high; any integer type, but no bool and no float."""
+    span = f"at least {low}" if high is None else f"{low} ... {high}"
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidArgument(
+            f"{name} is {value!r}; expected an integer, {span}", field=name
+        ) from None
+    if number < low or (high is not None and number > high):
+        raise InvalidArgument(f"{name} is {number}; expected {span}", field=name)
+    return number
+
+
+def boolean(name: str, value: object) -> bool:
+    """`value` as a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidArgument(f"{name} is {value!r}; expected True or False", field=name)
+    return bool(value)
+
+
+def real(name: str, value: object, low: float, high: float, expected: str) -> float:
+    """`value` as a finite float in low ... high."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(value, bool):
+        raise InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)
+    number = float(value)  # type: ignore[arg-type]
+    if not (math.isfinite(number) and low <= number <= high):
+        raise InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)
+    return number
+
+
+def available(name: str, value: Value, *built: Value) -> Value:
+    """`value`, if it is one of those that are built.
+
+    Raises:
+        NotYetAvailable: It is not.
+    """
+    if not any(type(value) is type(one) and value == one for one in built):
+        choice = " or ".join(repr(one) for one in built)
+        raise NotYetAvailable(f"{name}={value!r} is not available yet; use {choice}", field=name)
+    return value
+
+
+def text(name: str, value: object) -> str:
+    """`value` as a str."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r}; expected a string", field=name)
+    return value
+
+
+def autoreset(value: object) -> AutoresetMode:
+    """An AutoresetMode, given as itself, by its value or by its name.
+
+    Raises:
+        NotYetAvailable: SAME_STEP, for now.
+    """
+    spellings: dict[object, AutoresetMode] = {}
+    for mode in AutoresetMode:
+        spellings |= {mode: mode, mode.value: mode, mode.name: mode, mode.name.lower(): mode}
+    mode_of = spellings.get(value) if isinstance(value, (str, AutoresetMode)) else None
+    if mode_of is None:
+        raise InvalidArgument(
+            f"autoreset_mode is {value!r}; expected a gymnasium.vector.AutoresetMode, its name or "
+            "its value",
+            field="autoreset_mode",
+        )
+    if mode_of is AutoresetMode.SAME_STEP:
+        raise NotYetAvailable(
+            "autoreset_mode SAME_STEP is not available yet; use NEXT_STEP or DISABLED",
+            field="autoreset_mode",
+        )
+    return mode_of
+
+
+def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.integer[Any]]:
+    """`value` as an array of some integer dtype and this exact shape; its range is not checked."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise InvalidArgument(
+            f"{name} have dtype {array.dtype}; expected integers of shape {shape}", field=name
+        )
+    if array.shape != shape:
+        raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
+    return array
+
+
+def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:
+    """Raises InvalidArgument with the first lane that has a bad value, if one has.
+
+    Args:
+        name: The argument's name.
+        values: (N, …).
+        is_bad: The same shape.
+        span: What was expected, in words.
+    """
+    if is_bad.any():
+        lane = int(np.argwhere(is_bad)[0, 0])
+        worst = values[lane][is_bad[lane]].flat[0]
+        raise InvalidArgument(f"{name}[{lane}] is {worst}; expected {span}", field=name, lane=lane)

@@ -1,0 +1,125 @@
+"""The single environment, whatever the game."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold._exceptions import InvalidArgument
+from twofold._vector_env import Array, TwofoldVectorEnv
+
+
+class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
+    """One board on a server: a batch of one with autoreset disabled.
+
+    The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
+
+    Args:
+        batch: One board.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
+
+    def __init__(self, batch: TwofoldVectorEnv) -> None:
+        self._batch = batch
+        self.render_mode = batch.render_mode
+        self.observation_space = batch.single_observation_space
+        self.action_space = batch.single_action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Starts a new episode.
+
+        Args:
+            seed: Seeds the board's stream; None goes on with it, and seeds a new board from the
+                system: `np_random_seed` tells it.
+            options: May hold "board", uint8 (rows, columns): the board to start from.
+
+        Returns:
+            The observation, and infos: plain Python numbers and bools, and arrays (`action_mask`).
+
+        Raises:
+            InvalidArgument: The seed or an option is wrong; `field` tells which.
+            TransportError: No answer.
+        """
+        if seed is not None:
+            seed = _arguments.integer("seed", seed, 0)
+        options = dict(options or {})
+        board = options.pop("board", None)
+        if options:
+            raise InvalidArgument(
+                f"unknown options {sorted(map(str, options))}; known is board", field="options"
+            )
+        batch_options = None
+        if board is not None:
+            shape = self.observation_space.shape or ()
+            batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
+        super().reset(seed=seed)
+        observations, infos = self._batch.reset(seed=seed, options=batch_options)
+        return observations[0], _first(infos)
+
+    def step(
+        self, action: int | np.integer[Any]
+    ) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Plays one action.
+
+        Raises:
+            InvalidArgument: The action is no integer, or out of range.
+            FailedPrecondition: The board has not been reset, or its episode is over.
+            TransportError: No answer. The same call again collects it.
+        """
+        assert isinstance(self.action_space, gym.spaces.Discrete)
+        number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
+        observations, rewards, terminations, truncations, infos = self._batch.step([number])
+        return (
+            observations[0],
+            float(rewards[0]),
+            bool(terminations[0]),
+            bool(truncations[0]),
+            _first(infos),
+        )
+
+    def render(self) -> str | None:
+        """The board as text; None, with a warning, without a render mode."""
+        boards = self._batch.render()
+        return None if boards is None else boards[0]
+
+    def close(self) -> None:
+        """Ends the session; quick, twice is fine, and no error when the server is gone."""
+        self._batch.close()
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of the board's stream; before the first reset, the one that it will draw."""
+        seed = self._batch.np_random_seed
+        assert seed is not None
+        return seed
+
+    def observe(self) -> tuple[Array, dict[str, Any]]:
+        """The current observation and infos again, as `reset` returns them; changes nothing."""
+        observations, infos = self._batch.observe()
+        return observations[0], _first(infos)
+
+    def afterstates(self) -> tuple[Array, NDArray[np.float32], NDArray[np.int8]]:
+        """The board after slide and merge and before the spawn, for each action; changes nothing.
+
+        Returns:
+            boards (actions, …), rewards float32 (actions,), mask int8 (actions,): 1 where the
+            action is legal. Rows of illegal actions mean nothing.
+        """
+        boards, rewards, mask = self._batch.afterstates()
+        return boards[0], rewards[0], mask[0]
+
+
+def _first(infos: dict[str, Any]) -> dict[str, Any]:
+    """The only board's infos, scalars as Python's own."""
+    return {
+        name: array.item() if array.ndim == 1 else array[0]
+        for name, array in infos.items()
+        if not name.startswith("_")
+    }

@@ -1,0 +1,184 @@
+"""What the client raises.
+
+TwofoldError
+├── RequestError                 refused, by the server or already here; nothing has changed
+│   ├── InvalidArgument          also ValueError
+│   ├── NotFound                 also LookupError
+│   ├── FailedPrecondition       also RuntimeError: a step before the first reset
+│   ├── OutOfSequence            also RuntimeError
+│   ├── Conflict                 also RuntimeError
+│   ├── StaleEpoch               also RuntimeError
+│   ├── PermissionDenied         also PermissionError
+│   ├── ResourceExhausted        also RuntimeError: a limit of the server
+│   ├── UnsupportedVersion       also RuntimeError
+│   ├── ShuttingDown             also ConnectionError
+│   └── InternalError            also RuntimeError: a defect of the server
+├── TransportError               no answer; the request may have been carried out
+│   ├── DeadlineExceeded         also TimeoutError
+│   ├── ServerDied               also ConnectionError: the private server ended
+│   ├── ServerStartFailed        also RuntimeError: no private server could be started
+│   └── ProtocolError            also RuntimeError: what answered is not a twofold server
+├── NotYetAvailable              also NotImplementedError: an argument that is not built yet
+└── ClosedError                  also gymnasium's ClosedEnvironmentError
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import gymnasium.error
+
+from twofold.v1 import envelope_pb2 as envelope
+
+
+class TwofoldError(Exception):
+    """Base of everything that this package raises on purpose."""
+
+
+class RequestError(TwofoldError):
+    """A request that was refused, by the server or already in the client; it changed nothing.
+
+    Attributes:
+        code: The protocol's name for the kind of refusal, such as "INVALID_ARGUMENT".
+        field: The argument to blame, by its Python name; "" where there is none.
+        lane: The first board of the batch to blame; None where there is none.
+    """
+
+    code: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, field: str = "", lane: int | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.lane = lane
+
+
+class InvalidArgument(RequestError, ValueError):
+    """An argument that is wrong by itself, whatever the state."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class NotFound(RequestError, LookupError):
+    """No such session, or no such environment id."""
+
+    code = "NOT_FOUND"
+
+
+class FailedPrecondition(RequestError, RuntimeError):
+    """Not now: a step before the first reset, or of a finished lane with autoreset disabled."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class OutOfSequence(RequestError, RuntimeError):
+    """A request whose number is neither the session's last nor its next."""
+
+    code = "OUT_OF_SEQUENCE"
+
+
+class Conflict(RequestError, RuntimeError):
+    """A request number that was used with other bytes, or a session id that is taken."""
+
+    code = "CONFLICT"
+
+
+class StaleEpoch(RequestError, RuntimeError):
+    """Somebody else has resumed this session."""
+
+    code = "STALE_EPOCH"
+
+
+class PermissionDenied(RequestError, PermissionError):
+    """The server does not allow this."""
+
+    code = "PERMISSION_DENIED"
+
+
+class ResourceExhausted(RequestError, RuntimeError):
+    """A limit of the server; the message tells which and how much."""
+
+    code = "RESOURCE_EXHAUSTED"
+
+
+class UnsupportedVersion(RequestError, RuntimeError):
+    """Client and server speak different versions of the protocol."""
+
+    code = "UNSUPPORTED_VERSION"
+
+
+class ShuttingDown(RequestError, ConnectionError):
+    """The server is about to stop."""
+
+    code = "SHUTTING_DOWN"
+
+
+class InternalError(RequestError, RuntimeError):
+    """A defect of the server."""
+
+    code = "INTERNAL"
+
+
+class TransportError(TwofoldError):
+    """A request that got no answer; whether it was carried out is not known."""
+
+
+class DeadlineExceeded(TransportError, TimeoutError):
+    """No answer in time. The request stays pending: the same call again collects its answer."""
+
+
+class ServerDied(TransportError, ConnectionError):
+    """The private server has ended; the text has the end of its log.
+
+    A new environment starts another.
+    """
+
+
+class ServerStartFailed(TransportError, RuntimeError):
+    """No private server could be started; the text says why."""
+
+
+class ProtocolError(TransportError, RuntimeError):
+    """An answer that is not one of a twofold server."""
+
+
+class NotYetAvailable(TwofoldError, NotImplementedError):
+    """An argument's value that is part of the design and not built yet.
+
+    Attributes:
+        field: The argument's name.
+    """
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ClosedError(TwofoldError, gymnasium.error.ClosedEnvironmentError):
+    """The environment is closed, or belongs to the process that this one was forked from."""
+
+
+_CLASSES: dict[str, type[RequestError]] = {
+    cls.code: cls
+    for cls in (
+        InvalidArgument,
+        NotFound,
+        FailedPrecondition,
+        OutOfSequence,
+        Conflict,
+        StaleEpoch,
+        PermissionDenied,
+        ResourceExhausted,
+        UnsupportedVersion,
+        ShuttingDown,
+        InternalError,
+    )
+}
+
+
+def from_reply(error: envelope.Error) -> RequestError:
+    """The exception for an error reply; InternalError for a code that is not known here."""
+    known = error.code in envelope.ErrorCode.values()
+    name = envelope.ErrorCode.Name(error.code) if known else ""
+    cls = _CLASSES.get(name.removeprefix("ERROR_CODE_"), InternalError)
+    lane = error.lane if error.HasField("lane") else None
+    return cls(error.message, field=error.field, lane=lane)

@@ -1,0 +1,1 @@
+"""The protocol's messages, generated from proto/twofold/v1 by proto/generate.sh."""

@@ -1,0 +1,96 @@
+"""One fully populated instance of each message of twofold.v1, by reflection.
+
+    cd python_client/tests && python -m messages
+
+writes Tests/Fixtures/messages.json, from which Swift's tests decode the same bytes to the same
+JSON. A message with a oneof has one instance for each of its slots; repeated fields have two
+elements; no field has its default value, and 64-bit numbers have their upper halves set.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
+from google.protobuf.message import Message
+
+from twofold.v1 import envelope_pb2, environment_pb2, game2048_pb2
+
+MESSAGES = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "messages.json"
+
+
+def real_oneofs(descriptor: Descriptor) -> list[OneofDescriptor]:
+    """The oneofs that the .proto file has; `optional` makes others, named with an underscore."""
+    return [oneof for oneof in descriptor.oneofs if not oneof.name.startswith("_")]
+
+
+def scalar(field: FieldDescriptor, index: int) -> Any:
+    """A value that is not the default, and differs from field to field and element to element."""
+    number = field.number + 100 * index
+    if field.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
+        return 2**63 + number
+    if field.cpp_type == FieldDescriptor.CPPTYPE_UINT32:
+        return 2**31 + number
+    if field.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE:
+        return number + 0.1
+    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return True
+    if field.enum_type is not None:
+        numbers = [value.number for value in field.enum_type.values if value.number]
+        return numbers[index % len(numbers)]
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return bytes((number + 17 * byte) % 256 for byte in range(16))
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return f"{field.name} {number} ✓"
+    raise NotImplementedError(field.full_name)
+
+
+def instances(descriptor: Descriptor) -> Iterator[Message]:
+    """One instance for each slot of the message's oneof; one where it has none."""
+    oneofs = real_oneofs(descriptor)
+    assert len(oneofs) <= 1, f"{descriptor.full_name} has more than one oneof"
+    slots = [field.name for field in oneofs[0].fields] if oneofs else [""]
+    in_oneof = set(slots)
+    for slot in slots:
+        message = message_factory.GetMessageClass(descriptor)()
+        for field in descriptor.fields:
+            if field.name not in in_oneof or field.name == slot:
+                fill(message, field)
+        yield message
+
+
+def fill(message: Message, field: FieldDescriptor) -> None:
+    """Sets one field, and everything inside."""
+    value = getattr(message, field.name)
+    nested = [] if field.message_type is None else list(instances(field.message_type))
+    if hasattr(value, "extend"):  # repeated
+        choice = nested or [scalar(field, index) for index in range(2)]
+        value.extend(choice[index % len(choice)] for index in range(2))
+    elif nested:
+        value.SetInParent()
+        value.CopyFrom(nested[field.number % len(nested)])
+    else:
+        setattr(message, field.name, scalar(field, 0))
+
+
+def golden() -> list[dict[str, Any]]:
+    """All instances: their type's full name, their bytes in hex, and their canonical JSON."""
+    return [
+        {
+            "type": descriptor.full_name,
+            "binary": message.SerializeToString(deterministic=True).hex(),
+            "json": json_format.MessageToDict(message),
+        }
+        for file in (envelope_pb2, environment_pb2, game2048_pb2)
+        for descriptor in file.DESCRIPTOR.message_types_by_name.values()
+        for message in instances(descriptor)
+    ]
+
+
+if __name__ == "__main__":
+    entries = golden()
+    MESSAGES.parent.mkdir(parents=True, exist_ok=True)
+    MESSAGES.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n")
+    print(f"{len(entries)} messages in {MESSAGES}")

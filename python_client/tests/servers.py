@@ -1,0 +1,114 @@
+"""Real servers for tests, and processes looked at from outside."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from twofold import TwofoldEnv, TwofoldVectorEnv
+from twofold._private_server import find_program
+
+
+class Server:
+    """A twofold-server on one ipc and one tcp address, whose log is thrown away."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
+        self.ipc = f"ipc://{self._directory}/s"
+        command = [str(find_program()), "serve", "--endpoint", self.ipc]
+        command += ["--endpoint", "tcp://127.0.0.1:0", "--parent-pid", str(os.getpid())]
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        lines = [self.process.stdout.readline() for _ in range(2)]
+        assert all(line.startswith("listening on ") for line in lines), lines
+        self.tcp = next(line.split()[2] for line in lines if "tcp://" in line)
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        shutil.rmtree(self._directory)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Takes everything and answers nothing while this lasts."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def memory(self) -> int:
+        """Bytes resident."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def private_server_pid(env: Any) -> int:
+    """The process id of the private server behind an environment."""
+    env = env.unwrapped
+    if isinstance(env, TwofoldEnv):
+        env = env._batch
+    assert isinstance(env, TwofoldVectorEnv)
+    server = env._session._server
+    assert server is not None
+    return server.pid
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def child_servers() -> list[int]:
+    """The process ids of this process's running private servers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(entry.name)
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (entry / "cmdline").read_bytes()
+            is_private = b"twofold-server" in command and b"twofold-test-" not in command
+            if parent == os.getpid() and is_private and is_running(pid):
+                found.append(pid)
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Waits for something that another process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)

@@ -1,0 +1,225 @@
+"""Every argument is checked, in the client and in the server, and the error names it."""
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from raw import RawSession
+from servers import Server
+
+import twofold
+from twofold import _connection
+
+BAD: list[tuple[str, Any]] = [
+    ("num_envs", 0),
+    ("num_envs", -1),
+    ("num_envs", 2.0),
+    ("num_envs", True),
+    ("num_envs", "4"),
+    ("size", 9),
+    ("size", 1),
+    ("size", (4, 9)),
+    ("size", (4, 4, 4)),
+    ("size", ()),
+    ("size", 4.0),
+    ("size", None),
+    ("goal", 2),
+    ("goal", 1000),
+    ("goal", 2048.0),
+    ("goal", True),
+    ("goal", 2**40),
+    ("stop_at_goal", 1),
+    ("stop_at_goal", None),
+    ("four_probability", -0.1),
+    ("four_probability", 1.1),
+    ("four_probability", math.nan),
+    ("four_probability", "0.1"),
+    ("four_probability", True),
+    ("start_tiles", 0),
+    ("start_tiles", 16),
+    ("start_tiles", 2.0),
+    ("illegal_action", "no-op"),
+    ("illegal_action", None),
+    ("max_episode_steps", 0),
+    ("max_episode_steps", -1),
+    ("max_episode_steps", 10.0),
+    ("autoreset_mode", "next"),
+    ("autoreset_mode", None),
+    ("autoreset_mode", 1),
+    ("recover", 0),
+    ("endpoint", 5555),
+    ("endpoint", ""),
+    ("endpoint", "localhost:5555"),
+    ("endpoint", "tcp://localhost"),
+    ("endpoint", "tcp://localhost:0"),
+    ("endpoint", "tcp://localhost:65536"),
+    ("endpoint", "tcp://*:5555"),
+    ("endpoint", "http://localhost:80"),
+    ("endpoint", "inproc://here"),
+    ("endpoint", "ipc://"),
+    ("endpoint", "ipc:///" + 107 * "x"),
+    ("timeout", 0),
+    ("timeout", -1),
+    ("timeout", math.inf),
+    ("timeout", None),
+]
+
+NOT_YET: list[tuple[str, Any]] = [
+    ("autoreset_mode", AutoresetMode.SAME_STEP),
+    ("autoreset_mode", "SameStep"),
+    ("reward", "merge_exponent"),
+    ("reward", {"merge_score": 2.0}),
+    ("reward", {"merge_score": 1.0, "goal": 5.0}),
+    ("reward", "scoer"),
+    ("dialect", "jumanji"),
+    ("recover", True),
+    ("obs", "dict"),
+    ("render_mode", "human"),
+    ("render_mode", "rgb_array"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=str)
+def test_a_wrong_argument_is_refused_by_name(server: Server, name: str, value: Any) -> None:
+    arguments = {"num_envs": 2, "endpoint": server.ipc, name: value}
+    with pytest.raises(twofold.InvalidArgument, match=name) as caught:
+        twofold.Game2048VectorEnv(**arguments)
+    assert caught.value.field == name
+
+
+@pytest.mark.parametrize(("name", "value"), NOT_YET, ids=str)
+def test_what_is_not_built_yet_is_refused_by_name(server: Server, name: str, value: Any) -> None:
+    arguments = {"num_envs": 2, "endpoint": server.ipc, name: value}
+    with pytest.raises(twofold.NotYetAvailable, match=name) as caught:
+        twofold.Game2048VectorEnv(**arguments)
+    assert caught.value.field == name
+    assert "use " in str(caught.value)
+
+
+def test_the_single_environment_checks_the_same_arguments() -> None:
+    with pytest.raises(twofold.InvalidArgument, match="size is 9"):
+        gym.make("twofold/Game2048-v0", size=9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("size", 2),
+        ("size", np.int64(8)),
+        ("size", (2, 8)),
+        ("size", [5, 3]),
+        ("goal", 4),
+        ("goal", 2**31),
+        ("stop_at_goal", np.True_),
+        ("four_probability", 0),
+        ("four_probability", 1.0),
+        ("four_probability", np.float32(0.5)),
+        ("start_tiles", 1),
+        ("start_tiles", 15),
+        ("illegal_action", "terminate"),
+        ("max_episode_steps", 1),
+        ("max_episode_steps", np.uint8(9)),
+        ("autoreset_mode", AutoresetMode.DISABLED),
+        ("autoreset_mode", "Disabled"),
+        ("autoreset_mode", "DISABLED"),
+        ("autoreset_mode", "next_step"),
+        ("reward", "score"),
+        ("reward", {"merge_score": 1.0}),
+        ("render_mode", "ansi"),
+        ("timeout", 5),
+    ],
+    ids=str,
+)
+def test_a_right_argument_is_taken(server: Server, name: str, value: Any) -> None:
+    envs = twofold.Game2048VectorEnv(**{"num_envs": 2, "endpoint": server.ipc, name: value})
+    observations, _ = envs.reset(seed=0)
+    assert observations in envs.observation_space
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "create"),
+    [
+        ("num_envs", {"num_envs": 0}),
+        ("size", {"game2048": {"rows": 9}}),
+        ("size", {"game2048": {"columns": 1}}),
+        ("goal", {"game2048": {"goal": 1000}}),
+        ("goal", {"game2048": {"goal": 2}}),
+        ("four_probability", {"game2048": {"four_probability": 1.5}}),
+        ("four_probability", {"game2048": {"four_probability": math.nan}}),
+        ("start_tiles", {"game2048": {"start_tiles": 16}}),
+        ("start_tiles", {"game2048": {"start_tiles": 0}}),
+        ("illegal_action", {"game2048": {"illegal_action": 99}}),
+        ("max_episode_steps", {"max_episode_steps": 0}),
+        ("autoreset_mode", {"autoreset_mode": 2}),
+        ("autoreset_mode", {"autoreset_mode": 99}),
+    ],
+    ids=str,
+)
+def test_the_server_checks_the_arguments_itself(
+    server: Server, field: str, create: dict[str, Any]
+) -> None:
+    with RawSession(server.ipc) as session:
+        error = session.create(**create).error
+        assert error.code == 1
+        assert error.field == field
+        assert error.message
+        assert session.create().HasField("create"), "a refused create uses up no seq"
+
+
+def test_an_unknown_environment_is_not_found(server: Server) -> None:
+    with RawSession(server.ipc) as session:
+        error = session.create(environment_id="twofold/Go-v0").error
+        assert (error.code, error.field) == (2, "environment_id")
+
+
+def test_more_boards_than_the_server_allows_are_refused_with_the_limit(server: Server) -> None:
+    with pytest.raises(twofold.ResourceExhausted, match=r"max_boards_per_session = \d+") as caught:
+        twofold.Game2048VectorEnv(2**40, endpoint=server.ipc)
+    assert caught.value.field == "num_envs"
+
+
+def test_a_request_above_the_message_limit_is_not_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = twofold.Game2048VectorEnv(100, endpoint=server.ipc)
+    envs._session._connection.limits.max_message_bytes = 500
+    with pytest.raises(twofold.ResourceExhausted, match="max_message_bytes = 500"):
+        envs.reset(seed=0)
+    envs._session._connection.limits.max_message_bytes = 5000
+    envs.reset(seed=0)
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "tcp://localhost:1",
+        "tcp://10.0.0.7:5555",
+        "tcp://[::1]:65535",
+        "tcp://a-b.example:80",
+        "ipc:///run/twofold.sock",
+        "ipc://relative",
+        "ipc:///" + 106 * "x",
+    ],
+)
+def test_an_address_is_taken_as_it_is(endpoint: str) -> None:
+    assert _connection.check_address(endpoint) == endpoint
+
+
+def test_the_endpoint_comes_from_the_environment_variable(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_ENDPOINT", server.tcp)
+    envs = twofold.Game2048VectorEnv(1)
+    assert envs._session._connection.endpoint == server.tcp
+    envs.close()
+    monkeypatch.setenv("TWOFOLD_ENDPOINT", "nonsense")
+    with pytest.raises(twofold.InvalidArgument, match="nonsense"):
+        twofold.Game2048VectorEnv(1)
+    envs = twofold.Game2048VectorEnv(1, endpoint="private")
+    assert envs._session._server is not None
+    envs.close()

@@ -1,0 +1,547 @@
+"""Deadlines, interrupts, deaths, forks: nothing hangs, is applied twice, or is left behind."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import zmq
+from raw import RawSession
+from servers import Server, child_servers, is_running, private_server_pid, wait_until
+
+import twofold
+from twofold import _private_server
+from twofold.v1 import envelope_pb2 as envelope
+
+ID = "twofold/Game2048-v0"
+
+
+def script(code: str, **keywords: Any) -> "subprocess.Popen[str]":
+    """A Python process of its own that runs this code, with these tests' modules at hand."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "import gymnasium as gym, os, sys, twofold, servers\n" + code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent,
+        **keywords,
+    )
+
+
+def line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def interrupt_soon(seconds: float) -> None:
+    """What Ctrl-C does, a little later."""
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+# ---- deadlines and interrupts --------------------------------------------------------------------
+
+
+def test_a_server_that_does_not_answer_is_a_deadline(own_server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, timeout=0.5)
+    envs.reset(seed=0)
+    with own_server.stopped():
+        started = time.monotonic()
+        with pytest.raises(twofold.DeadlineExceeded, match="stays pending"):
+            envs.step([0, 1, 2])
+        assert 0.4 < time.monotonic() - started < 1.5
+
+
+def test_nobody_at_the_address_is_a_deadline() -> None:
+    for endpoint in ("tcp://127.0.0.1:9", "ipc:///tmp/twofold-nobody-here"):
+        started = time.monotonic()
+        with pytest.raises(twofold.DeadlineExceeded):
+            twofold.Game2048VectorEnv(1, endpoint=endpoint, timeout=0.3)
+        assert time.monotonic() - started < 1
+
+
+def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+    with context.socket(zmq.REP) as socket:
+        socket.set(zmq.LINGER, 0)
+        port = socket.bind_to_random_port("tcp://127.0.0.1")
+
+        def echo() -> None:
+            socket.send(b"\xff" + socket.recv())
+
+        thread = threading.Thread(target=echo)
+        thread.start()
+        with pytest.raises(twofold.ProtocolError, match="twofold server"):
+            twofold.Game2048VectorEnv(1, endpoint=f"tcp://127.0.0.1:{port}", timeout=5)
+        thread.join()
+
+
+@pytest.mark.parametrize("trouble", ["deadline", "interrupt"])
+def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
+    own_server: Server, trouble: str
+) -> None:
+    timeout = 0.3 if trouble == "deadline" else 30
+    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, timeout=timeout)
+    twin = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc)
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+    for actions in ([0, 1, 2], [1, 2, 3], [2, 3, 0]):
+        with own_server.stopped():
+            if trouble == "interrupt":
+                interrupt_soon(0.2)
+            with pytest.raises((twofold.DeadlineExceeded, KeyboardInterrupt)):
+                envs.step(actions)
+        observations, *_, infos = envs.step(actions)
+        expected, *_ = twin.step(actions)
+        np.testing.assert_array_equal(observations, expected)
+        assert infos["episode_length"].tolist() == twin.observe()[1]["episode_length"].tolist()
+    envs.close()
+    twin.close()
+
+
+def test_another_call_first_finishes_the_unanswered_step(own_server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, timeout=0.3)
+    twin = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc)
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+        envs.step([0, 1, 2])
+    twin.step([0, 1, 2])
+    np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
+    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+        envs.step([1, 1, 1])
+    twin.step([1, 1, 1])
+    np.testing.assert_array_equal(envs.step([3, 3, 3])[0], twin.step([3, 3, 3])[0])
+    envs.close()
+
+
+def test_another_call_after_an_unanswered_reset_knows_its_seeds(own_server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc, timeout=0.3)
+    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+        envs.reset(seed=77)
+    envs.reset()
+    assert envs.np_random_seed == 77
+    envs.close()
+
+
+def test_a_refused_request_is_not_pending(own_server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc)
+    with pytest.raises(twofold.FailedPrecondition):
+        envs.step([0, 0])
+    envs.reset(seed=0)
+    envs.step([0, 0])
+    envs.close()
+
+
+def test_an_environment_survives_any_number_of_interrupts_at_any_moment(
+    own_server: Server,
+) -> None:
+    envs = twofold.Game2048VectorEnv(500, endpoint=own_server.ipc)
+    envs.reset(seed=0)
+    actions = np.zeros(500, np.uint8)
+    # A timer in the kernel, so that the signal comes at moments that Python does not choose.
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        interrupts, steps = 0, 0
+        while interrupts < 100:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.00007 * interrupts)
+                while True:
+                    _, rewards, _, _, infos = envs.step(actions)
+                    assert rewards.shape == infos["score"].shape == (500,)
+                    steps += 1
+            except KeyboardInterrupt:
+                interrupts += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert steps > 100
+    observations, _ = envs.reset(seed=5)
+    np.testing.assert_array_equal(envs.observe()[0], observations)
+    envs.close()
+
+
+@contextlib.contextmanager
+def lossy_proxy(server: Server, loses: Callable[[int], bool]) -> Iterator[str]:
+    """An address that passes everything on to the server, and loses the replies that are chosen."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    front, back = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+    port = front.bind_to_random_port("tcp://127.0.0.1")
+    back.connect(server.ipc)
+    stop = threading.Event()
+
+    def run() -> None:
+        replies = 0
+        while not stop.is_set():
+            for socket, _ in zmq_poll([front, back]):
+                frames = socket.recv_multipart()
+                if socket is front:
+                    back.send_multipart(frames)
+                    continue
+                if not loses(replies):
+                    front.send_multipart(frames)
+                replies += 1
+
+    def zmq_poll(sockets: "list[zmq.Socket[bytes]]") -> "list[tuple[zmq.Socket[bytes], int]]":
+        poller = zmq.Poller()
+        for socket in sockets:
+            poller.register(socket, zmq.POLLIN)
+        return poller.poll(20)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield f"tcp://127.0.0.1:{port}"
+    finally:
+        stop.set()
+        thread.join()
+        context.destroy()
+
+
+def test_lost_replies_are_asked_for_again_and_a_step_is_applied_once(server: Server) -> None:
+    twin = twofold.Game2048VectorEnv(4, endpoint=server.ipc)
+    with lossy_proxy(server, lambda number: number % 3 != 2) as endpoint:
+        envs = twofold.Game2048VectorEnv(4, endpoint=endpoint)
+        np.testing.assert_array_equal(envs.reset(seed=0)[0], twin.reset(seed=0)[0])
+        for step in range(20):
+            actions = np.array([step % 4, 1, 2, 3])
+            np.testing.assert_array_equal(envs.step(actions)[0], twin.step(actions)[0])
+        envs.close()
+    twin.close()
+
+
+# ---- deaths --------------------------------------------------------------------------------------
+
+
+def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_another() -> None:
+    envs = gym.make_vec(ID, num_envs=2)
+    envs.reset(seed=0)
+    pid = private_server_pid(envs)
+    os.kill(pid, signal.SIGKILL)
+    started = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(twofold.ServerDied, match=f"{pid}.*signal 9"):
+            envs.step([0, 0])
+    assert time.monotonic() - started < 1
+    another = gym.make_vec(ID, num_envs=2)
+    another.reset(seed=0)
+    assert private_server_pid(another) != pid
+    started = time.monotonic()
+    envs.close()
+    envs.close()
+    assert time.monotonic() - started < 0.5
+    another.step([0, 0])
+    another.close()
+
+
+def test_a_killed_server_at_an_address_is_a_deadline(own_server: Server) -> None:
+    for endpoint in (own_server.ipc, own_server.tcp):
+        envs = twofold.Game2048VectorEnv(2, endpoint=endpoint, timeout=0.5)
+        envs.reset(seed=0)
+        if endpoint == own_server.tcp:
+            own_server.kill()
+            started = time.monotonic()
+            with pytest.raises(twofold.DeadlineExceeded):
+                envs.step([0, 0])
+            envs.close()
+            assert time.monotonic() - started < 2.5
+
+
+def test_a_killed_python_leaves_no_server_behind(tmp_path: Path) -> None:
+    process = script(
+        f"env = gym.make('{ID}'); env.reset(seed=0)\n"
+        "print(servers.private_server_pid(env), flush=True); sys.stdin.read()",
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    pid = int(line(process))
+    assert is_running(pid)
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not is_running(pid), seconds=5)
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise RuntimeError", "env.close()"])
+def test_a_python_that_ends_takes_its_server_and_directory_along(
+    tmp_path: Path, ending: str
+) -> None:
+    process = script(
+        f"env = gym.make('{ID}'); env.reset(seed=0)\n"
+        f"print(servers.private_server_pid(env), flush=True)\n{ending}",
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    pid = int(line(process))
+    started = time.monotonic()
+    process.communicate(timeout=10)
+    assert time.monotonic() - started < 3
+    wait_until(lambda: not is_running(pid), seconds=5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_python_that_ends_while_its_servers_are_unreachable_ends_soon(own_server: Server) -> None:
+    process = script(
+        f"envs = [gym.make('{ID}', endpoint='{own_server.tcp}') for _ in range(5)]\n"
+        "print('made', flush=True); sys.stdin.readline()"
+    )
+    assert line(process) == "made"
+    with own_server.stopped():
+        started = time.monotonic()
+        process.communicate("\n", timeout=10)
+        assert time.monotonic() - started < 3
+    assert process.returncode == 0
+
+
+def test_an_environment_that_is_let_go_is_closed(own_server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc)
+    session_id = envs._session._id
+    with RawSession(own_server.ipc) as session:
+        observe = session.request(session=session_id, seq=3, observe={})
+        assert session.call(observe).error.code == envelope.ERROR_CODE_OUT_OF_SEQUENCE
+        del envs
+        assert session.call(observe).error.code != envelope.ERROR_CODE_OUT_OF_SEQUENCE
+
+
+def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:
+    process = script(
+        f"envs = gym.make_vec('{ID}', num_envs=2); envs.reset(seed=0)\n"
+        "print(servers.private_server_pid(envs), flush=True)\n"
+        "try:\n"
+        "    while True: envs.step([0, 1])\n"
+        "except KeyboardInterrupt: pass\n"
+        "envs.step([0, 1]); print('still there', flush=True)",
+        start_new_session=True,
+    )
+    line(process)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)
+    assert line(process) == "still there"
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+# ---- one private server --------------------------------------------------------------------------
+
+
+def test_an_environment_made_50_times_leaves_one_server() -> None:
+    kept = gym.make_vec(ID, num_envs=2)
+    pid = private_server_pid(kept)
+    for _ in range(50):
+        envs = gym.make_vec(ID, num_envs=2)
+        envs.reset(seed=0)
+        assert private_server_pid(envs) == pid
+        del envs
+    assert child_servers() == [pid]
+    kept.close()
+
+
+def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
+    started = time.monotonic()
+    pids = set()
+    for _ in range(50):
+        envs = gym.make_vec(ID, num_envs=2)
+        envs.reset(seed=0)
+        pids.add(private_server_pid(envs))
+        envs.close()
+    assert len(pids) == 1
+    assert time.monotonic() - started < 3
+    assert child_servers() == list(pids)
+
+
+def test_a_server_that_nobody_uses_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_private_server, "_GRACE", 0.1)
+    first, second = gym.make(ID), gym.make_vec(ID, num_envs=2)
+    pid = private_server_pid(first)
+    directory = Path(second.unwrapped._session._server.endpoint[6:]).parent  # type: ignore[attr-defined]
+    first.close()
+    time.sleep(0.3)
+    assert is_running(pid), "the second environment still uses it"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    second.close()
+    wait_until(lambda: not is_running(pid))
+    wait_until(lambda: not directory.exists())
+
+
+def test_threads_share_the_server() -> None:
+    pids = []
+
+    def run() -> None:
+        envs = gym.make_vec(ID, num_envs=2)
+        envs.reset(seed=0)
+        for _ in range(50):
+            envs.step([0, 1])
+        pids.append(private_server_pid(envs))
+        envs.close()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(pids) == 8
+    assert len(set(pids)) == 1
+
+
+def test_a_forked_child_has_a_server_of_its_own_and_leaves_its_parents_alone() -> None:
+    process = script(
+        f"envs = gym.make_vec('{ID}', num_envs=2); envs.reset(seed=0)\n"
+        "mine = servers.private_server_pid(envs)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try: envs.step([0, 1])\n"
+        "    except twofold.ClosedError as error: print('closed', flush=True)\n"
+        f"    own = gym.make_vec('{ID}', num_envs=2); own.reset(seed=0); own.step([0, 1])\n"
+        "    print(servers.private_server_pid(own) != mine, flush=True)\n"
+        "    envs.close()\n"
+        "    print(servers.private_server_pid(own), flush=True)\n"
+        "    sys.exit(0)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n"
+        "envs.step([0, 1]); print('fine', flush=True)\n"
+    )
+    output, errors = process.communicate(timeout=20)
+    closed, is_other, childs_server, status, fine = output.split()
+    assert (closed, is_other, status, fine) == ("closed", "True", "0", "fine"), errors
+    assert process.returncode == 0
+    assert not is_running(int(childs_server))
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_gymnasiums_async_workers_have_servers_of_their_own_and_leave_nothing(
+    tmp_path: Path, context: str
+) -> None:
+    process = script(
+        "if __name__ == '__main__':\n"
+        f"    envs = gym.make_vec('twofold:{ID}', num_envs=2, vectorization_mode='async',\n"
+        f"                        vector_kwargs=dict(context='{context}'))\n"
+        "    first, _ = envs.reset(seed=0)\n"
+        "    envs.step([0, 1])\n"
+        "    again, _ = envs.reset(seed=0)\n"
+        "    print((first == again).all(), flush=True); envs.close()",
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    output, errors = process.communicate(timeout=60)
+    assert output.split() == ["True"], errors
+    assert list(tmp_path.glob("twofold-*")) == []
+
+
+# ---- starting ------------------------------------------------------------------------------------
+
+
+def use_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    program = tmp_path / "server"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("TWOFOLD_SERVER", str(program))
+    monkeypatch.setattr(_private_server, "_current", None)
+
+
+def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "echo no luck today >&2; exit 3")
+    with pytest.raises(twofold.ServerStartFailed, match=r"(?s)status 3.*no luck today"):
+        gym.make(ID)
+
+
+def test_a_server_that_never_comes_up_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "echo thinking >&2; exec sleep 60")
+    started = time.monotonic()
+    with pytest.raises(twofold.ServerStartFailed, match=r"(?s)in time.*thinking"):
+        gym.make(ID, timeout=0.5)
+    assert time.monotonic() - started < 3
+    assert len(child_servers()) <= 1
+
+
+def test_a_program_that_is_no_server_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "echo hello; exec sleep 60")
+    with pytest.raises(twofold.ServerStartFailed, match="not a twofold-server"):
+        gym.make(ID)
+
+
+def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
+    with pytest.raises(twofold.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):
+        _private_server.find_program()
+
+
+def test_the_program_is_looked_for_in_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def program(*parts: str) -> Path:
+        path = tmp_path.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+        return path
+
+    package = tmp_path / "checkout" / "python_client" / "src" / "twofold"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(_private_server, "__file__", str(package / "_private_server.py"))
+    monkeypatch.delenv("TWOFOLD_SERVER", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(twofold.ServerStartFailed, match="swift build"):
+        _private_server.find_program()
+    expected = program("bin", "twofold-server")
+    assert _private_server.find_program() == expected
+    expected = program("checkout", ".build", "release", "twofold-server")
+    assert _private_server.find_program() != expected, "that is no checkout of Twofold"
+    (tmp_path / "checkout" / "Package.swift").touch()
+    assert _private_server.find_program() == expected
+    expected = program("checkout", "python_client", "src", "twofold", "_bin", "twofold-server")
+    assert _private_server.find_program() == expected
+    expected = program("named")
+    monkeypatch.setenv("TWOFOLD_SERVER", str(expected))
+    assert _private_server.find_program() == expected
+
+
+def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    directory, lock = _private_server._make_directory()
+    os.close(lock)
+    directory.rmdir()
+    assert len(str(directory)) < 100
+    assert list(long.iterdir()) == []
+
+
+def test_the_directory_of_a_killed_python_is_removed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    process = script(
+        f"env = gym.make('{ID}'); env.reset(seed=0)\n"
+        "print(servers.private_server_pid(env), flush=True); sys.stdin.read()",
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    pid = int(line(process))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (directory,) = tmp_path.iterdir()
+
+    def directories_after_the_next_start() -> list[Path]:
+        mine, lock = _private_server._make_directory()
+        os.close(lock)
+        mine.rmdir()
+        return list(tmp_path.iterdir())
+
+    os.utime(directory, (0, 0))
+    assert directories_after_the_next_start() == [directory], "it is in use"
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not is_running(pid), seconds=5)
+    assert directories_after_the_next_start() == [directory], "it is too young"
+    os.utime(directory, (0, 0))
+    assert directories_after_the_next_start() == []

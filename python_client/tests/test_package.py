@@ -1,0 +1,104 @@
+"""What the package exports, and what importing it takes."""
+
+import importlib.metadata
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import twofold
+from twofold import _exceptions
+from twofold.v1 import envelope_pb2 as envelope
+
+
+def test_all_lists_every_public_name() -> None:
+    public = {
+        name
+        for name, value in vars(twofold).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert set(twofold.__all__) == (public - {"ENVIRONMENT_ID"}) | {"__version__"}
+    assert list(twofold.__all__) == sorted(twofold.__all__)
+
+
+def test_the_version_is_the_installed_one() -> None:
+    assert twofold.__version__ == importlib.metadata.version("twofold")
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(twofold.__file__).parent / "py.typed").is_file()
+
+
+def test_importing_registers_the_environment() -> None:
+    spec = gymnasium.spec("twofold/Game2048-v0")
+    assert spec.entry_point == "twofold:Game2048Env"
+    assert spec.vector_entry_point == "twofold:Game2048VectorEnv"
+
+
+def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
+    code = (
+        "import sys, os, threading; before = set(sys.modules); import twofold; "
+        "print(*{name.partition('.')[0] for name in sys.modules if name not in before}); "
+        "print(threading.active_count())"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    names, threads = output.stdout.splitlines()
+    optional = {"matplotlib", "rich", "torch", "pandas", "scipy", "jax", "pytest", "hypothesis"}
+    assert not optional & set(names.split())
+    assert threads == "1"
+
+
+def test_every_error_code_has_its_own_exception() -> None:
+    seen = set()
+    for name in envelope.ErrorCode.keys()[1:]:
+        error = _exceptions.from_reply(envelope.Error(code=name, message="m", field="f", lane=3))
+        assert f"ERROR_CODE_{error.code}" == name
+        assert (str(error), error.field, error.lane) == ("m", "f", 3)
+        seen.add(type(error))
+    assert len(seen) == len(envelope.ErrorCode.items()) - 1
+
+
+def test_an_unknown_error_code_is_an_internal_error() -> None:
+    wire = envelope.Error.FromString(b"\x08\x63\x12\x01m")
+    error = _exceptions.from_reply(wire)
+    assert type(error) is twofold.InternalError
+    assert error.lane is None
+
+
+def test_the_exception_tree_is_the_one_that_is_drawn() -> None:
+    assert _exceptions.__doc__ is not None
+    drawn: dict[str, tuple[str, str]] = {}
+    stack: list[tuple[int, str]] = []
+    for line in _exceptions.__doc__.splitlines()[1:]:
+        words = line.replace("│", " ").replace("├──", "   ").replace("└──", "   ")
+        if not words.strip():
+            continue
+        depth, name = len(words) - len(words.lstrip()), words.split()[0]
+        while stack and stack[-1][0] >= depth:
+            stack.pop()
+        builtin = words.split("also ")[1].split(":")[0].split()[-1] if "also " in words else ""
+        drawn[name] = (stack[-1][1] if stack else "Exception", builtin)
+        stack.append((depth, name))
+    classes = {
+        name: value
+        for name, value in vars(_exceptions).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert drawn.keys() == classes.keys()
+    for name, (base, builtin) in drawn.items():
+        bases = [cls.__name__ for cls in classes[name].__bases__]
+        assert bases == ([base, builtin] if builtin else [base]), name
+
+
+def test_the_public_exceptions_are_caught_as_the_builtins_that_fit() -> None:
+    with pytest.raises(ValueError, match="wrong"):
+        raise twofold.InvalidArgument("wrong")
+    with pytest.raises(TimeoutError):
+        raise twofold.DeadlineExceeded
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
+        raise twofold.ClosedError

@@ -1,0 +1,209 @@
+"""The learner of examples/train_ntuple.py: its arithmetic, and what it learns over a server."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from servers import Server
+
+pytest.importorskip("matplotlib")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+train_ntuple: Any = importlib.import_module("train_ntuple")
+random_agent: Any = importlib.import_module("random_agent")
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    """A network with random weights; tests leave it as it is."""
+    network, rng = train_ntuple.Network(), np.random.default_rng(0)
+    for table in network.tables:
+        table.weights = rng.random(table.weights.size, np.float32)
+    return network
+
+
+def some_boards(number: int, highest: int = 4) -> Any:
+    rng = np.random.default_rng(1)
+    return rng.integers(0, highest + 1, (number, 4, 4), dtype=np.uint8)
+
+
+def make(num_envs: int, endpoint: str, **arguments: Any) -> Any:
+    return gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint, **arguments)
+
+
+# ---- the network ---------------------------------------------------------------------------------
+
+
+def test_all_eight_images_of_a_board_have_one_value(network: Any) -> None:
+    boards = some_boards(50)
+    images = [
+        np.rot90(b, turn, axes=(1, 2)) for turn in range(4) for b in (boards, boards.swapaxes(1, 2))
+    ]
+    values = [network.look_up(np.ascontiguousarray(image))[1] for image in images]
+    assert np.unique(values[0]).size > 40
+    for value in values[1:]:
+        np.testing.assert_allclose(value, values[0], rtol=1e-5)
+
+
+def test_a_value_is_the_sum_of_32_weights_at_exact_places() -> None:
+    network = train_ntuple.Network()
+    board = np.arange(16, dtype=np.uint8).reshape(1, 4, 4)
+    places, _ = network.look_up(board)
+    for table, cells in zip(places, train_ntuple.TUPLES, strict=True):
+        assert table.shape == (8, 1)
+        # The first image is the board as it is.
+        assert table[0, 0] == sum(cell * 16**digit for digit, cell in enumerate(cells))
+    for table in network.tables:
+        table.weights[:] = 0.25
+    assert network.look_up(board)[1] == [8.0]
+
+
+def test_tiles_past_32768_do_not_leave_the_table(network: Any) -> None:
+    board = np.full((1, 4, 4), 17, np.uint8)
+    places, _ = network.look_up(board)
+    assert {int(place) for table in places for place in table.ravel()} == {16**6 - 1}
+
+
+def test_errors_of_one_weight_are_averaged() -> None:
+    table = train_ntuple.TupleTable((0, 1, 2, 3, 4, 5))
+    table.update(np.array([[5, 5, 9, 5]]), np.array([1, 3, -2, 8], np.float32))
+    assert table.weights[5] * train_ntuple.FEATURES == pytest.approx(4)
+    assert table.weights[9] * train_ntuple.FEATURES == pytest.approx(-2)
+    assert np.count_nonzero(table.weights) == 2
+
+
+@pytest.mark.parametrize("copies", [1, 2, 1000])
+def test_one_update_brings_a_board_to_its_target_however_often_it_occurs(copies: int) -> None:
+    network = train_ntuple.Network()
+    boards = np.repeat(some_boards(1), copies, axis=0)
+    places, values = network.look_up(boards)
+    network.update(places, 1000 - values)
+    np.testing.assert_allclose(network.look_up(boards)[1], 1000, rtol=1e-5)
+
+
+def test_errors_that_cancel_bring_the_rate_to_zero() -> None:
+    table = train_ntuple.TupleTable((0, 1, 2, 3, 4, 5))
+    weights = [0.0]
+    for error in (32, -32, 32):
+        table.update(np.array([[7]]), np.array([error], np.float32))
+        weights.append(float(table.weights[7]))
+    # Rate 1 while all errors agree; after +32 and -32 it is 0.
+    assert weights == [0, 1, 0, 0]
+
+
+def test_an_update_of_no_boards_changes_nothing(network: Any) -> None:
+    before = [table.weights.copy() for table in network.tables]
+    places, values = network.look_up(some_boards(0))
+    network.update(places, values)
+    for table, weights in zip(network.tables, before, strict=True):
+        assert np.array_equal(table.weights, weights)
+
+
+# ---- choosing ------------------------------------------------------------------------------------
+
+
+def test_the_choice_is_the_best_legal_reward_plus_value(network: Any) -> None:
+    rng = np.random.default_rng(2)
+    boards = some_boards(400).reshape(100, 4, 4, 4)
+    rewards = rng.integers(0, 5, (100, 4)).astype(np.float32)
+    mask = rng.integers(0, 2, (100, 4), dtype=np.int8)
+    mask[:10] = 0
+    choice = train_ntuple.choose(network, boards, rewards, mask)
+    values = network.look_up(boards.reshape(-1, 4, 4))[1].reshape(100, 4)
+    assert np.array_equal(choice.lanes, np.flatnonzero(mask.any(axis=1)))
+    for lane in range(100):
+        legal = np.flatnonzero(mask[lane])
+        if not len(legal):
+            assert choice.worth[lane] == 0
+            continue
+        worth = rewards[lane] + values[lane]
+        assert choice.actions[lane] == max(legal, key=lambda action: worth[action])
+        assert choice.worth[lane] == pytest.approx(worth[choice.actions[lane]])
+    chosen = boards[choice.lanes, choice.actions[choice.lanes]]
+    places, values = network.look_up(chosen)
+    np.testing.assert_allclose(choice.values, values)
+    for kept, found in zip(choice.places, places, strict=True):
+        assert np.array_equal(kept, found)
+
+
+# ---- learning over a server ----------------------------------------------------------------------
+
+
+class Spy:
+    """A network for which every afterstate is worth 1000, and that keeps what it should learn."""
+
+    def __init__(self) -> None:
+        self.errors: list[Any] = []
+
+    def look_up(self, boards: Any) -> tuple[list[Any], Any]:
+        return [np.zeros((8, len(boards)), np.int64)] * 4, np.full(len(boards), 1000, np.float32)
+
+    def update(self, places: list[Any], errors: Any) -> None:
+        assert all(table.shape == (8, len(errors)) for table in places)
+        self.errors.append(errors)
+
+
+def test_nothing_is_learnt_from_autoreset_steps_and_truncation_is_not_an_end(
+    server: Server,
+) -> None:
+    spy, envs = Spy(), make(16, server.ipc, max_episode_steps=3)
+    train_ntuple.train(envs, spy, seconds=0.2, seed=0)
+    envs.close()
+    # Three steps, then the one that only resets.
+    assert [len(errors) for errors in spy.errors[:12]] == [16, 16, 16, 0] * 3
+    assert all((errors >= 0).all() for errors in spy.errors)
+
+
+def test_the_last_afterstate_of_a_terminated_episode_is_worth_nothing(server: Server) -> None:
+    spy, envs = Spy(), make(16, server.ipc, goal=8, stop_at_goal=True)
+    train_ntuple.train(RecordEpisodeStatistics(envs), spy, seconds=0.2, seed=0)
+    envs.close()
+    errors = np.concatenate(spy.errors)
+    assert (errors == -1000).sum() > 16
+    assert (errors[errors != -1000] >= 0).all()  # the rewards
+
+
+def test_an_evaluation_plays_the_same_number_of_games_on_each_lane(server: Server) -> None:
+    envs = make(7, server.ipc)
+    games = train_ntuple.play(envs, train_ntuple.random_policy(0), episodes=3, seed=2**63)
+    envs.close()
+    assert games.scores.shape == games.exponents.shape == (21,)
+    assert (games.scores > 0).all()
+    assert (games.exponents > 2).all()
+
+
+def test_it_learns_under_a_wrapper(server: Server) -> None:
+    network = train_ntuple.Network()
+    envs = RecordEpisodeStatistics(make(128, server.ipc))
+    progress = train_ntuple.train(envs, network, seconds=3, seed=0)
+    games = train_ntuple.play(envs, train_ntuple.greedy_policy(network), episodes=1, seed=2**63)
+    envs.close()
+    assert progress.steps > 0
+    assert games.scores.mean() > 2 * 1095
+
+
+def test_the_whole_demo_beats_random_play_and_saves_its_report(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--seconds", "4", "--num-envs", "256", "--episodes", "200", "--out", str(tmp_path)]
+    results = train_ntuple.main([*arguments, "--endpoint", server.tcp])
+    assert results["ratio"] > 2
+    assert 800 < results["table"][0]["mean_score"] < 1400
+    saved = {path.suffix: path for path in tmp_path.iterdir()}
+    assert json.loads(saved[".json"].read_text()) == results
+    assert saved[".png"].read_bytes().startswith(b"\x89PNG")
+    shown = capsys.readouterr().out
+    assert "steps/s" in shown
+    assert "\r" not in shown
+    for word in ("policy", "random", "trained", "median", "4096", "best tile"):
+        assert word in shown
+
+
+def test_the_random_agent_plays_as_random_play_does(server: Server) -> None:
+    # Standard deviation of one game: 535.
+    assert abs(random_agent.main(num_envs=500, endpoint=server.ipc) - 1095) < 4 * 535 / 500**0.5
