@@ -10,6 +10,18 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
+/// The fast path of 2048, compiled a second time for AVX2 and chosen at start by what the processor has.
+/// The flag is for this module alone, so nothing else in the program needs such a processor.
+#if arch(x86_64)
+let avx2Targets: [Target] = [
+    .target(
+        name: "Kernel2048AVX2", dependencies: ["Kernel2048"],
+        swiftSettings: settings + [.define("KERNEL_AVX2"), .unsafeFlags(["-Xcc", "-mavx2"])])
+]
+#else
+let avx2Targets: [Target] = []
+#endif
+
 let package = Package(
     name: "twofold",
     products: [
@@ -24,7 +36,11 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CZeroMQ"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
-        .target(name: "TwofoldCore", swiftSettings: settings),
+        .target(name: "Kernel2048", swiftSettings: settings),
+        .target(
+            name: "TwofoldCore",
+            dependencies: ["CLinux", "Kernel2048"] + avx2Targets.map { .target(name: $0.name) },
+            swiftSettings: settings),
         .target(
             name: "TwofoldProtocol",
             dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")]),
@@ -38,10 +54,11 @@ let package = Package(
                 "CLinux", "TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
+        .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),
         .executableTarget(
             name: "twofold-server",
             dependencies: [
-                "TwofoldServer",
+                "TwofoldBench", "TwofoldServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
@@ -53,5 +70,5 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
         .testTarget(name: "TwofoldServerTests", dependencies: ["TwofoldServer"], swiftSettings: settings),
-    ]
+    ] + avx2Targets
 )

@@ -32,6 +32,13 @@ final class RequestFrames: @unchecked Sendable {
         }
     }
 
+    /// The header alone, in memory of its own: what libzmq received lies in a buffer of 8 KiB that a frame
+    /// keeps alive as a whole, too much for a closed session that is only remembered.
+    var compactHeader: RequestFrames {
+        // Without memory for a few bytes the process has ended long before.
+        RequestFrames(header: header.withUnsafeBytes { try! Message(copying: $0) }, payload: nil)
+    }
+
     /// The header, nil when it is no such message.
     func decodeHeader() -> Request? {
         header.withUnsafeBytes { Request(frame: $0) }

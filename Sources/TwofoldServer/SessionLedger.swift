@@ -147,6 +147,8 @@ struct SessionLedger {
         case .created(let session): entry.session = session
         case .closed:
             entry.session = nil
+            // A close has no payload.
+            entry.last?.request = request.compactHeader
             bury(entry.id)
         }
         return route

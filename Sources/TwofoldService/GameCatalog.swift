@@ -16,7 +16,7 @@ let catalog: [CatalogEntry] = [
     CatalogEntry(
         id: "twofold/Game2048-v0", actions: Game2048.actionNames,
         make: { (request, options) throws(EnvironmentError) in
-            GameEnvironment(try Game2048(.init(request.game2048)), options)
+            try Game2048(.init(request.game2048)).makeEnvironment(options)
         })
 ]
 

@@ -106,7 +106,7 @@ extension GoldenFile.Lane {
     }
 }
 
-@Suite struct GoldenTests {
+@Suite(.everyEngine) struct GoldenTests {
     @Test func `golden games are there, for each of the arguments`() throws {
         let files = try GoldenFile.all()
         #expect(files.count >= 13)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-@Suite struct ResetTests {
+@Suite(.everyEngine) struct ResetTests {
     // MARK: seeds
 
     @Test func `each lane starts from its own seed`() throws {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-@Suite struct StepTests {
+@Suite(.everyEngine) struct StepTests {
     /// 8 16 / 32 . : right moves the 32, and then nothing can move, whatever appears.
     private let lastMove: [UInt8] = [3, 4, 5, 0]
     private let config = Game2048.Config(rows: 2, columns: 2)

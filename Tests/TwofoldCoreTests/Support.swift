@@ -35,8 +35,9 @@ final class Batch {
         maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1)
     ) throws {
         let options = BatchOptions(
-            lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps, workers: workers)
-        self.init(GameEnvironment(try Game2048(config), options))
+            lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps, workers: workers,
+            engine: EveryEngine.current)
+        self.init(try Game2048(config).makeEnvironment(options))
     }
 
     var lanes: Int { environment.lanes }
@@ -158,6 +159,30 @@ private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointe
 {
     guard let bytes else { return try body(nil) }
     return try bytes.withUnsafeBytes { try body($0) }
+}
+
+// MARK: engines
+
+/// Runs each test of a suite once for every engine: what holds for the readable rules has to hold for the
+/// kernel.
+struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
+    /// The engine that `Batch` makes its environment with.
+    @TaskLocal static var current = Engine.automatic
+
+    var isRecursive: Bool { true }
+
+    func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        for engine in [Engine.reference, .baseline, .avx2] {
+            try await EveryEngine.$current.withValue(engine, operation: function)
+        }
+    }
+}
+
+extension Trait where Self == EveryEngine {
+    /// Every engine, one after the other.
+    static var everyEngine: Self { EveryEngine() }
 }
 
 // MARK: boards

@@ -4,8 +4,8 @@
 /// batch own disjoint rows: workers that write different lanes never touch the same byte. The memory
 /// is the carrier's and outlives the call that fills it. Nothing is assumed of its alignment.
 public struct BatchArrays: @unchecked Sendable {
-    private let bases: [UnsafeMutableRawPointer]
-    private let strides: [Int]
+    @usableFromInline let bases: [UnsafeMutableRawPointer]
+    @usableFromInline let strides: [Int]
 
     /// The arrays of `specs`, the i-th of them at `offsets[i]` in `memory`.
     public init(_ memory: UnsafeMutableRawBufferPointer, specs: [ArraySpec], offsets: [Int], lanes: Int) {
@@ -21,8 +21,17 @@ public struct BatchArrays: @unchecked Sendable {
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    @inline(__always)
-    fileprivate func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
+    /// Copies the first rows of other arrays, which may be longer lists, to these rows.
+    func copyRows(_ rows: Range<Int>, from other: BatchArrays) {
+        for array in bases.indices {
+            address(array: array, lane: rows.lowerBound)
+                .copyMemory(from: other.bases[array], byteCount: rows.count * strides[array])
+        }
+    }
+
+    /// Where one array has a lane's row.
+    @inlinable @inline(__always)
+    public func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
         bases[array] + lane * strides[array]
     }
 }
@@ -47,6 +56,11 @@ struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
     private let bytes: UnsafeRawBufferPointer
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    /// Where a lane's number is.
+    func address(_ lane: Int) -> UnsafeRawPointer {
+        bytes.baseAddress! + lane * MemoryLayout<Value>.stride
+    }
 
     @inline(__always)
     subscript(lane: Int) -> Value {

@@ -2,12 +2,15 @@
 ///
 /// A lane's life, with its autoreset mode:
 ///
-///     unseeded ──reset──► playing ──step──► finished ──step (nextStep) or reset──► playing …
+///     first reset ──► playing ──step──► finished ──step (nextStep) or reset──► playing …
 ///
 public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     private let game: Rules
     private let options: BatchOptions
+    private let checks: BatchChecks
     private let storage: LaneStorage<Lane>
+    /// Whether the first reset, which has to reset all lanes, has been.
+    private var isSeeded = false
 
     public let resetArrays: [ArraySpec]
     public let stepArrays: [ArraySpec]
@@ -16,20 +19,16 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     private struct Lane: Sendable {
         var state: Rules.State
         var generator = Generator(seed: 0)
-        var phase = Phase.unseeded
+        var phase = Phase.playing
         var episodeLength: Int32 = 0
     }
 
     private enum Phase: Sendable {
-        /// Never reset: there is no stream to draw from.
-        case unseeded
         case playing
         /// The episode has ended by the rules.
         case terminated
         /// The episode was cut by the step limit only.
         case truncated
-
-        var isFinished: Bool { self == .terminated || self == .truncated }
     }
 
     /// A batch of boards; the first reset starts them.
@@ -37,6 +36,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         precondition(options.lanes >= 1)
         self.game = game
         self.options = options
+        checks = BatchChecks(game, options)
         storage = LaneStorage(count: options.lanes, repeating: Lane(state: game.makeState()))
         resetArrays = StandardArrays.reset(game)
         stepArrays = StandardArrays.step(game)
@@ -51,17 +51,17 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     @specialized(where Rules == Game2048)
     public func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
+        try checks.step(actions, isSeeded: isSeeded) { self.storage[$0].phase != .playing }
         let actions = LaneInput<UInt8>(actions)
-        try checkStep(actions)
         let reward = resetArrays.count
         let (terminated, truncated) = (reward + 1, reward + 2)
         let (game, storage) = (game, storage)
         let limit = options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max
-        options.workers.run(lanes: lanes) { range in
+        options.workers.run(lanes: lanes) { range, _ in
             for index in range {
                 var lane = storage[index]
                 var outcome = StepOutcome(reward: 0, terminated: false)
-                if lane.phase.isFinished {
+                if lane.phase != .playing {
                     game.start(&lane.state, generator: &lane.generator)
                     lane.episodeLength = 0
                     lane.phase = .playing
@@ -81,41 +81,24 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
     }
 
-    private func checkStep(_ actions: LaneInput<UInt8>) throws(EnvironmentError) {
-        let count = game.actions.count
-        for lane in 0..<lanes {
-            guard actions[lane] < count else {
-                throw .invalid(
-                    "actions", lane: lane,
-                    "action \(actions[lane]) of lane \(lane) is outside 0...\(count - 1)")
-            }
-            let phase = storage[lane].phase
-            guard phase != .unseeded else { throw neverReset(lane) }
-            guard options.autoreset != .disabled || !phase.isFinished else {
-                throw .precondition(
-                    "actions", lane: lane,
-                    "the episode of lane \(lane) has ended and autoreset is disabled: reset the lane first")
-            }
-        }
-    }
-
     // MARK: reset
 
     @specialized(where Rules == Game2048)
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        try checkReset(input)
-        let mask = input.mask.map { LaneInput<UInt8>($0) }
-        let seeds = input.seeds.map { LaneInput<UInt64>($0) }
-        let boards = input.boards.map { LaneBytes($0, bytesPerLane: bytesPerBoard) }
-        let (game, storage) = (game, storage)
-        options.workers.run(lanes: lanes) { range in
+        var scratch = game.makeState()
+        try checks.reset(input, isSeeded: isSeeded) { (board) throws(InvalidBoard) in
+            try self.game.start(&scratch, from: board)
+        }
+        isSeeded = true
+        let (game, storage, bytesPerBoard) = (game, storage, checks.bytesPerBoard)
+        options.workers.run(lanes: lanes) { range, _ in
             for index in range {
-                if mask.map({ $0[index] == 1 }) ?? true {
+                if input.resets(index) {
                     var lane = storage[index]
-                    if let seeds { lane.generator = Generator(seed: UInt64(littleEndian: seeds[index])) }
-                    if let boards {
+                    if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
+                    if let board = input.board(index, bytes: bytesPerBoard) {
                         // Checked for every lane before the first one was changed.
-                        try! game.start(&lane.state, from: boards[index])
+                        try! game.start(&lane.state, from: board)
                     } else {
                         game.start(&lane.state, generator: &lane.generator)
                     }
@@ -128,68 +111,28 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
     }
 
-    private var bytesPerBoard: Int { game.observationSpace.shape.reduce(1, *) }
-
-    private func checkReset(_ input: ResetInput) throws(EnvironmentError) {
-        let mask = input.mask.map { LaneInput<UInt8>($0) }
-        let boards = input.boards.map { LaneBytes($0, bytesPerLane: bytesPerBoard) }
-        var scratch = game.makeState()
-        for lane in 0..<lanes {
-            if let mask, mask[lane] > 1 {
-                throw .invalid("reset_mask", lane: lane, "the mask of lane \(lane) is neither 0 nor 1")
-            }
-            let isUnseeded = storage[lane].phase == .unseeded
-            guard mask.map({ $0[lane] == 1 }) ?? true else {
-                guard !isUnseeded else {
-                    throw .precondition(
-                        "reset_mask", lane: lane,
-                        "lane \(lane) was never reset, so the mask has to include it")
-                }
-                continue
-            }
-            guard input.seeds != nil || !isUnseeded else {
-                throw .precondition("seed", lane: lane, "the first reset of lane \(lane) has to bring a seed")
-            }
-            if let boards {
-                do throws(InvalidBoard) {
-                    try game.start(&scratch, from: boards[lane])
-                } catch {
-                    throw .invalid("boards", lane: lane, "the board of lane \(lane) \(error.message)")
-                }
-            }
-        }
-    }
-
     // MARK: observe, afterstates
 
     @specialized(where Rules == Game2048)
     public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
-        try checkSeeded()
+        try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
-        options.workers.run(lanes: lanes) { range in
+        options.workers.run(lanes: lanes) { range, _ in
             for index in range { Self.write(game, storage[index], to: arrays.row(index)) }
         }
     }
 
     @specialized(where Rules == Game2048)
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
-        try checkSeeded()
+        try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
-        options.workers.run(lanes: lanes) { range in
+        options.workers.run(lanes: lanes) { range, _ in
             for index in range {
                 let lane = storage[index]
                 game.writeAfterstates(
                     of: lane.state, isTerminated: lane.phase == .terminated, to: arrays.row(index))
             }
         }
-    }
-
-    private func checkSeeded() throws(EnvironmentError) {
-        for lane in 0..<lanes where storage[lane].phase == .unseeded { throw neverReset(lane) }
-    }
-
-    private func neverReset(_ lane: Int) -> EnvironmentError {
-        .precondition("", lane: lane, "lane \(lane) was never reset: call reset first")
     }
 
     private static func write(_ game: Rules, _ lane: Lane, to row: LaneRow) {

@@ -21,20 +21,3 @@ final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
         set { lanes[lane] = newValue }
     }
 }
-
-/// A request's rows of bytes, one row for each lane.
-///
-/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
-struct LaneBytes: @unchecked Sendable {
-    private let bytes: UnsafeRawBufferPointer
-    private let bytesPerLane: Int
-
-    init(_ bytes: UnsafeRawBufferPointer, bytesPerLane: Int) {
-        self.bytes = bytes
-        self.bytesPerLane = bytesPerLane
-    }
-
-    subscript(lane: Int) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: bytes[lane * bytesPerLane..<(lane + 1) * bytesPerLane])
-    }
-}

@@ -31,7 +31,9 @@ public protocol VectorEnvironment: AnyObject {
 
 /// What a reset may bring, each part for all lanes and in the lane's place; rows outside the mask are
 /// ignored. The caller has checked the sizes.
-public struct ResetInput {
+///
+/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
+public struct ResetInput: @unchecked Sendable {
     /// A new seed for each lane: 8 bytes, little-endian.
     public var seeds: UnsafeRawBufferPointer?
     /// One byte a lane: 1 to reset it, 0 to leave it. Absent means all lanes.
@@ -68,17 +70,33 @@ public struct BatchOptions: Sendable {
     public var maxEpisodeSteps: Int?
     /// What the work of a batch is spread over.
     public var workers: Workers
+    /// Which implementation of the rules runs.
+    public var engine: Engine
 
     /// Options for a batch.
     public init(
         lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
-        workers: Workers = Workers(threads: 1)
+        workers: Workers = Workers(threads: 1), engine: Engine = .automatic
     ) {
         self.lanes = lanes
         self.autoreset = autoreset
         self.maxEpisodeSteps = maxEpisodeSteps
         self.workers = workers
+        self.engine = engine
     }
+}
+
+/// Which implementation of the rules runs a batch: all of them do the same, bit by bit. For tests,
+/// benchmarks and debugging; users have the automatic choice.
+public enum Engine: String, CaseIterable, Sendable {
+    /// The fastest that the game, the board's size and the processor allow.
+    case automatic
+    /// The readable rules, one board at a time.
+    case reference
+    /// The kernel for 64 boards at once, as it runs on every processor.
+    case baseline
+    /// The kernel compiled for AVX2; the baseline where the processor lacks it.
+    case avx2
 }
 
 /// The arrays that every game has, and their places among the declared ones:

@@ -18,16 +18,17 @@ public struct Workers: Sendable {
     }
 
     /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all are done.
-    func run(lanes: Int, _ body: @Sendable (Range<Int>) -> Void) {
+    /// `worker`, below ``threads``, tells those apart that run at the same time.
+    public func run(lanes: Int, _ body: @Sendable (_ range: Range<Int>, _ worker: Int) -> Void) {
         let chunks = (lanes + chunk - 1) / chunk
         let workers = min(threads, chunks)
-        guard workers > 1 else { return body(0..<lanes) }
+        guard workers > 1 else { return body(0..<lanes, 0) }
         let next = Atomic(0)
-        DispatchQueue.concurrentPerform(iterations: workers) { _ in
+        DispatchQueue.concurrentPerform(iterations: workers) { worker in
             while true {
                 let mine = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard mine < chunks else { return }
-                body(mine * chunk..<min(lanes, (mine + 1) * chunk))
+                body(mine * chunk..<min(lanes, (mine + 1) * chunk), worker)
             }
         }
     }

@@ -46,8 +46,8 @@ public struct Game2048: Game {
 
     /// The arguments that it was made with.
     public let config: Config
-    private let spawnLaw: SpawnLaw
-    private let goalExponent: UInt8
+    let spawnLaw: SpawnLaw
+    let goalExponent: UInt8
 
     /// The game with these arguments; throws with the name of the argument that is out of range.
     public init(_ config: Config) throws(EnvironmentError) {
@@ -89,7 +89,8 @@ public struct Game2048: Game {
     public func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
         let direction = Direction(rawValue: UInt8(action))!
         guard state.legalActions.contains(direction) else {
-            return StepOutcome(reward: 0, terminated: config.illegalAction == .terminate)
+            return StepOutcome(
+                reward: 0, terminated: config.illegalAction == .terminate || stopsAtGoal(state))
         }
         let slide = Slide(state.board, towards: direction)
         state.board = slide.afterstate
@@ -97,11 +98,15 @@ public struct Game2048: Game {
         state.score += slide.mergeScore
         state.moves += 1
         state.legalActions = state.board.legalActions
-        let isOver = state.legalActions.isEmpty || (config.stopAtGoal && isGoalReached(state))
-        return StepOutcome(reward: Float(slide.mergeScore), terminated: isOver)
+        return StepOutcome(
+            reward: Float(slide.mergeScore),
+            terminated: state.legalActions.isEmpty || stopsAtGoal(state))
     }
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
+
+    /// A goal of 4 may be there from the start: then any step ends the episode, an illegal one too.
+    private func stopsAtGoal(_ state: State) -> Bool { config.stopAtGoal && isGoalReached(state) }
 
     public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(InvalidBoard) {
         var fresh = makeState()
@@ -115,7 +120,7 @@ public struct Game2048: Game {
         }
         fresh.legalActions = fresh.board.legalActions
         guard !fresh.legalActions.isEmpty else { throw InvalidBoard(message: "has no legal action") }
-        guard !(config.stopAtGoal && isGoalReached(fresh)) else {
+        guard !stopsAtGoal(fresh) else {
             throw InvalidBoard(message: "holds the goal already, and stop_at_goal is set")
         }
         state = fresh
@@ -161,7 +166,8 @@ public struct Game2048: Game {
         row.info(isGoalReached(state), 3)
     }
 
-    /// The afterstate of an illegal action is the board itself, with reward 0 and mask 0.
+    /// What each slide makes of the board; one that moves nothing leaves it, with reward 0. The mask is 0
+    /// for those, and for all actions once the episode has terminated.
     public func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow) {
         for direction in Direction.allCases {
             let action = Int(direction.rawValue)

@@ -1,0 +1,91 @@
+internal import TwofoldCore
+
+/// A batch under random legal play, with the memory of its replies.
+///
+/// The actions are drawn by a policy of its own from the masks that the environment tells; that takes
+/// longer than a step of the kernel, and is never timed.
+final class Rollout {
+    private let environment: any VectorEnvironment
+    private let memory: UnsafeMutableRawBufferPointer
+    private let stepReply: BatchArrays
+    private let resetReply: BatchArrays
+    private let actions: UnsafeMutableRawBufferPointer
+    private let stepBytes: Int
+    private var policy = Generator(seed: 2048)
+    private let clock = ContinuousClock()
+
+    init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
+        self.environment = environment
+        let lanes = environment.lanes
+        var offsets: [Int] = []
+        var end = 0
+        for spec in environment.stepArrays {
+            offsets.append(end)
+            end += (spec.bytesPerLane * lanes + 63) / 64 * 64
+        }
+        stepBytes = end
+        memory = .allocate(byteCount: end, alignment: 64)
+        memory.initializeMemory(as: UInt8.self, repeating: 0)
+        stepReply = BatchArrays(memory, specs: environment.stepArrays, offsets: offsets, lanes: lanes)
+        resetReply = BatchArrays(
+            memory, specs: environment.resetArrays, offsets: Array(offsets[..<environment.resetArrays.count]),
+            lanes: lanes)
+        actions = .allocate(byteCount: lanes, alignment: 64)
+        actions.initializeMemory(as: UInt8.self, repeating: 0)
+        let seeds = UnsafeMutableRawBufferPointer.allocate(byteCount: lanes * 8, alignment: 8)
+        defer { seeds.deallocate() }
+        for lane in 0..<lanes {
+            seeds.storeBytes(of: UInt64(lane).littleEndian, toByteOffset: lane * 8, as: UInt64.self)
+        }
+        try environment.reset(ResetInput(seeds: UnsafeRawBufferPointer(seeds)), into: resetReply)
+    }
+
+    deinit {
+        memory.deallocate()
+        actions.deallocate()
+    }
+
+    /// Steps for about so long and returns boards stepped in a second of stepping.
+    func measure(_ time: Duration) throws(EnvironmentError) -> Double {
+        var stepping = Duration.zero
+        var steps = 0
+        while stepping < time {
+            chooseActions()
+            let start = clock.now
+            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply)
+            stepping += clock.now - start
+            steps += 1
+        }
+        return Double(steps * environment.lanes) / (stepping / .seconds(1))
+    }
+
+    /// Everything that so many steps tell, and a last reset that goes on with the generators, as one
+    /// number (FNV-1a).
+    func signature(steps: Int) throws(EnvironmentError) -> UInt64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for _ in 0..<steps {
+            chooseActions()
+            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply)
+            absorb(&hash)
+        }
+        try environment.reset(ResetInput(), into: resetReply)
+        absorb(&hash)
+        return hash
+    }
+
+    private func absorb(_ hash: inout UInt64) {
+        for byte in memory { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    }
+
+    private func chooseActions() {
+        for lane in 0..<environment.lanes {
+            let mask = UnsafeRawPointer(stepReply.address(array: 1, lane: lane))
+                .loadUnaligned(as: UInt32.self)
+            let count = mask.nonzeroBitCount
+            guard count > 0 else { continue }
+            var rest = mask
+            for _ in 0..<policy.next(below: count) { rest &= rest &- 1 }
+            actions[lane] = UInt8(rest.trailingZeroBitCount / 8)
+        }
+    }
+}

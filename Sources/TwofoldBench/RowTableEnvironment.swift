@@ -1,0 +1,210 @@
+internal import TwofoldCore
+
+/// 2048 as the fastest known scalar engines play it: a board in one 64-bit word, rows moved by table.
+/// The opponent that the kernel has to beat, written as well as we can.
+///
+///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15     exponents up to 15
+///
+/// It plays Twofold's own environment with the default arguments and next-step autoreset: its replies
+/// have to be the same, byte by byte, as long as no tile passes 32768.
+final class RowTableEnvironment: VectorEnvironment {
+    private let game: Game2048
+    private let options: BatchOptions
+    private let tables = RowTables()
+    private let storage: Storage
+    private let fourThreshold: UInt64
+
+    let resetArrays: [ArraySpec]
+    let stepArrays: [ArraySpec]
+    let afterstateArrays: [ArraySpec] = []
+
+    init(_ options: BatchOptions) throws(EnvironmentError) {
+        let game = try Game2048(.init())
+        // The arrays are the environment's own, asked of one board.
+        let model = game.makeEnvironment(BatchOptions(lanes: 1))
+        self.game = game
+        self.options = options
+        storage = Storage(options.lanes)
+        fourThreshold = SpawnLaw(fourProbability: game.config.fourProbability).threshold
+        resetArrays = model.resetArrays
+        stepArrays = model.stepArrays
+    }
+
+    var lanes: Int { options.lanes }
+    var observationSpace: ObservationSpace { game.observationSpace }
+    var actions: [String] { game.actions }
+
+    // MARK: the rules
+
+    private struct Lane {
+        var board: UInt64 = 0
+        var generator = Generator(seed: 0)
+        var score: Int32 = 0
+        var length: Int32 = 0
+        var moves: Int32 = 0
+        var isTerminated = false
+    }
+
+    func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        precondition(input.mask == nil && input.boards == nil, "the benchmark resets all lanes")
+        for index in 0..<lanes {
+            if let seeds = input.seeds {
+                let seed = seeds.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)
+                storage.lanes[index].generator = Generator(seed: UInt64(littleEndian: seed))
+            }
+            start(&storage.lanes[index])
+        }
+        try observe(into: arrays)
+    }
+
+    func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
+        let actions = Actions(bytes: actions)
+        options.workers.run(lanes: lanes) { [self] range, _ in
+            for index in range {
+                var lane = storage.lanes[index]
+                var reward: Int32 = 0
+                if lane.isTerminated {
+                    start(&lane)
+                } else {
+                    reward = play(actions.bytes[index], &lane)
+                }
+                storage.lanes[index] = lane
+                tell(lane, index, into: arrays)
+                arrays.address(array: 7, lane: index).storeBytes(of: Float(reward), as: Float.self)
+                arrays.address(array: 8, lane: index).storeBytes(of: lane.isTerminated, as: Bool.self)
+                arrays.address(array: 9, lane: index).storeBytes(of: false, as: Bool.self)
+            }
+        }
+    }
+
+    func observe(into arrays: BatchArrays) throws(EnvironmentError) {
+        for index in 0..<lanes { tell(storage.lanes[index], index, into: arrays) }
+    }
+
+    func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
+        preconditionFailure("the benchmark asks for no afterstates")
+    }
+
+    @inline(__always)
+    private func start(_ lane: inout Lane) {
+        lane = Lane(generator: lane.generator)
+        for _ in 0..<2 { spawn(&lane) }
+    }
+
+    /// Plays an action, and returns what it earned.
+    @inline(__always)
+    private func play(_ action: UInt8, _ lane: inout Lane) -> Int32 {
+        lane.length += 1
+        let isVertical = action & 1 == 0
+        let before = isVertical ? transposed(lane.board) : lane.board
+        // Up and left slide towards cell 0, right and down away from it.
+        let table = action == 0 || action == 3 ? tables.left : tables.right
+        let (r0, r1, r2, r3) = rows(before)
+        let first = UInt64(table[r0]) | UInt64(table[r1]) << 16
+        let after = first | UInt64(table[r2]) << 32 | UInt64(table[r3]) << 48
+        guard after != before else { return 0 }
+        let reward = tables.score[r0] + tables.score[r1] + tables.score[r2] + tables.score[r3]
+        lane.board = isVertical ? transposed(after) : after
+        lane.score += reward
+        lane.moves += 1
+        spawn(&lane)
+        lane.isTerminated = legal(lane.board) == 0
+        return reward
+    }
+
+    @inline(__always)
+    private func rows(_ board: UInt64) -> (Int, Int, Int, Int) {
+        (Int(board & 0xffff), Int(board >> 16 & 0xffff), Int(board >> 32 & 0xffff), Int(board >> 48))
+    }
+
+    /// Rows become columns, by two rounds of exchanging blocks.
+    @inline(__always)
+    private func transposed(_ board: UInt64) -> UInt64 {
+        let pairs =
+            (board & 0xf0f0_0f0f_f0f0_0f0f) | (board & 0x0000_f0f0_0000_f0f0) << 12
+            | (board & 0x0f0f_0000_0f0f_0000) >> 12
+        return (pairs & 0xff00_ff00_00ff_00ff) | (pairs & 0x00ff_00ff_0000_0000) >> 24
+            | (pairs & 0x0000_0000_ff00_ff00) << 24
+    }
+
+    @inline(__always)
+    private func spawn(_ lane: inout Lane) {
+        // Bit 0 of each nibble: the cell is empty.
+        var filled = lane.board | lane.board >> 1
+        filled |= filled >> 2
+        var empty = ~filled & 0x1111_1111_1111_1111
+        var skip = lane.generator.next(below: empty.nonzeroBitCount)
+        let exponent: UInt64 = UInt64(lane.generator.next()) < fourThreshold ? 2 : 1
+        while skip > 0 {
+            empty &= empty &- 1
+            skip -= 1
+        }
+        lane.board |= exponent << UInt64(empty.trailingZeroBitCount)
+    }
+
+    /// Bits 0 up, 1 right, 2 down, 3 left.
+    @inline(__always)
+    private func legal(_ board: UInt64) -> UInt8 {
+        let (r0, r1, r2, r3) = rows(board)
+        let (c0, c1, c2, c3) = rows(transposed(board))
+        let horizontal = tables.legal[r0] | tables.legal[r1] | tables.legal[r2] | tables.legal[r3]
+        let vertical = tables.legal[c0] | tables.legal[c1] | tables.legal[c2] | tables.legal[c3]
+        return vertical & 1 | horizontal & 2 | (vertical & 2) << 1 | (horizontal & 1) << 3
+    }
+
+    // MARK: what a client receives
+
+    @inline(__always)
+    private func tell(_ lane: Lane, _ index: Int, into arrays: BatchArrays) {
+        let low = spread(UInt32(truncatingIfNeeded: lane.board))
+        let high = spread(UInt32(truncatingIfNeeded: lane.board >> 32))
+        let observation = arrays.address(array: 0, lane: index)
+        observation.storeBytes(of: low, as: UInt64.self)
+        observation.storeBytes(of: high, toByteOffset: 8, as: UInt64.self)
+        let actions = UInt32(legal(lane.board))
+        let mask = actions & 1 | (actions & 2) << 7 | (actions & 4) << 14 | (actions & 8) << 21
+        arrays.address(array: 1, lane: index).storeBytes(of: mask, as: UInt32.self)
+        arrays.address(array: 2, lane: index).storeBytes(of: lane.length, as: Int32.self)
+        arrays.address(array: 3, lane: index).storeBytes(of: lane.score, as: Int32.self)
+        let largest = max(maxByte(low), maxByte(high))
+        arrays.address(array: 4, lane: index).storeBytes(of: largest, as: UInt8.self)
+        arrays.address(array: 5, lane: index).storeBytes(of: lane.moves, as: Int32.self)
+        arrays.address(array: 6, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
+    }
+
+    /// Eight nibbles to eight bytes.
+    @inline(__always)
+    private func spread(_ nibbles: UInt32) -> UInt64 {
+        var bytes = UInt64(nibbles)
+        bytes = (bytes | bytes << 16) & 0x0000_ffff_0000_ffff
+        bytes = (bytes | bytes << 8) & 0x00ff_00ff_00ff_00ff
+        return (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f
+    }
+
+    @inline(__always)
+    private func maxByte(_ bytes: UInt64) -> UInt8 {
+        withUnsafeBytes(of: bytes) { $0.max()! }
+    }
+
+    // MARK: rooms
+
+    /// The lanes. `@unchecked Sendable` because workers have disjoint ranges of lanes.
+    private final class Storage: @unchecked Sendable {
+        let lanes: UnsafeMutablePointer<Lane>
+
+        init(_ count: Int) {
+            lanes = .allocate(capacity: count)
+            lanes.initialize(repeating: Lane(), count: count)
+        }
+
+        deinit { lanes.deallocate() }
+    }
+
+    /// The actions. `@unchecked Sendable` because they are only read, during the call.
+    private struct Actions: @unchecked Sendable {
+        let bytes: UnsafeRawBufferPointer
+    }
+}
+
+/// `[self]` above: everything in it is constant but the lanes, which have their room.
+extension RowTableEnvironment: @unchecked Sendable {}

@@ -1,0 +1,89 @@
+/// What every environment refuses, whatever runs its boards: checked before the first lane is touched.
+struct BatchChecks: Sendable {
+    let lanes: Int
+    let actionCount: Int
+    let autoreset: AutoresetMode
+    /// Bytes of one observation.
+    let bytesPerBoard: Int
+
+    init(_ game: some Game, _ options: BatchOptions) {
+        lanes = options.lanes
+        actionCount = game.actions.count
+        autoreset = options.autoreset
+        bytesPerBoard = game.observationSpace.shape.reduce(1, *)
+    }
+
+    /// The first reset has to reset all lanes, so either all of them have been reset or none.
+    func seeded(_ isSeeded: Bool) throws(EnvironmentError) {
+        guard isSeeded else {
+            throw .precondition("reset", lane: 0, "lane 0 was never reset: call reset first")
+        }
+    }
+
+    func step(
+        _ actions: UnsafeRawBufferPointer, isSeeded: Bool, isFinished: (_ lane: Int) -> Bool
+    ) throws(EnvironmentError) {
+        try seeded(isSeeded)
+        // One look at the largest; only a refused batch is looked at again for the lane.
+        var largest: UInt8 = 0
+        for lane in 0..<lanes { largest = max(largest, actions[lane]) }
+        if Int(largest) >= actionCount, let lane = actions.firstIndex(where: { Int($0) >= actionCount }) {
+            throw .invalid(
+                "actions", lane: lane,
+                "action \(actions[lane]) of lane \(lane) is outside 0...\(actionCount - 1)")
+        }
+        guard autoreset == .disabled else { return }
+        for lane in 0..<lanes where isFinished(lane) {
+            throw .precondition(
+                "actions", lane: lane,
+                "the episode of lane \(lane) has ended and autoreset is disabled: reset the lane first")
+        }
+    }
+
+    func reset(
+        _ input: ResetInput, isSeeded: Bool,
+        checkBoard: (UnsafeRawBufferPointer) throws(InvalidBoard) -> Void
+    ) throws(EnvironmentError) {
+        for lane in 0..<lanes {
+            guard (input.mask?[lane] ?? 1) <= 1 else {
+                throw .invalid("reset_mask", lane: lane, "the mask of lane \(lane) is neither 0 nor 1")
+            }
+            guard input.resets(lane) else {
+                guard isSeeded else {
+                    throw .precondition(
+                        "reset_mask", lane: lane,
+                        "lane \(lane) was never reset, so the mask has to include it")
+                }
+                continue
+            }
+            guard input.seeds != nil || isSeeded else {
+                throw .precondition(
+                    "seed", lane: lane, "the first reset of lane \(lane) has to bring a seed")
+            }
+            guard let board = input.board(lane, bytes: bytesPerBoard) else { continue }
+            do throws(InvalidBoard) {
+                try checkBoard(board)
+            } catch {
+                throw .invalid("boards", lane: lane, "the board of lane \(lane) \(error.message)")
+            }
+        }
+    }
+}
+
+extension ResetInput {
+    /// Whether the mask, if there is one, includes a lane.
+    @inline(__always)
+    func resets(_ lane: Int) -> Bool { mask.map { $0[lane] == 1 } ?? true }
+
+    /// A lane's new seed, nil where none is brought.
+    @inline(__always)
+    func seed(_ lane: Int) -> UInt64? {
+        seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
+    }
+
+    /// The observation that a lane starts from, nil where none is brought.
+    @inline(__always)
+    func board(_ lane: Int, bytes: Int) -> UnsafeRawBufferPointer? {
+        boards.map { UnsafeRawBufferPointer(rebasing: $0[lane * bytes..<(lane + 1) * bytes]) }
+    }
+}

@@ -1,0 +1,125 @@
+internal import Kernel2048
+
+/// The memory of a batch that the kernel runs: its blocks of 64 lanes, and what the workers need beside.
+///
+/// This is the room for the kernel's memory. `@unchecked Sendable` because the environment that owns it
+/// is called by one caller at a time, and within a call workers have disjoint ranges of whole blocks and
+/// scratch memory of their own; what the last, partly used block needs belongs to the one worker that
+/// has it.
+final class BlockStorage: @unchecked Sendable {
+    private let lanes: Int
+    private let blocks: UnsafeMutableRawPointer
+    private let scratches: UnsafeMutableRawPointer
+    private let tailMemory: UnsafeMutableRawBufferPointer
+    private let tailActions: UnsafeMutableRawPointer
+
+    /// 64 rows of each array that a step fills, for the last block where it is partly used.
+    let tail: BatchArrays
+    /// The same for the afterstates.
+    let afterstatesTail: BatchArrays
+
+    init(lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]) {
+        self.lanes = lanes
+        let blockBytes = (lanes + KernelBlock.lanes - 1) / KernelBlock.lanes * KernelBlock.size
+        blocks = .allocate(byteCount: blockBytes, alignment: 64)
+        blocks.initializeMemory(as: UInt8.self, repeating: 0, count: blockBytes)
+        scratches = .allocate(byteCount: workers * KernelBlock.scratchSize, alignment: 64)
+        tailActions = .allocate(byteCount: KernelBlock.lanes, alignment: 64)
+        tailActions.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.lanes)
+        let stepBytes = Self.bytes(stepArrays)
+        tailMemory = .allocate(byteCount: stepBytes + Self.bytes(afterstateArrays), alignment: 64)
+        tail = Self.arrays(stepArrays, in: tailMemory, from: 0)
+        afterstatesTail = Self.arrays(afterstateArrays, in: tailMemory, from: stepBytes)
+    }
+
+    deinit {
+        blocks.deallocate()
+        scratches.deallocate()
+        tailActions.deallocate()
+        tailMemory.deallocate()
+    }
+
+    private static func bytes(_ specs: [ArraySpec]) -> Int {
+        specs.reduce(0) { $0 + $1.bytesPerLane * KernelBlock.lanes }
+    }
+
+    private static func arrays(
+        _ specs: [ArraySpec], in memory: UnsafeMutableRawBufferPointer, from start: Int
+    ) -> BatchArrays {
+        var offsets: [Int] = []
+        var end = start
+        for spec in specs {
+            offsets.append(end)
+            end += spec.bytesPerLane * KernelBlock.lanes
+        }
+        return BatchArrays(memory, specs: specs, offsets: offsets, lanes: KernelBlock.lanes)
+    }
+
+    /// The block that a lane is in.
+    @inline(__always)
+    func block(of lane: Int) -> UnsafeMutableRawPointer {
+        blocks + lane / KernelBlock.lanes * KernelBlock.size
+    }
+
+    /// A worker's scratch memory.
+    func scratch(_ worker: Int) -> UnsafeMutableRawPointer {
+        scratches + worker * KernelBlock.scratchSize
+    }
+
+    /// The 64 actions from lane `first` on: where they are, or, for the last block where it is partly
+    /// used, a copy that is as long.
+    func actions(_ actions: LaneInput<UInt8>, from first: Int) -> UnsafeRawPointer {
+        let source = actions.address(first)
+        guard first + KernelBlock.lanes > lanes else { return source }
+        tailActions.copyMemory(from: source, byteCount: lanes - first)
+        return UnsafeRawPointer(tailActions)
+    }
+
+    // MARK: single lanes
+
+    /// Whether a lane's episode has ended.
+    func isFinished(_ lane: Int) -> Bool {
+        let phase = block(of: lane).load(
+            fromByteOffset: KernelBlock.phase + lane % KernelBlock.lanes, as: UInt8.self)
+        return phase != KernelPhase.playing
+    }
+
+    /// Gives a lane a stream of its own.
+    func seed(_ lane: Int, with generator: Generator) {
+        let words = (block(of: lane) + KernelBlock.words).assumingMemoryBound(to: UInt32.self)
+        let column = words + lane % KernelBlock.lanes
+        (column[0], column[64], column[128], column[192]) = generator.words
+    }
+
+    /// Starts an episode in a lane, from a given board or by drawing its start tiles.
+    func start(_ lane: Int, from board: UnsafeRawBufferPointer?, rules: KernelRules) {
+        if let board {
+            Kernel.start(block(of: lane), lane: lane % KernelBlock.lanes, from: board.baseAddress!)
+        } else {
+            Kernel.start(block(of: lane), lane: lane % KernelBlock.lanes, rules: rules)
+        }
+    }
+}
+
+extension BatchArrays {
+    /// What a step and a reset tell of the 64 lanes from `row` on; the order is that of StandardArrays
+    /// and Game2048.infos.
+    func kernelOutputs(_ row: Int) -> KernelOutputs {
+        KernelOutputs(
+            observation: address(array: StandardArrays.observation, lane: row),
+            actionMask: address(array: StandardArrays.actionMask, lane: row),
+            episodeLength: address(array: StandardArrays.episodeLength, lane: row),
+            score: address(array: StandardArrays.firstInfo, lane: row),
+            maxExponent: address(array: StandardArrays.firstInfo + 1, lane: row),
+            moves: address(array: StandardArrays.firstInfo + 2, lane: row),
+            goalReached: address(array: StandardArrays.firstInfo + 3, lane: row))
+    }
+
+    /// What only a step tells of the 64 lanes from `row` on.
+    func kernelStepOutputs(_ row: Int) -> KernelStepOutputs {
+        let reward = StandardArrays.firstInfo + 4
+        return KernelStepOutputs(
+            reward: address(array: reward, lane: row), terminated: address(array: reward + 1, lane: row),
+            truncated: address(array: reward + 2, lane: row))
+    }
+}

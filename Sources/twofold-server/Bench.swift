@@ -1,0 +1,98 @@
+import ArgumentParser
+import FoundationEssentials
+import TwofoldBench
+import TwofoldServer
+
+/// `twofold-server bench`
+struct Bench: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Measure the engines in this process, without any transport.",
+        discussion: """
+            Steps of one board in a second under random legal play, everything produced that a client would \
+            receive; medians over interleaved rounds. Then a signature: a number made of all replies of a \
+            fixed run, the same for every engine, thread count and chunk size. It changes only when \
+            behaviour does.
+            """)
+
+    @Option(help: "Boards in a batch; may be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")
+    var boards: [Int] = []
+
+    @Option(help: "Rounds.")
+    var rounds = 5
+
+    @Option(help: "Milliseconds that each measurement steps.")
+    var milliseconds = 200
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @Flag(help: "Only the signatures.")
+    var signatureOnly = false
+
+    private struct Report: Encodable {
+        let version: String
+        let rows: [BenchmarkRow]
+        let signatures: [BenchmarkSignature]
+    }
+
+    func validate() throws {
+        guard boards.allSatisfy({ $0 >= 1 }), rounds >= 1, milliseconds >= 1 else {
+            throw ValidationError("--boards, --rounds and --milliseconds have to be at least 1")
+        }
+    }
+
+    func run() throws {
+        var plan = BenchmarkPlan(allThreads: availableProcessors())
+        if !boards.isEmpty { plan.sizes = boards }
+        plan.rounds = rounds
+        plan.time = .milliseconds(milliseconds)
+
+        let rows = signatureOnly ? [] : try benchmark(plan) { _, _ in }
+        let signatures = try signatures(threads: plan.threads)
+        if json {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+            let report = Report(version: ServerConfiguration.version, rows: rows, signatures: signatures)
+            print(String(decoding: try encoder.encode(report), as: UTF8.self))
+        } else {
+            if !rows.isEmpty { printTable(rows) }
+            printSignatures(signatures)
+        }
+        guard Set(signatures.map(\.signature)).count == 1 else {
+            throw ServerError("the engines disagree: their signatures differ")
+        }
+    }
+
+    private func printTable(_ rows: [BenchmarkRow]) {
+        print("million steps a second, median (slowest to fastest round); x: times the row tables\n")
+        print("| boards | threads | engine | median | range | x |")
+        print("|---:|---:|---|---:|---:|---:|")
+        for row in rows {
+            let opponent = rows.first {
+                $0.engine == "row tables" && $0.boards == row.boards && $0.threads == row.threads
+            }
+            let ratio = opponent.map { decimal(row.median / $0.median, digits: 2) } ?? ""
+            print(
+                "| \(row.boards) | \(row.threads) | \(row.engine) | \(millions(row.median)) "
+                    + "| \(millions(row.minimum)) to \(millions(row.maximum)) | \(ratio) |")
+        }
+        print("")
+    }
+
+    private func printSignatures(_ signatures: [BenchmarkSignature]) {
+        for signature in Set(signatures.map(\.signature)).sorted() {
+            let runs = signatures.filter { $0.signature == signature }
+            print("signature \(signature) of \(runs.count) runs: every engine, thread count and chunk size")
+        }
+    }
+
+    private func millions(_ rate: Double) -> String { decimal(rate / 1e6, digits: 3) }
+
+    private func decimal(_ value: Double, digits: Int) -> String {
+        var scale = 1
+        for _ in 0..<digits { scale *= 10 }
+        let scaled = Int((value * Double(scale)).rounded())
+        let fraction = String(scaled % scale)
+        return "\(scaled / scale)." + String(repeating: "0", count: digits - fraction.count) + fraction
+    }
+}

@@ -1,0 +1,168 @@
+import Testing
+
+@testable import TwofoldCore
+
+/// The kernel, in both forms in which it is compiled, against the readable rules.
+@Suite struct KernelTests {
+    static let kernels: [Engine] = Engine.hasAVX2 ? [.baseline, .avx2] : [.baseline]
+
+    /// The same batch run by a kernel and by the reference.
+    private struct Pair {
+        let kernel: Batch
+        let reference: Batch
+
+        init(
+            _ engine: Engine, _ config: Game2048.Config = .init(), lanes: Int,
+            autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil, threads: Int = 1
+        ) throws {
+            var options = BatchOptions(
+                lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps,
+                workers: Workers(threads: threads), engine: engine)
+            let game = try Game2048(config)
+            let fast = game.makeEnvironment(options)
+            try #require(fast is KernelEnvironment)
+            kernel = Batch(fast)
+            options.engine = .reference
+            let readable = game.makeEnvironment(options)
+            try #require(readable is GameEnvironment<Game2048>)
+            reference = Batch(readable)
+        }
+
+        /// Does the same to both; their replies have to be the same, byte by byte.
+        func both(_ what: String, _ call: (Batch) throws -> Void) throws {
+            try call(kernel)
+            try call(reference)
+            let (fast, readable) = (kernel.reply, reference.reply)
+            try #require(fast.keys == readable.keys)
+            for name in fast.keys.sorted() where fast[name] != readable[name] {
+                let differing = (0..<kernel.lanes).first {
+                    kernel.bytes(name, lane: $0) != reference.bytes(name, lane: $0)
+                }!
+                Issue.record(
+                    """
+                    \(what): \(name) of lane \(differing) is \(kernel.bytes(name, lane: differing)), the \
+                    reference has \(reference.bytes(name, lane: differing))
+                    """)
+            }
+        }
+    }
+
+    /// A board with a legal action: exponents 0 ... 17, full or sparse, of many kinds of tiles or few.
+    private static func randomBoard(_ generator: inout Generator) -> [UInt8] {
+        let fill = generator.next(below: 5)
+        let lowest = 1 + generator.next(below: 15)
+        let kinds = 1 + generator.next(below: 18 - lowest)
+        while true {
+            let board = (0..<16).map { _ -> UInt8 in
+                generator.next(below: 4) >= fill ? 0 : UInt8(lowest + generator.next(below: kinds))
+            }
+            if !Board(rows: 4, columns: 4, exponents: board).legalActions.isEmpty { return board }
+            if fill == 0 || kinds > 4 { return Self.randomBoard(&generator) }
+        }
+    }
+
+    @Test(arguments: kernels)
+    func `on millions of random boards the kernel does what the reference does`(_ engine: Engine) throws {
+        let lanes = 16_384
+        let rounds = KernelTests.kernels.count == 1 ? 306 : 153
+        let pair = try Pair(engine, .init(fourProbability: 0.3), lanes: lanes, threads: 2)
+        var generator = Generator(seed: 1)
+        var boards = (0..<lanes).map { _ in Self.randomBoard(&generator) }
+        for round in 0..<rounds {
+            // New boards for a part of the lanes, all of them in other places, with other generators.
+            for _ in 0..<lanes / 4 {
+                boards[generator.next(below: lanes)] = Self.randomBoard(&generator)
+            }
+            boards.swapAt(0, generator.next(below: lanes))
+            let seeds = (0..<lanes).map { UInt64(round) << 32 | UInt64($0) }
+            try pair.both("reset \(round)") { try $0.reset(seeds: seeds, boards: boards) }
+            let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
+            try pair.both("step \(round)") { try $0.step(actions) }
+            if round % 32 == 0 { try pair.both("afterstates \(round)") { try $0.afterstates() } }
+        }
+        // The generators' states show in what they draw next.
+        try pair.both("the last reset") { try $0.reset() }
+    }
+
+    @Test(arguments: kernels, [false, true])
+    func `every row and every column moves as in the reference`(_ engine: Engine, isColumn: Bool) throws {
+        // All rows of 16 exponents, but for the empty one: 65,535 boards, the row in each of four places.
+        let boards = (1..<65_536).map { row -> [UInt8] in
+            var board = [UInt8](repeating: 0, count: 16)
+            for index in 0..<4 {
+                let exponent = UInt8(row >> (4 * index) & 15)
+                board[isColumn ? index * 4 + row % 4 : row % 4 * 4 + index] = exponent
+            }
+            return board
+        }
+        let pair = try Pair(engine, lanes: boards.count)
+        let seeds = boards.indices.map { UInt64($0) }
+        for action in UInt8(0)..<4 {
+            try pair.both("reset") { try $0.reset(seeds: seeds, boards: boards) }
+            try pair.both("action \(action)") { try $0.step([UInt8](repeating: action, count: boards.count)) }
+        }
+        try pair.both("reset") { try $0.reset(seeds: seeds, boards: boards) }
+        try pair.both("afterstates") { try $0.afterstates() }
+    }
+
+    static let configs: [Game2048.Config] = [
+        .init(), .init(fourProbability: 0, startTiles: 1), .init(fourProbability: 1, startTiles: 15),
+        .init(goal: 64, stopAtGoal: true, fourProbability: 0.5), .init(goal: 4, stopAtGoal: true),
+        .init(startTiles: 5, illegalAction: .terminate),
+    ]
+
+    @Test(arguments: kernels, configs)
+    func `whole episodes agree until they end and beyond`(_ engine: Engine, _ config: Game2048.Config) throws
+    {
+        for (lanes, limit) in [(1, nil), (63, 100), (64, nil), (65, 30), (200, 1)] as [(Int, Int?)] {
+            let pair = try Pair(engine, config, lanes: lanes, maxEpisodeSteps: limit)
+            var generator = Generator(seed: UInt64(lanes))
+            try pair.both("reset") { try $0.reset(seed: 99) }
+            var ended = 0
+            for step in 0..<400 {
+                let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
+                try pair.both("step \(step)") { try $0.step(actions) }
+                ended += (0..<lanes).count {
+                    pair.reference.isTerminated(lane: $0) || pair.reference.isTruncated(lane: $0)
+                }
+                if step % 50 == 0 {
+                    try pair.both("observe \(step)") { try $0.observe() }
+                    try pair.both("afterstates \(step)") { try $0.afterstates() }
+                }
+            }
+            #expect(ended > 0, "some episode has ended")
+            try pair.both("the last reset") { try $0.reset() }
+        }
+    }
+
+    @Test(arguments: kernels)
+    func `without autoreset, and with masked resets, lanes agree`(_ engine: Engine) throws {
+        let lanes = 130
+        let pair = try Pair(engine, lanes: lanes, autoreset: .disabled, maxEpisodeSteps: 60)
+        var generator = Generator(seed: 7)
+        try pair.both("reset") { try $0.reset(seed: 5) }
+        for step in 0..<300 {
+            let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
+            try pair.both("step \(step)") { try $0.step(actions) }
+            let finished = (0..<lanes).map { lane -> UInt8 in
+                pair.reference.isTerminated(lane: lane) || pair.reference.isTruncated(lane: lane) ? 1 : 0
+            }
+            guard let first = finished.firstIndex(of: 1) else { continue }
+            for batch in [pair.kernel, pair.reference] {
+                let error = #expect(throws: EnvironmentError.self) { try batch.step(actions) }
+                #expect(error?.lane == first && error?.kind == .failedPrecondition)
+            }
+            let boards = (0..<lanes).map { _ in Self.randomBoard(&generator) }
+            try pair.both("masked reset \(step)") {
+                try $0.reset(mask: finished, boards: step % 2 == 0 ? boards : nil)
+            }
+        }
+    }
+
+    @Test func `boards of other sizes are run by the reference`() throws {
+        let options = BatchOptions(lanes: 1)
+        let wide = try Game2048(.init(rows: 4, columns: 5)).makeEnvironment(options)
+        #expect(wide is GameEnvironment<Game2048>)
+        #expect(try Game2048(.init()).makeEnvironment(options) is KernelEnvironment)
+    }
+}

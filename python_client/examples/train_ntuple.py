@@ -1,0 +1,447 @@
+"""Learns to play 2048 on thousands of boards at once, and shows by how much it beats random play.
+
+    python train_ntuple.py                       about two and a half minutes, most of it training
+    python train_ntuple.py --quick               ten seconds
+    python train_ntuple.py --endpoint tcp://10.0.0.7:5555 --seconds 900
+
+TD learning of afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
+difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after
+slide and merge, before the new tile: what the agent controls. Its value V is the score still to
+come. The agent takes the action with the highest reward + V(afterstate), and learns by moving V of
+the last afterstate towards that sum: TD(0), undiscounted, and greedy (new tiles explore enough).
+
+It reads from top to bottom: the network, choosing, training, evaluation, report.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy loads; the matrices here are small
+
+import argparse
+import json
+import platform
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from itertools import repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+import twofold  # noqa: F401  (registers twofold/Game2048-v0)
+
+Array = NDArray[Any]
+VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
+
+# Evaluation draws its boards from here up, and so never meets a seed of the training.
+EVALUATION_SEED = 2**63
+TILES = (256, 512, 1024, 2048, 4096)
+
+
+# ---- the network: V(board) is a sum of 32 table entries ------------------------------------------
+
+#    0  1  2  3       0  1  2  3     .  .  .  .     0  1  2  .     .  .  .  .
+#    4  5  6  7       4  5  .  .     4  5  6  7     4  5  6  .     4  5  6  .
+#    8  9 10 11       .  .  .  .     8  9  .  .     .  .  .  .     8  9 10  .
+#   12 13 14 15       .  .  .  .     .  .  .  .     .  .  .  .     .  .  .  .
+TUPLES = ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10))
+EXPONENTS = 16  # a cell is 0 ... 15; a 65536 counts as a 32768
+FEATURES = 8 * len(TUPLES)
+
+
+def symmetries() -> Array:
+    """The eight ways to turn and mirror a board: row s holds, for each cell, where s puts it."""
+    cells = np.arange(16).reshape(4, 4)
+    turned = [np.rot90(cells, quarter) for quarter in range(4)]
+    return np.stack([image.ravel() for board in turned for image in (board, board.T)])
+
+
+class TupleTable:
+    """The weights of one 6-tuple: one for each content of its cells, shared by its eight images."""
+
+    def __init__(self, cells: tuple[int, ...]) -> None:
+        # An image's place in the table is a number whose digits are the tiles in its cells, so the
+        # places of all images are one matrix product. float32 is exact: a place is below 2^24.
+        self.digits = np.zeros((8, 16), np.float32)
+        for image, moved in enumerate(symmetries()):
+            self.digits[image, moved[list(cells)]] = EXPONENTS ** np.arange(len(cells))
+        size = EXPONENTS ** len(cells)
+        self.weights = np.zeros(size, np.float32)
+        # Real part: the sum of a weight's errors; imaginary part: the sum of their sizes. Together,
+        # because fetching from memory is what an update waits for.
+        self.history = np.zeros(size, np.complex64)
+
+    def look_up(self, boards: Array) -> tuple[Array, Array]:
+        """Places (8, M) of M boards (16, M), and the sum of the weights there (M)."""
+        places = (self.digits @ boards).astype(np.int64)
+        return places, self.weights.take(places).sum(axis=0)
+
+    def update(self, places: Array, errors: Array) -> None:
+        """Moves the weights at `places` (8, M) by what was wrong about M boards.
+
+        A weight that occurs several times moves by the *mean* of its errors: each of them asks for
+        the whole correction, and their sum overshoots. Its rate is temporal coherence, |sum of
+        errors| / sum of |errors|: 1 while the errors agree, towards 0 when they are only noise.
+        """
+        # Sorting (place, board) packed in one integer brings the errors of each weight together.
+        packed = np.sort(((places << 32) | np.arange(len(errors))).ravel())
+        place, board = packed >> 32, packed & 0xFFFFFFFF
+        first = np.flatnonzero(np.diff(place, prepend=-1))
+        count = np.diff(first, append=len(place)).astype(np.float32)
+        weight, error = place[first], np.add.reduceat(errors[board], first) / count
+
+        history = self.history[weight]
+        total, size = history.real, history.imag
+        rate = np.divide(np.abs(total), size, out=np.ones_like(error), where=size > 0)
+        self.weights[weight] += rate * error / FEATURES
+        total += error
+        size += np.abs(error)
+        self.history[weight] = history
+
+
+class Network:
+    """Four tables, one thread for each: numpy lets go of Python's lock while it works."""
+
+    def __init__(self) -> None:
+        self.tables = [TupleTable(cells) for cells in TUPLES]
+        self.threads = ThreadPoolExecutor(max_workers=len(TUPLES))
+
+    def look_up(self, boards: Array) -> tuple[list[Array], Array]:
+        """Each table's places for M boards (M, 4, 4), and the values V of the boards."""
+        columns = np.minimum(boards.reshape(-1, 16), EXPONENTS - 1).astype(np.float32).T
+        found = list(self.threads.map(TupleTable.look_up, self.tables, repeat(columns)))
+        return [places for places, _ in found], np.sum([values for _, values in found], axis=0)
+
+    def update(self, places: list[Array], errors: Array) -> None:
+        """Moves V of the boards with these places by their errors (M)."""
+        list(self.threads.map(TupleTable.update, self.tables, places, repeat(errors)))
+
+
+# ---- choosing: the best reward + V(afterstate) ---------------------------------------------------
+
+
+class Choice(NamedTuple):
+    """What the greedy policy does on N lanes, and what learning has to remember of it."""
+
+    actions: Array  # (N)
+    worth: Array  # (N) reward + V(afterstate) of the action; 0 where none is legal
+    lanes: Array  # (K) the lanes with a legal action,
+    places: list[Array]  # the table places of the afterstates chosen there, 4 x (8, K),
+    values: Array  # (K) and their V
+
+    def on(self, wanted: Array) -> "Choice":
+        """The same with only the `lanes` that are wanted (N)."""
+        keep = wanted[self.lanes]
+        if keep.all():
+            return self
+        return self._replace(
+            lanes=self.lanes[keep],
+            places=[places[:, keep] for places in self.places],
+            values=self.values[keep],
+        )
+
+
+def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choice:
+    """The greedy choice among the afterstates of N lanes: boards (N, 4, 4, 4), the rest (N, 4)."""
+    lane, action = np.nonzero(mask)
+    places, values = network.look_up(boards[lane, action])
+    worth = np.full(mask.shape, -np.inf, np.float32)
+    worth[lane, action] = rewards[lane, action] + values
+    actions = worth.argmax(axis=1)
+    chosen = np.flatnonzero(action == actions[lane])
+    return Choice(
+        actions=actions,
+        worth=np.where(mask.any(axis=1), worth.max(axis=1), 0),
+        lanes=lane[chosen],
+        places=[table[:, chosen] for table in places],
+        values=values[chosen],
+    )
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+
+class Stopwatch:
+    """Calls functions and adds up the time that they take."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function returns."""
+        start = time.perf_counter()
+        result = function(*arguments)
+        self.seconds += time.perf_counter() - start
+        return result
+
+
+def train(envs: VectorEnv, network: Network, seconds: float, seed: int) -> "Progress":
+    """Plays and learns until the time is up."""
+    # glibc's malloc asks the system for every large block anew, and fresh pages cost more than the
+    # arithmetic on them. Once it has taken back one of nearly 32 MB, it keeps the smaller ones.
+    np.empty(31 << 20, np.uint8)
+
+    env: Any = envs.unwrapped  # wrappers pass on reset and step; afterstates are Twofold's own
+    environment = Stopwatch()
+    progress = Progress(seconds)
+    scores: deque[int] = deque(maxlen=envs.num_envs)  # of the episodes that ended last
+    last: Choice | None = None
+
+    envs.reset(seed=seed)
+    finished = np.zeros(envs.num_envs, bool)
+    while progress.elapsed() < seconds:
+        choice = choose(network, *environment(env.afterstates))
+        if last is not None:
+            # A terminated lane has no legal action: its last afterstate is worth 0.
+            network.update(last.places, choice.worth[last.lanes] - last.values)
+        # A finished lane ignores its action and brings the next episode's first board (NEXT_STEP
+        # autoreset): what was chosen there does not happen, so nothing is learnt from it.
+        last = choice.on(~finished)
+
+        _, _, terminations, truncations, infos = environment(envs.step, choice.actions)
+        finished = terminations | truncations
+        scores.extend(infos["score"][finished])
+        progress.add(envs.num_envs, scores, environment.seconds)
+    return progress
+
+
+class Progress:
+    """How training goes: a bar on a terminal, a line now and then elsewhere, and the curve."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.start = time.perf_counter()
+        self.steps = 0
+        self.environment_share = 0.0
+        self.curve: list[dict[str, float]] = []
+        self.is_terminal = sys.stdout.isatty()
+        self.next_point, self.next_line = 0.0, 0.0
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    def add(self, steps: int, scores: deque[int], environment_seconds: float) -> None:
+        """Counts steps; twice a second it adds a point to the curve."""
+        self.steps += steps
+        elapsed = self.elapsed()
+        self.environment_share = environment_seconds / elapsed
+        if elapsed >= min(self.next_point, self.seconds) and scores:
+            self.next_point = elapsed + 0.5
+            mean = float(np.mean(scores))
+            self.curve.append({"seconds": elapsed, "steps": self.steps, "mean_score": mean})
+            self.show(elapsed, mean)
+
+    def show(self, elapsed: float, mean: float) -> None:
+        """Tells it on the screen."""
+        is_last = elapsed >= self.seconds
+        text = (
+            f"{clock(elapsed)} of {clock(self.seconds)}  {self.steps / elapsed:9,.0f} steps/s  "
+            f"mean score {mean:6,.0f}  environment {self.environment_share:3.0%}"
+        )
+        if self.is_terminal:
+            width = max(0, min(30, shutil.get_terminal_size().columns - len(text) - 3))
+            done = round(width * min(1.0, elapsed / self.seconds))
+            bar = "#" * done + "." * (width - done)
+            print(f"\r{bar}  {text}", end="\n" if is_last else "", flush=True)
+        elif is_last or elapsed >= self.next_line:
+            self.next_line = elapsed + max(1.0, self.seconds / 12)
+            print(text, flush=True)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, 2:05."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+# ---- evaluation ----------------------------------------------------------------------------------
+
+Policy = Callable[[Array, Array, Array], Array]  # afterstates, their rewards, the mask -> actions
+
+
+def random_policy(seed: int) -> Policy:
+    """Legal actions, all alike."""
+    rng = np.random.default_rng(seed)
+    return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
+
+
+def greedy_policy(network: Network) -> Policy:
+    """The highest reward + V(afterstate); learns nothing."""
+    return lambda boards, rewards, mask: choose(network, boards, rewards, mask).actions
+
+
+class Games(NamedTuple):
+    """Final scores and highest exponents of whole games."""
+
+    scores: Array
+    exponents: Array
+
+    def row(self, policy: str) -> dict[str, Any]:
+        """A row of the table."""
+        tiles = 2 ** self.exponents.astype(int)
+        return {
+            "policy": policy,
+            "episodes": len(self.scores),
+            "mean_score": float(self.scores.mean()),
+            "standard_error": float(self.scores.std(ddof=1) / len(self.scores) ** 0.5),
+            "median_score": float(np.median(self.scores)),
+            "reached": {str(tile): float((tiles >= tile).mean()) for tile in TILES},
+            "best_tile": int(tiles.max()),
+        }
+
+
+def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
+    """Plays a fixed number of games on every lane.
+
+    Not "the games that finish first": with many lanes under way those would be the short ones.
+    """
+    env: Any = envs.unwrapped
+    left = np.full(envs.num_envs, episodes)
+    scores, exponents = [], []
+    envs.reset(seed=seed)
+    while left.any():
+        boards, rewards, mask = env.afterstates()
+        actions = policy(boards, rewards, mask * (left > 0)[:, None])  # no thought for idle lanes
+        _, _, terminations, truncations, infos = envs.step(actions)
+        ended = (terminations | truncations) & (left > 0)
+        left -= ended
+        scores.append(infos["score"][ended])
+        exponents.append(infos["max_exponent"][ended])
+    return Games(np.concatenate(scores), np.concatenate(exponents))
+
+
+# ---- report --------------------------------------------------------------------------------------
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as aligned text."""
+    header = ["policy", "episodes", "mean", "median", *map(str, TILES), "best tile"]
+    cells = [
+        [
+            row["policy"],
+            f"{row['episodes']:,}",
+            f"{row['mean_score']:,.0f}",
+            f"{row['median_score']:,.0f}",
+            *(f"{share:.1%}" for share in row["reached"].values()),
+            str(row["best_tile"]),
+        ]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    return "\n".join(
+        line[0].ljust(widths[0])
+        + "".join(cell.rjust(width + 2) for cell, width in zip(line[1:], widths[1:], strict=True))
+        for line in [header, *cells]
+    )
+
+
+def plot(path: Path, results: dict[str, Any]) -> None:
+    """Saves the learning curve, with both policies' means as lines."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    curve = results["training"]["curve"]
+    seconds = [point["seconds"] for point in curve]
+    axes.plot(seconds, [point["mean_score"] for point in curve], label="while learning")
+    for row, color in zip(results["table"], ("tab:gray", "tab:green"), strict=True):
+        label = f"{row['policy']}: {row['mean_score']:,.0f} in {row['episodes']:,} fresh games"
+        axes.axhline(row["mean_score"], color=color, linestyle="--", label=label)
+    boards = results["config"]["num_envs"]
+    axes.set_title(f"2048: n-tuple network, TD learning on {boards:,} boards at once")
+    axes.set_xlabel("seconds of training")
+    axes.set_ylabel(f"mean score of the last {boards:,} games")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 0.05))  # above the line of random play
+    figure.savefig(path, dpi=150)
+
+
+# ---- main ----------------------------------------------------------------------------------------
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("--num-envs", type=int, help="boards at once (default 4096)")
+    parser.add_argument("--seconds", type=float, help="length of training (default 120)")
+    parser.add_argument(
+        "--episodes", type=int, help="games to play with each policy (default 2048)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the training's boards (default 0)")
+    parser.add_argument("--endpoint", help="of a server; by default the process brings its own")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder (default runs)")
+    parser.add_argument("--quick", action="store_true", help="all of it in ten seconds")
+    config = parser.parse_args(arguments)
+    defaults = (512, 5.0, 512) if config.quick else (4096, 120.0, 2048)
+    for name, default in zip(("num_envs", "seconds", "episodes"), defaults, strict=True):
+        if getattr(config, name) is None:
+            setattr(config, name, default)
+    return config
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    """Trains, evaluates, reports; returns what it saves as JSON."""
+    config = parse(arguments)
+
+    def make(num_envs: int) -> VectorEnv:
+        return gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=config.endpoint)
+
+    print(f"training for {clock(config.seconds)} on {config.num_envs:,} boards")
+    network = Network()
+    envs = make(config.num_envs)
+    progress = train(envs, network, config.seconds, config.seed)
+    envs.close()
+
+    lanes = min(config.episodes, 4096)
+    each = -(-config.episodes // lanes)
+    print(f"\nplaying {lanes * each:,} games with each policy, on seeds from 2^63 up")
+    envs = make(lanes)
+    policies = {"random": random_policy(EVALUATION_SEED), "trained": greedy_policy(network)}
+    rows = []
+    for name, policy in policies.items():
+        start = time.perf_counter()
+        rows.append(play(envs, policy, each, EVALUATION_SEED).row(name))
+        print(f"{name} took {time.perf_counter() - start:.0f} s", flush=True)
+    envs.close()
+
+    ratio = rows[1]["mean_score"] / rows[0]["mean_score"]
+    results = {
+        "config": {name: str(v) if isinstance(v, Path) else v for name, v in vars(config).items()},
+        "evaluation_seed": EVALUATION_SEED,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "gymnasium": gym.__version__,
+            "twofold": version("twofold"),
+        },
+        "training": {
+            "steps": progress.steps,
+            "steps_per_second": progress.steps / config.seconds,
+            "environment_share": progress.environment_share,
+            "curve": progress.curve,
+        },
+        "table": rows,
+        "ratio": ratio,
+    }
+    config.out.mkdir(parents=True, exist_ok=True)
+    stem = config.out / f"train_ntuple-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+    plot(stem.with_suffix(".png"), results)
+
+    print(f"\n{table(rows)}\n")
+    print(f"The trained agent's mean score is {ratio:.1f} times that of random play.")
+    print(f"Learning curve and numbers: {stem}.png, {stem}.json")
+    return results
+
+
+if __name__ == "__main__":
+    main()
