@@ -8,13 +8,14 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 SERVER := .build/release/twofold-server
-# Debug builds of the tests live apart from the release build, so that neither throws the other away.
-TEST_BUILD := .build/tests
+# The tests run optimised, as the server does (the kernel is compared on millions of boards), in a build of
+# their own: they need the internals.
+TEST_BUILD := --configuration release -Xswiftc -enable-testing --scratch-path .build/tests
 
 # What to format and lint; generated code says itself that it is left alone.
 SWIFT_CODE := Package.swift Sources Tests
 
-.PHONY: help demo test test-swift test-python check format server proto clean
+.PHONY: help demo test test-swift test-python check format server bench proto clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +26,7 @@ demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare
 test: test-swift test-python ## Run all tests, Swift and Python.
 
 test-swift: .build/system-packages ## Run the Swift tests.
-	swift test --scratch-path $(TEST_BUILD)
+	swift test $(TEST_BUILD)
 
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
 	cd python_client && ../$(VENV)/bin/python -m pytest
@@ -41,6 +42,10 @@ format: $(VENV)/installed ## Rewrite the code as the linters want it.
 
 server: .build/system-packages ## Build the server, release.
 	swift build -c release --product twofold-server
+
+bench: server $(VENV)/installed ## Measure the server beside its peers and the transport's limit (long).
+	$(SERVER) bench
+	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).
 	proto/generate.sh

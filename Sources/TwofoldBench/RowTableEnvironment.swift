@@ -31,6 +31,7 @@ final class RowTableEnvironment: VectorEnvironment {
     }
 
     var lanes: Int { options.lanes }
+    var nanosecondsPerLane: Int { 60 }
     var observationSpace: ObservationSpace { game.observationSpace }
     var actions: [String] { game.actions }
 
@@ -59,7 +60,7 @@ final class RowTableEnvironment: VectorEnvironment {
 
     func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
         let actions = Actions(bytes: actions)
-        options.workers.run(lanes: lanes) { [self] range, _ in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { [self] range, _ in
             for index in range {
                 var lane = storage.lanes[index]
                 var reward: Int32 = 0

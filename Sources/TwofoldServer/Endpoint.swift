@@ -23,9 +23,16 @@ final class Endpoint {
         }
     }
 
-    /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else.
+    /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else, and for a port that is
+    /// none: libzmq would take 70000 for 4464.
     static func claimPath(of endpoint: String) throws(ServerError) -> IPCPath? {
-        if endpoint.hasPrefix("tcp://") { return nil }
+        if endpoint.hasPrefix("tcp://") {
+            let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!
+            guard port == "*" || UInt16(port) != nil else {
+                throw ServerError("the endpoint '\(endpoint)' has no port in 0...65535")
+            }
+            return nil
+        }
         guard endpoint.hasPrefix("ipc:///") else {
             throw ServerError("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
         }

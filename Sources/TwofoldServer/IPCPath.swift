@@ -74,7 +74,8 @@ final class IPCPath {
         unlink(path)
     }
 
-    /// Whether somebody listens on a Unix socket.
+    /// Whether somebody has this Unix socket open. Only a refused connection says that nobody has: a
+    /// socket of another type, for instance, is alive and can't be connected to.
     private static func isAnswered(_ path: String) -> Bool {
         let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard probe >= 0 else { return true }
@@ -84,7 +85,7 @@ final class IPCPath {
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         return withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(probe, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+                connect(probe, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0 || errno != ECONNREFUSED
             }
         }
     }

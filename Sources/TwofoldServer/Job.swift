@@ -34,10 +34,10 @@ final class Job: @unchecked Sendable {
         session = entry.session
     }
 
-    /// Boards that it works on: how long it will take.
-    var lanes: Int {
-        if case .create(let create) = op { return Int(clamping: create.numEnvs) }
-        return session?.environment.lanes ?? 0
+    /// About how long it will take on one thread; a create touches the memory of all its boards.
+    var nanoseconds: Int {
+        if case .create(let create) = op { return 10 * Int(min(create.numEnvs, 1 << 32)) }
+        return session?.environment.nanoseconds ?? 0
     }
 
     /// Carries the request out.

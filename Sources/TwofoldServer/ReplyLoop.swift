@@ -20,9 +20,8 @@ final class ReplyLoop {
     private static let maxFrames = 16
     /// Messages that one socket may have before the others get their turn.
     private static let turn = 64
-    /// Batches of at most this many boards are stepped on this thread: handing them over would take
-    /// longer.
-    private static let inlineLanes = 256
+    /// What takes no longer than this is done on this thread: handing it over would take as long.
+    private static let inlineNanoseconds = 100_000
     /// How often to look whether the parent is still there.
     private static let parentCheck = Duration.milliseconds(250)
     /// For how long requests that had arrived before the stop signal are still taken.
@@ -79,8 +78,8 @@ final class ReplyLoop {
         try drain()
     }
 
+    /// (No unbind: libzmq would end the connections of the clients that wait for their replies.)
     private func drain() throws(ZeroMQError) {
-        for endpoint in endpoints { try endpoint.socket.unbind(endpoint.name) }
         let end = ContinuousClock.now + Self.drainTime
         for index in endpoints.indices {
             while ContinuousClock.now < end, try receive(from: index, atMost: Self.turn) == Self.turn {}
@@ -187,7 +186,7 @@ final class ReplyLoop {
             statistics.parked += 1
         case .execute(let entry):
             let job = Job(entry, seq: header.seq, op: op, request, service)
-            if job.lanes <= Self.inlineLanes {
+            if job.nanoseconds <= Self.inlineNanoseconds {
                 job.perform()
                 try finish(job)
             } else {
@@ -217,7 +216,8 @@ final class ReplyLoop {
     private func log(_ change: SessionLedger.Change, of job: Job) {
         switch change {
         case .none: break
-        case .created: logger.info("session \(job.entry.id) created with \(job.lanes) boards")
+        case .created(let session):
+            logger.info("session \(job.entry.id) created with \(session.environment.lanes) boards")
         case .closed: logger.info("session \(job.entry.id) closed")
         }
     }

@@ -23,6 +23,9 @@ public final class EnvironmentSession {
     /// Number of boards.
     public var lanes: Int { environment.lanes }
 
+    /// About how long a request takes on one thread.
+    public var nanoseconds: Int { lanes * environment.nanosecondsPerLane }
+
     /// Carries out one request; `payload` is its payload frame, nil where it has none. The reply's
     /// payload, if any, is written to the memory that `replyMemory` is asked for, at most once.
     /// A request that throws has changed nothing.

@@ -26,7 +26,12 @@ extension Game2048.Config {
         self.init()
         if wire.hasRows { rows = Int(wire.rows) }
         if wire.hasColumns { columns = Int(wire.columns) }
-        if wire.hasGoal { goal = Int(clamping: wire.goal) }
+        if wire.hasGoal {
+            guard let exact = Int(exactly: wire.goal) else {
+                throw .invalid("goal", "goal is \(wire.goal); it has to be a power of two in 4...2^31")
+            }
+            goal = exact
+        }
         if wire.hasStopAtGoal { stopAtGoal = wire.stopAtGoal }
         if wire.hasFourProbability { fourProbability = wire.fourProbability }
         if wire.hasStartTiles { startTiles = Int(wire.startTiles) }

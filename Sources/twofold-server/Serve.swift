@@ -43,6 +43,8 @@ struct Serve: ParsableCommand {
 
     func run() throws {
         let signals = try StopSignals()
+        // Whoever read the log may be gone: that is no reason to end.
+        signal(SIGPIPE, SIG_IGN)
         raiseDescriptorLimit()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
         let level = try setting(logLevel, "LOG_LEVEL") ?? .info

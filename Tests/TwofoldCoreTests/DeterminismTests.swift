@@ -86,7 +86,7 @@ import Testing
             let visits = LaneStorage(count: lanes, repeating: 0)
             let total = Atomic(0)
             let torn = Atomic(0)
-            Workers(threads: threads, chunk: chunk).run(lanes: lanes) { range, _ in
+            Workers(threads: threads, chunk: chunk).run(lanes: lanes, nanosecondsPerLane: 1) { range, _ in
                 if range.lowerBound % 64 != 0 || (range.upperBound % 64 != 0 && range.upperBound != lanes) {
                     torn.wrappingAdd(1, ordering: .relaxed)
                 }

@@ -43,6 +43,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     }
 
     public var lanes: Int { options.lanes }
+    public var nanosecondsPerLane: Int { 1000 }
     public var observationSpace: ObservationSpace { game.observationSpace }
     public var actions: [String] { game.actions }
     public var afterstateArrays: [ArraySpec] { game.afterstates }
@@ -57,7 +58,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         let (terminated, truncated) = (reward + 1, reward + 2)
         let (game, storage) = (game, storage)
         let limit = options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max
-        options.workers.run(lanes: lanes) { range, _ in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 var lane = storage[index]
                 var outcome = StepOutcome(reward: 0, terminated: false)
@@ -91,7 +92,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
         isSeeded = true
         let (game, storage, bytesPerBoard) = (game, storage, checks.bytesPerBoard)
-        options.workers.run(lanes: lanes) { range, _ in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 if input.resets(index) {
                     var lane = storage[index]
@@ -117,7 +118,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
-        options.workers.run(lanes: lanes) { range, _ in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range { Self.write(game, storage[index], to: arrays.row(index)) }
         }
     }
@@ -126,7 +127,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
-        options.workers.run(lanes: lanes) { range, _ in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 let lane = storage[index]
                 game.writeAfterstates(

@@ -5,6 +5,9 @@
 public protocol VectorEnvironment: AnyObject {
     /// Number of boards.
     var lanes: Int { get }
+    /// About how long one lane takes on one thread: decides into how many chunks a batch is cut, and
+    /// whether it is worth handing to another thread at all.
+    var nanosecondsPerLane: Int { get }
     /// What an agent sees of one board.
     var observationSpace: ObservationSpace { get }
     /// The actions' names, in the order of their numbers.

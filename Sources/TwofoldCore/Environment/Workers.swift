@@ -5,21 +5,31 @@ import Synchronization
 ///
 /// What a lane computes never depends on the chunk that it falls into.
 public struct Workers: Sendable {
+    /// Work that a thread should have at a time: many times what it takes to wake another one up.
+    private static let nanosecondsPerChunk = 40_000
+
     /// Threads that one batch may use, the calling one included.
     public let threads: Int
-    /// Lanes in a chunk; a batch of at most this many stays on the calling thread.
-    public let chunk: Int
+    /// Lanes in a chunk; nil where it follows from how long a lane takes.
+    public let chunk: Int?
 
-    /// At most `threads` threads; chunks are rounded up to whole blocks of 64 lanes.
-    public init(threads: Int, chunk: Int = 256) {
-        precondition(threads >= 1 && chunk >= 1)
+    /// At most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes; it is for
+    /// tests, to show that it makes no difference.
+    public init(threads: Int, chunk: Int? = nil) {
+        precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
-        self.chunk = (chunk + 63) / 64 * 64
+        self.chunk = chunk.map(Workers.wholeBlocks)
     }
 
+    private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
+
     /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all are done.
-    /// `worker`, below ``threads``, tells those apart that run at the same time.
-    public func run(lanes: Int, _ body: @Sendable (_ range: Range<Int>, _ worker: Int) -> Void) {
+    /// A batch of one chunk stays on the calling thread. `worker`, below ``threads``, tells those apart
+    /// that run at the same time.
+    public func run(
+        lanes: Int, nanosecondsPerLane: Int, _ body: @Sendable (_ range: Range<Int>, _ worker: Int) -> Void
+    ) {
+        let chunk = chunk ?? Workers.wholeBlocks(Workers.nanosecondsPerChunk / nanosecondsPerLane)
         let chunks = (lanes + chunk - 1) / chunk
         let workers = min(threads, chunks)
         guard workers > 1 else { return body(0..<lanes, 0) }

@@ -51,6 +51,7 @@ final class KernelEnvironment: VectorEnvironment {
     }
 
     var lanes: Int { options.lanes }
+    var nanosecondsPerLane: Int { 10 }
     var observationSpace: ObservationSpace { game.observationSpace }
     var actions: [String] { game.actions }
     var afterstateArrays: [ArraySpec] { game.afterstates }
@@ -75,7 +76,7 @@ final class KernelEnvironment: VectorEnvironment {
         }
         isSeeded = true
         let (rules, blocks) = (rules, blocks)
-        options.workers.run(lanes: lanes) { range, _ in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for lane in range where input.resets(lane) {
                 if let seed = input.seed(lane) { blocks.seed(lane, with: Generator(seed: seed)) }
                 blocks.start(lane, from: input.board(lane, bytes: 16), rules: rules)
@@ -114,7 +115,7 @@ final class KernelEnvironment: VectorEnvironment {
             ) -> Void
     ) {
         let (blocks, lanes) = (blocks, lanes)
-        options.workers.run(lanes: lanes) { range, worker in
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, worker in
             let scratch = blocks.scratch(worker)
             for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {
                 let block = blocks.block(of: first)

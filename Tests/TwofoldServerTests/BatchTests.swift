@@ -1,0 +1,104 @@
+import Testing
+import TwofoldProtocol
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct BatchTests {
+    private let directory = ScratchDirectory()
+
+    /// 5,000 boards, which go over the queue in many chunks.
+    private let lanes = 5000
+
+    @Test func `one large batch is made of the same bytes as many small ones`() throws {
+        let server = try RunningServer(directory.ipc())
+        let peer = try Peer(to: server.endpoint)
+        let large = try Player(peer, lanes: lanes)
+        let small = try (0..<50).map { _ in try Player(peer, lanes: 100) }
+        func compare(_ reply: [UInt8], _ replies: [[UInt8]], _ kind: String) {
+            let layout =
+                switch kind {
+                case "step": (large.created.step, small[0].created.step)
+                case "afterstates": (large.created.afterstates, small[0].created.afterstates)
+                default: (large.created.reset, small[0].created.reset)
+                }
+            for (number, part) in replies.enumerated() {
+                let range = number * 100..<(number + 1) * 100
+                let same = layout.0.rows(range, of: reply) == layout.1.rows(0..<100, of: part)
+                #expect(same, "lanes \(range) of \(kind)")
+            }
+        }
+        let seeds = small.indices.map { UInt64(7 + $0 * 100) }
+        compare(
+            try large.reset(seed: 7), try zip(small, seeds).map { try $0.reset(seed: $1) }, "reset")
+        for turn in 0..<3 {
+            compare(try large.step(turn: turn), try small.map { try $0.step(turn: turn) }, "step")
+        }
+        compare(
+            try large.carryOut(.afterstates), try small.map { try $0.carryOut(.afterstates) }, "afterstates")
+        compare(try large.observe(), try small.map { try $0.observe() }, "observe")
+    }
+
+    @Test func `one thread and several make the same bytes`() throws {
+        let servers = try [1, 2, 5].map { threads in
+            try RunningServer(directory.ipc("threads-\(threads)"), threads: threads)
+        }
+        let replies = try servers.map { server in
+            let player = try Player(try Peer(to: server.endpoint), lanes: lanes)
+            var replies = [try player.reset(seed: 99)]
+            for turn in 0..<5 { replies.append(try player.step(turn: turn)) }
+            replies.append(try player.carryOut(.afterstates))
+            return replies
+        }
+        #expect(replies[0].count == 7)
+        #expect(replies[0] == replies[1])
+        #expect(replies[0] == replies[2])
+    }
+
+    @Test(arguments: [255, 256, 257, 320, 321])
+    func `a batch around the size that changes the thread is answered the same way`(lanes: Int) throws {
+        let server = try RunningServer(directory.ipc())
+        let peer = try Peer(to: server.endpoint)
+        let player = try Player(peer, lanes: lanes)
+        let all = try Player(peer, lanes: 400)
+        try player.reset(seed: 5)
+        try all.reset(seed: 5)
+        for turn in 0..<3 {
+            let mine = player.created.step.rows(0..<lanes, of: try player.step(turn: turn))
+            let theirs = all.created.step.rows(0..<lanes, of: try all.step(turn: turn))
+            #expect(mine == theirs)
+        }
+        let refused = try player.ask(.step, [UInt8](repeating: 0, count: lanes - 1) + [4])
+        #expect(refused.error?.lane == UInt64(lanes - 1))
+        #expect(try player.ask(.step, player.actions(turn: 9)).error == nil)
+    }
+
+    @Test func `large batches of several sessions are carried out side by side`() throws {
+        let server = try RunningServer(directory.ipc())
+        let players = try (0..<4).map { _ in try Player(try Peer(to: server.endpoint), lanes: 2000) }
+        for player in players { try player.reset(seed: 11) }
+        for turn in 0..<5 {
+            for player in players { try player.send(.step, player.actions(turn: turn)) }
+            let answers = try players.map { try $0.receive() }
+            for answer in answers {
+                #expect(answer.error == nil)
+                #expect(answer.payload == answers[0].payload)
+            }
+        }
+    }
+
+    @Test func `a client that asks ahead gets its replies in order`() throws {
+        let server = try RunningServer(directory.ipc())
+        let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: 4)
+        let twin = try Player(try Peer(to: server.endpoint), lanes: 4)
+        try player.reset(seed: 1)
+        try twin.reset(seed: 1)
+        // Small steps are carried out as they come in.
+        for turn in 0..<50 {
+            try player.peer.send(
+                Request(.step, session: player.id, seq: player.seq + 1 + UInt64(turn)),
+                player.actions(turn: turn))
+        }
+        for turn in 0..<50 { #expect(try player.receive().payload == twin.step(turn: turn)) }
+    }
+}

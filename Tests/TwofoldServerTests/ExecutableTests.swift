@@ -1,0 +1,265 @@
+import Foundation
+import Glibc
+import Testing
+import TwofoldProtocol
+import TwofoldService
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct ExecutableTests {
+    private let directory = ScratchDirectory()
+
+    private func hello(_ endpoint: String) throws -> HelloReply {
+        try Peer(to: endpoint).ask(Request(.hello)).reply.hello
+    }
+
+    // MARK: start and stop
+
+    @Test(arguments: [SIGTERM, SIGINT])
+    func `it says where it listens, serves, and a signal stops it with status 0`(signal: Int32) throws {
+        let server = try ServerProcess(
+            "serve", "--endpoint", directory.ipc(), "--endpoint", "tcp://127.0.0.1:0")
+        let endpoints = try server.endpoints(2)
+        #expect(endpoints[0] == directory.ipc())
+        #expect(endpoints[1].wholeMatch(of: /tcp:\/\/127\.0\.0\.1:[1-9]\d*/) != nil, "\(endpoints[1])")
+        for endpoint in endpoints {
+            let player = try Player(Peer(to: endpoint), lanes: 300)
+            try player.reset(seed: 1)
+            try player.step(turn: 0)
+        }
+        #expect(directory.files == ["s", "s.lock"])
+        server.signal(signal)
+        #expect(try server.exit() == .code(0))
+        #expect(directory.files == [])
+        #expect(
+            server.standardOutput == endpoints.map { "listening on \($0)\n" }.joined(), "and nothing else")
+    }
+
+    @Test func `a step in progress is answered before a signal ends it`() throws {
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--threads", "1")
+        let player = try Player(Peer(.dealer, to: server.endpoints()[0]), lanes: slowBatch)
+        try player.reset(seed: 1)
+        try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0))
+        server.signal(SIGTERM)
+        let answer = try player.peer.receive(within: .seconds(10))
+        #expect(answer?.reply.result == .step(.init()))
+        #expect(try server.exit() == .code(0))
+    }
+
+    @Test func `after a kill the next one on the path takes over`() throws {
+        for _ in 0..<2 {
+            let server = try ServerProcess("serve", "--endpoint", directory.ipc())
+            _ = try hello(server.endpoints()[0])
+            server.signal(SIGKILL)
+            #expect(try server.exit() == .signal(SIGKILL))
+            #expect(directory.files == ["s", "s.lock"])
+        }
+    }
+
+    @Test func `a path that another process serves is refused`() throws {
+        let first = try ServerProcess("serve", "--endpoint", directory.ipc())
+        _ = try first.endpoints()
+        let second = try ServerProcess("serve", "--endpoint", directory.ipc())
+        #expect(try second.exit() == .code(1))
+        #expect(second.standardError.contains("served by another process"))
+        #expect(second.standardOutput.isEmpty)
+        _ = try hello(directory.ipc())
+        first.signal(SIGTERM)
+        #expect(try first.exit() == .code(0))
+    }
+
+    @Test func `it ends when its parent is another process than was said`() throws {
+        let dead = try ServerProcess(command: ["/bin/true"])
+        #expect(try dead.exit() == .code(0))
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--parent-pid", "\(dead.pid)")
+        #expect(try server.exit() == .code(0))
+        #expect(directory.files == [])
+    }
+
+    @Test func `it goes on for as long as its parent lives, and ends with it and its log`() throws {
+        let program = try #require(ServerProcess.program)
+        // What its parent read of it ends with the parent.
+        let log = Pipe()
+        let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ & wait"
+        let parent = try ServerProcess(
+            command: ["/bin/sh", "-c", script, program, directory.ipc()], errors: log)
+        let isUp = eventually { directory.files == ["s", "s.lock"] }
+        #expect(isUp)
+        Thread.sleep(forTimeInterval: 0.6)
+        _ = try hello(directory.ipc())
+        try log.fileHandleForWriting.close()
+        try log.fileHandleForReading.close()
+        parent.signal(SIGKILL)
+        _ = try parent.exit()
+        let isGone = eventually { directory.files == [] }
+        #expect(isGone, "it left \(directory.files)")
+    }
+
+    @Test func `it survives the end of whoever reads its log`() throws {
+        let log = Pipe()
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
+        try log.fileHandleForWriting.close()
+        let endpoint = try server.endpoints()[0]
+        try log.fileHandleForReading.close()
+        // Creating a session is logged.
+        let player = try Player(Peer(to: endpoint, patience: .seconds(5)), lanes: 1)
+        try player.reset(seed: 1)
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(0))
+        #expect(directory.files == [])
+    }
+
+    // MARK: options and variables
+
+    @Test func `each option can be given as a variable, and the option wins`() throws {
+        let variables = [
+            "ENDPOINT": directory.ipc("a") + "," + directory.ipc("b"), "THREADS": "3",
+            "MAX_MESSAGE_BYTES": "100000", "MAX_BOARDS_PER_SESSION": "1001", "MAX_SESSIONS": "7",
+            "LOG_LEVEL": "error", "PARENT_PID": "\(getpid())",
+        ]
+        do {
+            let server = try ServerProcess("serve", variables: variables)
+            let endpoints = try server.endpoints(2)
+            #expect(endpoints == [directory.ipc("a"), directory.ipc("b")])
+            let reply = try hello(endpoints[1])
+            #expect(reply.threads == 3)
+            #expect(reply.limits.maxMessageBytes == 100_000)
+            #expect(reply.limits.maxBoardsPerSession == 1001)
+            #expect(reply.limits.maxSessions == 7)
+            server.signal(SIGTERM)
+            #expect(try server.exit() == .code(0))
+            #expect(server.standardError == "", "errors only")
+        }
+        let server = try ServerProcess(
+            "serve", "--endpoint", directory.ipc("c"), "--threads", "2", "--max-message-bytes", "200000",
+            "--max-boards-per-session", "2002", "--max-sessions", "8", "--log-level", "info", "--parent-pid",
+            "\(getpid())", variables: variables.merging(["PARENT_PID": "1"]) { $1 })
+        let endpoints = try server.endpoints()
+        #expect(endpoints == [directory.ipc("c")])
+        let reply = try hello(endpoints[0])
+        #expect(reply.threads == 2)
+        #expect(reply.limits.maxMessageBytes == 200_000)
+        #expect(reply.limits.maxBoardsPerSession == 2002)
+        #expect(reply.limits.maxSessions == 8)
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(0))
+        #expect(server.standardError.contains("starting"))
+    }
+
+    @Test func `without options it has the defaults`() throws {
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: ["THREADS": ""])
+        let reply = try hello(server.endpoints()[0])
+        #expect(Int(reply.threads) == availableProcessors())
+        #expect(reply.limits.maxMessageBytes == 268_435_456)
+        #expect(reply.limits.maxBoardsPerSession == 1_048_576)
+        #expect(reply.limits.maxSessions == 10_000)
+        #expect(reply.serverVersion == ServerConfiguration.version)
+    }
+
+    @Test(arguments: [
+        ("THREADS", "x"), ("THREADS", "0"), ("THREADS", "-1"), ("THREADS", "1.5"),
+        ("MAX_MESSAGE_BYTES", "1e6"),
+        ("MAX_BOARDS_PER_SESSION", "0"), ("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "99999999999999999999"),
+        ("LOG_LEVEL", "loud"), ("LOG_FORMAT", "yaml"), ("PARENT_PID", "me"),
+    ])
+    func `a variable that makes no sense is told, and nothing is started`(name: String, value: String) throws
+    {
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: [name: value])
+        #expect(try server.exit() == .code(64), "wrong usage")
+        #expect(server.standardOutput.isEmpty)
+        let error = server.standardError
+        let option = "--" + name.lowercased().replacing("_", with: "-")
+        #expect(error.contains("TWOFOLD_" + name) || error.contains(option), "\(error)")
+        #expect(error.contains(value), "\(error)")
+        #expect(directory.files == [])
+    }
+
+    @Test(arguments: [
+        ["--threads", "0"], ["--threads", "x"], ["--max-sessions", "-1"], ["--max-message-bytes", "0"],
+        ["--max-boards-per-session", "0"], ["--log-level", "loud"], ["--log-format", "yaml"],
+        ["--parent-pid", "me"], ["--no-such-option", "1"], ["--endpoint"],
+    ])
+    func `an option that makes no sense is told, and nothing is started`(arguments: [String]) throws {
+        let program = try #require(ServerProcess.program)
+        let server = try ServerProcess(
+            command: [program, "serve", "--endpoint", directory.ipc()] + arguments)
+        #expect(try server.exit() == .code(64), "wrong usage")
+        #expect(server.standardOutput.isEmpty)
+        #expect(server.standardError.contains(arguments[0]), "\(server.standardError)")
+        #expect(directory.files == [])
+    }
+
+    @Test(arguments: [
+        "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://256.1.1.1:5555",
+        "ipc://relative", "ipc:///no/such/directory/s", "5555", "",
+    ])
+    func `an endpoint that can't be had is told in one sentence, and ends it with status 1`(endpoint: String)
+        throws
+    {
+        let server = try ServerProcess("serve", "--endpoint", endpoint, "--log-level", "error")
+        #expect(try server.exit() == .code(1))
+        #expect(server.standardOutput.isEmpty)
+        let told = endpoint.hasPrefix("ipc:///") ? String(endpoint.dropFirst(6)) : endpoint
+        #expect(server.standardError.contains("'" + told), "\(server.standardError)")
+        #expect(server.standardError.split(separator: "\n").count == 1, "\(server.standardError)")
+    }
+
+    @Test func `a port that is taken is told`() throws {
+        let first = try RunningServer("tcp://127.0.0.1:0")
+        let second = try ServerProcess("serve", "--endpoint", first.endpoint)
+        #expect(try second.exit() == .code(1))
+        #expect(second.standardError.contains(first.endpoint))
+        #expect(second.standardError.contains("Address already in use"))
+    }
+
+    @Test func `it tells its version`() throws {
+        for arguments in [["version"], ["--version"]] {
+            let program = try #require(ServerProcess.program)
+            let server = try ServerProcess(command: [program] + arguments)
+            #expect(try server.exit() == .code(0))
+            #expect(server.standardOutput == ServerConfiguration.version + "\n")
+        }
+    }
+
+    // MARK: the log
+
+    @Test func `the log in JSON has one object a line, and no session's id`() throws {
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--log-format", "json")
+        let player = try Player(Peer(to: server.endpoints()[0]), lanes: 2)
+        try player.close()
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(0))
+        let lines = server.standardError.split(separator: "\n")
+        var messages: [String] = []
+        for line in lines {
+            let object = try JSONSerialization.jsonObject(with: Data(line.utf8))
+            let fields = try #require(object as? [String: String])
+            let time = try #require(fields["time"])
+            #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil, "\(time)")
+            #expect(fields["level"] == "info")
+            messages.append(try #require(fields["message"]))
+            if fields["message"] == "starting" { #expect(fields["version"] == ServerConfiguration.version) }
+            if fields["message"] == "stopped" {
+                #expect(fields["executed"] == "2" && fields["received"] == "2" && fields["dropped"] == "0")
+            }
+        }
+        #expect(messages.first == "starting" && messages.last == "stopped")
+        #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} created with 2 boards/) != nil })
+        #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} closed/) != nil })
+        let hex = player.id.map { String(format: "%02x", $0) }.joined()
+        #expect(
+            !server.standardError.contains(hex.prefix(8)) && !server.standardError.contains(hex.suffix(8)))
+    }
+
+    @Test func `the log in text has time, level, message and fields`() throws {
+        let server = try ServerProcess(
+            "serve", variables: ["ENDPOINT": directory.ipc(), "LOG_FORMAT": "text"])
+        _ = try server.endpoints()
+        server.signal(SIGINT)
+        #expect(try server.exit() == .code(0))
+        let lines = server.standardError.split(separator: "\n")
+        #expect(lines.first?.wholeMatch(of: /\S+Z info starting version=\S+/) != nil, "\(lines)")
+        #expect(lines.last?.contains(" info stopped dropped=0 executed=0 ") == true, "\(lines)")
+    }
+}

@@ -1,0 +1,59 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A directory of one's own with a short path; goes with all that is in it.
+final class ScratchDirectory: Sendable {
+    let path: String
+
+    init() {
+        var template = Array("/tmp/twofold-test-XXXXXX".utf8CString)
+        path = template.withUnsafeMutableBufferPointer { String(cString: mkdtemp($0.baseAddress!)) }
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    /// What is in it, in order.
+    var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
+
+    func write(_ name: String, _ text: String) throws {
+        try text.write(toFile: path + "/" + name, atomically: false, encoding: .utf8)
+    }
+
+    /// An ipc endpoint in it.
+    func ipc(_ name: String = "s") -> String { "ipc://" + path + "/" + name }
+}
+
+/// A Unix socket of somebody else: bound, and listening where its kind does. Leaves its file behind.
+final class UnixSocket {
+    enum Kind: CaseIterable { case stream, datagram, packets }
+
+    private let descriptor: Int32
+
+    struct Failure: Error {
+        let errno: Int32
+    }
+
+    init(_ kind: Kind, at path: String) throws {
+        let type =
+            switch kind {
+            case .stream: SOCK_STREAM
+            case .datagram: SOCK_DGRAM
+            case .packets: SOCK_SEQPACKET
+            }
+        descriptor = socket(AF_UNIX, Int32(type.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        guard result == 0, kind == .datagram || listen(descriptor, 5) == 0 else {
+            throw Failure(errno: errno)
+        }
+    }
+
+    deinit { close(descriptor) }
+}

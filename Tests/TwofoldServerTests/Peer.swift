@@ -1,0 +1,232 @@
+import Foundation
+import Testing
+import TwofoldCore
+import TwofoldProtocol
+import TwofoldService
+import ZeroMQ
+
+/// A client's socket, in a context of its own. Stays on one thread.
+final class Peer {
+    private let context: Context
+    private let socket: Socket
+    /// A DEALER writes the delimiter itself, a REQ has it written.
+    private let writesDelimiter: Bool
+
+    /// A REQ, or a DEALER; `correlated` puts a request id in the route.
+    init(
+        _ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false,
+        patience: Duration = patience
+    ) throws {
+        context = try Context()
+        socket = try Socket(kind, in: context)
+        try socket.set(.receiveTimeout, to: patience)
+        try socket.set(.sendTimeout, to: patience)
+        if correlated { try socket.set(.reqCorrelate, to: true) }
+        try socket.connect(endpoint)
+        writesDelimiter = kind == .dealer
+    }
+
+    /// Sends frames as they are.
+    func send(raw frames: [[UInt8]]) throws {
+        var message = Multipart()
+        for frame in frames { message.append(try Message(copying: frame)) }
+        try socket.send(message)
+    }
+
+    /// Sends frames behind the delimiter.
+    func send(_ frames: [[UInt8]]) throws { try send(raw: writesDelimiter ? [[]] + frames : frames) }
+
+    func send(_ request: Request, _ payload: [UInt8]? = nil) throws {
+        try send([request.bytes] + (payload.map { [$0] } ?? []))
+    }
+
+    /// The next message, as it is.
+    func receiveRaw() throws -> [[UInt8]] {
+        var message = Multipart()
+        let reception = try socket.receive(into: &message)
+        #expect(reception == .complete)
+        return (0..<message.count).map { index in message[index].withUnsafeBytes { Array($0) } }
+    }
+
+    /// The next reply.
+    func receive() throws -> Answer {
+        var frames = try receiveRaw()
+        if writesDelimiter {
+            try #require(!frames.isEmpty)
+            #expect(frames.removeFirst() == [], "the delimiter")
+        }
+        return try Answer(frames)
+    }
+
+    /// The next reply, if it comes in this time.
+    func receive(within time: Duration) throws -> Answer? {
+        try socket.set(.receiveTimeout, to: time)
+        defer { try? socket.set(.receiveTimeout, to: patience) }
+        do {
+            return try receive()
+        } catch let error as ZeroMQError where error.code == .wouldBlock {
+            return nil
+        }
+    }
+
+    /// Sends a request whose reply takes its time, and waits until the server has taken it: what a
+    /// DEALER sends is taken in order, and hello is answered at once.
+    func sendAndWaitUntilTaken(_ request: Request, _ payload: [UInt8]? = nil) throws {
+        precondition(writesDelimiter, "a REQ can't ask ahead")
+        try send(request, payload)
+        let hello = try ask(Request(.hello, seq: 4711))
+        #expect(hello.reply.seq == 4711, "the batch was not slow enough")
+    }
+
+    @discardableResult
+    func ask(_ request: Request, _ payload: [UInt8]? = nil) throws -> Answer {
+        try send(request, payload)
+        return try receive()
+    }
+}
+
+/// A reply as it travelled.
+struct Answer: Equatable {
+    /// The header frame's bytes.
+    let header: [UInt8]
+    let payload: [UInt8]?
+    let reply: Reply
+
+    init(_ frames: [[UInt8]]) throws {
+        try #require(frames.count == 1 || frames.count == 2)
+        header = frames[0]
+        payload = frames.count == 2 ? frames[1] : nil
+        reply = try Reply(bytes: header)
+        #expect(!reply.hasUnknownFields)
+    }
+
+    /// The error, nil where it is none.
+    var error: WireError? {
+        if case .error(let error) = reply.result { error } else { nil }
+    }
+}
+
+/// An id that nobody else has.
+func newSessionID() -> Data { Data((0..<16).map { _ in UInt8.random(in: 0...255) }) }
+
+/// A session's client: counts the requests that were carried out.
+final class Player {
+    let id: Data
+    var peer: Peer
+    private(set) var seq: UInt64 = 0
+    private(set) var created = CreateReply()
+    /// The last request and its payload, to send them again.
+    private(set) var last: (request: Request, payload: [UInt8]?) = (Request(), nil)
+
+    /// Draws a session id.
+    init(_ peer: Peer) {
+        self.peer = peer
+        id = newSessionID()
+    }
+
+    /// Creates the session, too.
+    convenience init(
+        _ peer: Peer, lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }
+    ) throws {
+        self.init(peer)
+        try create(lanes: lanes, change)
+    }
+
+    /// The next request.
+    func request(_ op: Request.OneOf_Op) -> Request { Request(op, session: id, seq: seq + 1) }
+
+    /// Sends the next request; whoever does so has to receive its reply with `receive`.
+    func send(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws {
+        last = (request(op), payload)
+        try peer.send(last.request, payload)
+    }
+
+    /// Sends the next request, whose reply takes its time, and waits until the server has taken it.
+    func sendAndWaitUntilTaken(_ op: Request.OneOf_Op, _ payload: [UInt8]?) throws {
+        last = (request(op), payload)
+        try peer.sendAndWaitUntilTaken(last.request, payload)
+    }
+
+    /// Receives a reply to the next request.
+    func receive() throws -> Answer {
+        let answer = try peer.receive()
+        #expect(answer.reply.seq == seq + 1)
+        if answer.error == nil { seq += 1 }
+        return answer
+    }
+
+    /// Has a request carried out, or refused.
+    @discardableResult
+    func ask(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Answer {
+        try send(op, payload)
+        return try receive()
+    }
+
+    /// The last request once more, over a socket of its own choice.
+    func repeatLast(over peer: Peer) throws -> Answer { try peer.ask(last.request, last.payload) }
+
+    /// Has a request carried out; its payload.
+    @discardableResult
+    func carryOut(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> [UInt8] {
+        let answer = try ask(op, payload)
+        if let error = answer.error { throw Refused(error: error) }
+        return answer.payload ?? []
+    }
+
+    struct Refused: Error {
+        let error: WireError
+    }
+
+    // MARK: the requests
+
+    func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) throws {
+        let answer = try ask(.create(lanes: lanes, change))
+        guard case .create(let reply) = answer.reply.result else {
+            throw Refused(error: answer.error ?? WireError())
+        }
+        #expect(answer.payload == nil)
+        created = reply
+    }
+
+    var lanes: Int { Int(created.step.arrays[0].shape[0]) }
+
+    /// Resets lane i with `seed + i`.
+    @discardableResult
+    func reset(seed: UInt64) throws -> [UInt8] {
+        try carryOut(.seededReset, bytes(of: (0..<lanes).map { seed &+ UInt64($0) }))
+    }
+
+    /// Steps lane i with the action `(i + turn) % 4`.
+    @discardableResult
+    func step(turn: Int) throws -> [UInt8] { try carryOut(.step, actions(turn: turn)) }
+
+    func actions(turn: Int) -> [UInt8] { (0..<lanes).map { UInt8(($0 + turn) % 4) } }
+
+    func observe() throws -> [UInt8] { try carryOut(.observe) }
+
+    func close() throws { try carryOut(.close) }
+}
+
+/// Boards enough that one thread steps them for about a quarter of a second: other things can happen
+/// meanwhile, however fast the build and the machine.
+let slowBatch: Int = {
+    let lanes = 5000
+    let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1), version: "")
+    guard case .create(let create) = Request.OneOf_Op.create(lanes: lanes),
+        let session = try? service.create(create).0
+    else { fatalError("no session") }
+    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 64)
+    defer { memory.deallocate() }
+    func time(_ op: Request.OneOf_Op, _ payload: [UInt8]) -> Duration {
+        ContinuousClock().measure {
+            payload.withUnsafeBytes { payload in
+                _ = try! session.execute(op, payload: payload) { size in
+                    UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
+                }
+            }
+        }
+    }
+    _ = time(.seededReset, bytes(of: (0..<UInt64(lanes)).map { $0 }))
+    let step = (0..<5).map { _ in time(.step, [UInt8](repeating: 1, count: lanes)) }.min()!
+    return min(Limits().maxBoardsPerSession, Int(Double(lanes) * (.milliseconds(250) / step)))
+}()

@@ -1,0 +1,344 @@
+import Foundation
+import Testing
+import TwofoldProtocol
+import TwofoldService
+
+@testable import TwofoldServer
+
+@Suite struct SessionLedgerTests {
+    private let one = sessionBytes(1)
+    private let two = sessionBytes(2)
+    private var ledger = SessionLedger(maxSessions: 3)
+
+    private func step(_ seq: UInt64, epoch: UInt32 = 1) -> Request {
+        Request(.step, session: one, epoch: epoch, seq: seq)
+    }
+
+    // MARK: create
+
+    @Test mutating func `a session begins with create, seq 1 and epoch 1`() throws {
+        let create = Request(.create(lanes: 1), session: one, seq: 1)
+        let entry = try #require(try ledger.admit(create).entry)
+        #expect(entry.id == SessionID(one))
+        #expect(entry.session == nil)
+        let session = try ServerSession.small()
+        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 1), change: .created(session))
+        #expect(entry.session === session)
+        #expect(entry.epoch == 1)
+        #expect(entry.lastSeq == 1)
+        #expect(try ledger.admit(step(2)).entry === entry)
+    }
+
+    @Test(arguments: [0, 2, 3, UInt64.max])
+    mutating func `a create with another seq is out of sequence and leaves nothing`(seq: UInt64) throws {
+        let error = try #require(
+            try ledger.admit(Request(.create(lanes: 1), session: one, seq: seq)).refusal)
+        #expect(error.code == .outOfSequence)
+        #expect(error.field == "seq")
+        #expect(error.expectedSeq == 1)
+        #expect(ledger.openCount == 0)
+        try ledger.open(one)
+    }
+
+    @Test(arguments: [0, 2, UInt32.max])
+    mutating func `a create with another epoch is refused and leaves nothing`(epoch: UInt32) throws {
+        let error = try #require(
+            try ledger.admit(Request(.create(lanes: 1), session: one, epoch: epoch, seq: 1)).refusal)
+        #expect(error.code == .invalidArgument)
+        #expect(error.field == "epoch")
+        #expect(ledger.openCount == 0)
+        try ledger.open(one)
+    }
+
+    @Test mutating func `a create that was carried out is answered from memory`() throws {
+        let create = Request(.create(lanes: 1), session: one, seq: 1)
+        let reply = try ledger.carryOut(create, change: .created(.small()))
+        for _ in 0..<3 { #expect(try ledger.admit(create).resent === reply) }
+        let other = Request(.create(lanes: 2), session: one, seq: 1)
+        #expect(try ledger.admit(other).refusal?.code == .conflict)
+    }
+
+    @Test mutating func `a refused create leaves nothing`() throws {
+        let create = Request(.create(lanes: 1), session: one, seq: 1)
+        let route = Route()
+        let entry = try #require(try ledger.admit(create, from: route).entry)
+        #expect(ledger.openCount == 1)
+        #expect(ledger.abandon(entry) === route)
+        #expect(ledger.openCount == 0)
+        #expect(try ledger.admit(step(2)).refusal?.code == .notFound)
+        // The id is free, for other arguments too.
+        try ledger.carryOut(
+            Request(.create(lanes: 2), session: one, seq: 1), change: .created(.small()))
+    }
+
+    @Test mutating func `an open session can't be created again`() throws {
+        try ledger.open(one)
+        let error = try #require(
+            try ledger.admit(Request(.create(lanes: 1), session: one, seq: 2)).refusal)
+        #expect(error.code == .invalidArgument)
+        #expect(error.field == "op")
+        #expect(try ledger.admit(step(2)).entry != nil, "seq 2 is still to come")
+    }
+
+    @Test mutating func `sessions have sequences of their own`() throws {
+        try ledger.open(one)
+        try ledger.open(two)
+        for seq: UInt64 in 2...5 { try ledger.carryOut(step(seq)) }
+        try ledger.carryOut(Request(.step, session: two, seq: 2))
+        #expect(try ledger.admit(step(6)).entry?.id == SessionID(one))
+        #expect(try ledger.admit(Request(.step, session: two, seq: 3)).entry?.id == SessionID(two))
+    }
+
+    // MARK: last, next, else
+
+    @Test
+    mutating func `the last request with the same bytes gets the stored reply, as often as it is asked`()
+        throws
+    {
+        try ledger.open(one)
+        let reply = try ledger.carryOut(step(2), payload: [1, 2, 3])
+        for _ in 0..<5 { #expect(try ledger.admit(step(2), payload: [1, 2, 3]).resent === reply) }
+        let next = try ledger.carryOut(step(3), payload: [1, 2, 3])
+        #expect(try ledger.admit(step(3), payload: [1, 2, 3]).resent === next)
+    }
+
+    /// What differs from a step with seq 2 and the payload 1, 2, 3.
+    @Test(
+        arguments: [
+            (Request.OneOf_Op.step, [1, 2, 4]), (.step, [1, 2, 3, 0]), (.step, [1, 2]), (.step, []),
+            (.step, nil),
+            (.observe, [1, 2, 3]), (.observe, nil), (.close, nil),
+        ] as [(Request.OneOf_Op, [UInt8]?)])
+    mutating func `a used seq with other bytes is a conflict, be it carried out or in progress`(
+        op: Request.OneOf_Op, payload: [UInt8]?
+    ) throws {
+        try ledger.open(one)
+        let other = Request(op, session: one, seq: 2)
+        let entry = try #require(try ledger.admit(step(2), payload: [1, 2, 3]).entry)
+        let inProgress = try #require(try ledger.admit(other, payload: payload).refusal)
+        let reply = try ReplyFrames(seq: 2)
+        _ = ledger.complete(entry, reply: reply, change: .none)
+        let after = try #require(try ledger.admit(other, payload: payload).refusal)
+        for error in [inProgress, after] {
+            #expect(error.code == .conflict)
+            #expect(error.field == "seq")
+        }
+        #expect(try ledger.admit(step(2), payload: [1, 2, 3]).resent === reply)
+        #expect(try ledger.admit(step(3)).entry != nil)
+    }
+
+    @Test mutating func `a payload is not confused with none, nor with an empty one`() throws {
+        try ledger.open(one)
+        let last = Request(.observe, session: one, seq: 2)
+        let reply = try ledger.carryOut(last)
+        #expect(try ledger.admit(last, payload: []).refusal?.code == .conflict)
+        #expect(try ledger.admit(last).resent === reply)
+        let empty = try ledger.carryOut(step(3), payload: [])
+        #expect(try ledger.admit(step(3)).refusal?.code == .conflict)
+        #expect(try ledger.admit(step(3), payload: []).resent === empty)
+    }
+
+    @Test mutating func `a header that means the same in other bytes is another request`() throws {
+        try ledger.open(one)
+        try ledger.carryOut(step(2))
+        // The epoch written twice: the last one counts, so this decodes to the very same request.
+        let bytes: [UInt8] = [0x15, 1, 0, 0, 0] + step(2).bytes
+        let header = try #require(try RequestFrames(header: bytes).decodeHeader())
+        #expect(header == step(2))
+        let verdict = ledger.admit(header, try RequestFrames(header: bytes), from: Route())
+        #expect(verdict.refusal?.code == .conflict)
+    }
+
+    @Test(arguments: [0, 1, 2, 5, 6, 100, UInt64.max])
+    mutating func `any other seq is out of sequence, and the expected one is told`(seq: UInt64) throws {
+        try ledger.open(one)
+        for seq: UInt64 in 2...3 { try ledger.carryOut(step(seq)) }
+        for isBusy in [false, true] {
+            if isBusy { #expect(try ledger.admit(step(4)).entry != nil) }
+            let error = try #require(try ledger.admit(step(seq)).refusal)
+            #expect(error.code == .outOfSequence)
+            #expect(error.field == "seq")
+            #expect(error.expectedSeq == 4)
+        }
+    }
+
+    @Test mutating func `a refused request uses up no seq, and the last reply is still there`() throws {
+        try ledger.open(one)
+        let reply = try ledger.carryOut(step(2), payload: [1])
+        for payload: [UInt8] in [[9], [8], [9]] {
+            let route = Route()
+            let entry = try #require(try ledger.admit(step(3), payload: payload, from: route).entry)
+            #expect(ledger.abandon(entry) === route)
+            #expect(entry.lastSeq == 2)
+            #expect(try ledger.admit(step(2), payload: [1]).resent === reply)
+        }
+        #expect(ledger.openCount == 1)
+        try ledger.carryOut(step(3), payload: [2])
+        #expect(try ledger.admit(step(4)).entry != nil)
+    }
+
+    @Test mutating func `while the next is in progress, the last is still answered`() throws {
+        try ledger.open(one)
+        let reply = try ledger.carryOut(step(2))
+        _ = try #require(try ledger.admit(step(3)).entry)
+        #expect(try ledger.admit(step(2)).resent === reply)
+    }
+
+    // MARK: in progress
+
+    @Test mutating func `repeats of a request in progress are parked, and the newest gets the reply`() throws
+    {
+        try ledger.open(one)
+        let routes = (0..<4).map { _ in Route() }
+        let entry = try #require(try ledger.admit(step(2), payload: [1], from: routes[0]).entry)
+        for route in routes.dropFirst() {
+            #expect(try ledger.admit(step(2), payload: [1], from: route).isParked)
+        }
+        // One with other bytes is refused and takes nobody's place.
+        #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
+        #expect(ledger.complete(entry, reply: try ReplyFrames(), change: .none) === routes[3])
+        #expect(entry.lastSeq == 2, "it was carried out once")
+    }
+
+    @Test mutating func `when a request in progress is refused, the newest route is told`() throws {
+        try ledger.open(one)
+        let newest = Route()
+        let entry = try #require(try ledger.admit(step(2)).entry)
+        #expect(try ledger.admit(step(2), from: newest).isParked)
+        #expect(ledger.abandon(entry) === newest)
+    }
+
+    @Test mutating func `a create in progress parks its repeats, and everything else waits for its seq`()
+        throws
+    {
+        let create = Request(.create(lanes: 1), session: one, seq: 1)
+        let newest = Route()
+        let entry = try #require(try ledger.admit(create).entry)
+        #expect(try ledger.admit(create, from: newest).isParked)
+        let other = Request(.create(lanes: 2), session: one, seq: 1)
+        #expect(try ledger.admit(other).refusal?.code == .conflict)
+        for seq: UInt64 in [0, 2] {
+            let error = try #require(try ledger.admit(step(seq)).refusal)
+            #expect(error.code == .outOfSequence)
+            #expect(error.expectedSeq == 1)
+        }
+        #expect(ledger.complete(entry, reply: try ReplyFrames(), change: .created(try .small())) === newest)
+    }
+
+    // MARK: close
+
+    @Test mutating func `close is stored, and everything else about a closed session is not found`() throws {
+        try ledger.open(one)
+        try ledger.carryOut(step(2))
+        let close = Request(.close, session: one, seq: 3)
+        let entry = try #require(try ledger.admit(close).entry)
+        let reply = try ReplyFrames(seq: 3)
+        _ = ledger.complete(entry, reply: reply, change: .closed)
+        #expect(entry.session == nil, "the boards are gone")
+        #expect(ledger.openCount == 0)
+        for _ in 0..<3 { #expect(try ledger.admit(close).resent === reply) }
+        let others = [
+            step(2), step(4), step(5), Request(.close, session: one, seq: 4),
+            Request(.create(lanes: 1), session: one, seq: 1),
+            Request(.create(lanes: 1), session: one, seq: 4),
+        ]
+        for other in others {
+            let error = try #require(try ledger.admit(other).refusal)
+            #expect(error.code == .notFound)
+            #expect(error.field == "session")
+        }
+        // The seq of the close itself is used, as any other.
+        #expect(try ledger.admit(step(3)).refusal?.code == .conflict)
+        #expect(try ledger.admit(close).resent === reply)
+    }
+
+    @Test mutating func `an unknown session is not found, and its id is not told`() throws {
+        for op in [Request.OneOf_Op.step, .observe, .afterstates, .close, .seededReset] {
+            let error = try #require(try ledger.admit(Request(op, session: one, seq: 1)).refusal)
+            #expect(error.code == .notFound)
+            #expect(error.field == "session")
+            #expect(!error.message.contains("01010101"))
+        }
+        #expect(ledger.openCount == 0)
+    }
+
+    @Test mutating func `closed sessions are remembered up to a limit, the oldest is forgotten`() throws {
+        let session = try ServerSession.small()
+        let limit = SessionLedger.maxTombstones
+        func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
+        func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }
+        let create = Request.OneOf_Op.create(lanes: 1)
+        // Past twice the limit, where the list of tombstones is tidied up.
+        let count = 2 * limit + 100
+        for number in 0..<count {
+            try ledger.carryOut(Request(create, session: id(number), seq: 1), change: .created(session))
+            try ledger.carryOut(close(number), change: .closed)
+            if ledger.openCount != 0 { Issue.record("\(ledger.openCount) open after \(number)") }
+            // Right after it is closed, and right before and after it is forgotten.
+            if try ledger.admit(close(number)).resent == nil { Issue.record("\(number) is forgotten") }
+            let oldest = number - limit + 1
+            if oldest > 0 {
+                if try ledger.admit(close(oldest)).resent == nil { Issue.record("\(oldest) is forgotten") }
+                let gone = try ledger.admit(close(oldest - 1)).refusal?.code
+                if gone != .notFound { Issue.record("\(oldest - 1) is remembered") }
+            }
+        }
+        // A forgotten id is like a new one.
+        try ledger.carryOut(Request(create, session: id(0), seq: 1), change: .created(session))
+        #expect(ledger.openCount == 1)
+    }
+
+    // MARK: limits, ids, epochs
+
+    @Test mutating func `only so many sessions at a time; closed and refused ones don't count`() throws {
+        for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
+        #expect(ledger.openCount == 3)
+        let create = Request(.create(lanes: 1), session: sessionBytes(4), seq: 1)
+        let error = try #require(try ledger.admit(create).refusal)
+        #expect(error.code == .resourceExhausted)
+        #expect(error.field == "session")
+        #expect(error.message.contains("3"))
+        #expect(ledger.openCount == 3)
+        // The open ones go on, repeats of their create too.
+        #expect(
+            try ledger.admit(Request(.create(lanes: 1), session: sessionBytes(2), seq: 1)).resent != nil)
+        try ledger.carryOut(Request(.close, session: sessionBytes(2), seq: 2), change: .closed)
+        #expect(ledger.openCount == 2)
+        // One that is being created counts.
+        let entry = try #require(try ledger.admit(create).entry)
+        #expect(ledger.openCount == 3)
+        let fifth = Request(.create(lanes: 1), session: sessionBytes(5), seq: 1)
+        #expect(try ledger.admit(fifth).refusal?.code == .resourceExhausted)
+        _ = ledger.abandon(entry)
+        #expect(ledger.openCount == 2)
+        #expect(try ledger.admit(fifth).entry != nil)
+    }
+
+    @Test(arguments: [0, 1, 15, 17, 1000])
+    mutating func `a session id of another length than 16 is refused`(length: Int) throws {
+        for op in [Request.OneOf_Op.create(lanes: 1), .step, .close] {
+            let request = Request(op, session: Data(repeating: 7, count: length), seq: 1)
+            let error = try #require(try ledger.admit(request).refusal)
+            #expect(error.code == .invalidArgument)
+            #expect(error.field == "session")
+            #expect(error.message.contains("\(length) bytes"))
+        }
+        #expect(ledger.openCount == 0)
+    }
+
+    @Test mutating func `an older epoch is stale, a newer one was never given`() throws {
+        try ledger.open(one)
+        // With the last seq and with the next one.
+        for request in [step(2, epoch: 0), Request(.create(lanes: 1), session: one, epoch: 0, seq: 1)] {
+            let error = try #require(try ledger.admit(request).refusal)
+            #expect(error.code == .staleEpoch)
+            #expect(error.field == "epoch")
+        }
+        for epoch in [2, UInt32.max] {
+            let error = try #require(try ledger.admit(step(2, epoch: epoch)).refusal)
+            #expect(error.code == .invalidArgument)
+            #expect(error.field == "epoch")
+        }
+        #expect(try ledger.admit(step(2)).entry != nil)
+    }
+}

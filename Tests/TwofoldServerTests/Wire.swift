@@ -1,0 +1,105 @@
+import Foundation
+import SwiftProtobuf
+import TwofoldProtocol
+
+// Requests as they travel. Apart from the files that use ZeroMQ, which has a Message too.
+
+extension Request {
+    /// The header frame.
+    var bytes: [UInt8] { try! serializedBytes() }
+
+    /// A request of a session.
+    init(_ op: OneOf_Op, session: Data = Data(), epoch: UInt32 = 1, seq: UInt64 = 0) {
+        self.init()
+        self.session = session
+        self.epoch = epoch
+        self.seq = seq
+        self.op = op
+    }
+}
+
+extension Reply {
+    /// The reply in a header frame.
+    init(bytes: [UInt8]) throws { try self.init(serializedBytes: bytes) }
+
+    /// Whether anything travelled that the protocol doesn't know.
+    var hasUnknownFields: Bool { !unknownFields.data.isEmpty }
+}
+
+extension Request.OneOf_Op {
+    /// Hello in this protocol's version.
+    static var hello: Self {
+        var request = HelloRequest()
+        request.protocolVersion = 1
+        request.client = "a test"
+        return .hello(request)
+    }
+
+    /// Create boards of 2048.
+    static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
+        var request = CreateRequest()
+        request.environmentID = "twofold/Game2048-v0"
+        request.numEnvs = UInt64(lanes)
+        change(&request)
+        return .create(request)
+    }
+
+    /// Reset all lanes with new seeds.
+    static var seededReset: Self {
+        var request = ResetRequest()
+        request.seeds = true
+        return .reset(request)
+    }
+
+    static var step: Self { .step(.init()) }
+    static var observe: Self { .observe(.init()) }
+    static var afterstates: Self { .afterstates(.init()) }
+    static var close: Self { .close(.init()) }
+}
+
+/// Seeds as they travel: 8 bytes each, little-endian.
+func bytes(of seeds: [UInt64]) -> [UInt8] {
+    seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
+}
+
+extension PayloadLayoutMessage {
+    /// The rows that some lanes have in a payload, array after array.
+    func rows(_ lanes: Range<Int>, of payload: [UInt8]) -> [String: [UInt8]] {
+        var rows: [String: [UInt8]] = [:]
+        for array in arrays {
+            var row = array.shape.dropFirst().reduce(1) { $0 * Int($1) }
+            switch array.dtype {
+            case .int32, .float32: row *= 4
+            default: break
+            }
+            let start = Int(array.offset)
+            rows[array.name] = Array(payload[start + lanes.lowerBound * row..<start + lanes.upperBound * row])
+        }
+        return rows
+    }
+
+    /// One array of a payload.
+    func array(_ name: String, of payload: [UInt8]) -> [UInt8] {
+        rows(0..<Int(arrays[0].shape[0]), of: payload)[name]!
+    }
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
+        return word ^ (word >> 31)
+    }
+
+    /// So many bytes of anything.
+    mutating func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
+    }
+}

@@ -1,0 +1,53 @@
+import Testing
+import TwofoldProtocol
+import TwofoldService
+
+@Suite struct HelloTests {
+    @Test func `hello tells version, games, actions in their frozen order, limits and threads`() throws {
+        var limits = Limits()
+        limits.maxMessageBytes = 1001
+        limits.maxBoardsPerSession = 1002
+        limits.maxSessions = 1003
+        var request = HelloRequest()
+        request.protocolVersion = 1
+        let reply = try service(threads: 3, limits: limits).hello(request)
+        #expect(reply.protocolVersion == 1)
+        #expect(reply.serverVersion == "1.2.3")
+        #expect(reply.environments.map(\.id) == ["twofold/Game2048-v0"])
+        #expect(reply.environments.map(\.actions) == [["up", "right", "down", "left"]])
+        #expect(reply.limits.maxMessageBytes == 1001)
+        #expect(reply.limits.maxBoardsPerSession == 1002)
+        #expect(reply.limits.maxSessions == 1003)
+        #expect(reply.threads == 3)
+    }
+
+    @Test func `the limits have these defaults`() {
+        let limits = Limits()
+        #expect(limits.maxMessageBytes == 268_435_456)
+        #expect(limits.maxBoardsPerSession == 1_048_576)
+        #expect(limits.maxSessions == 10_000)
+    }
+
+    @Test(arguments: [0, 2, UInt32.max])
+    func `another version of the protocol is refused, and both versions are told`(version: UInt32) throws {
+        var request = HelloRequest()
+        request.protocolVersion = version
+        let error = try #require(throws: ServiceError.self) { try service().hello(request) }
+        #expect(error.code == .unsupportedVersion)
+        #expect(error.field == "protocol_version")
+        #expect(error.message.contains("version \(version) "))
+        #expect(error.message.contains("speaks 1"))
+    }
+
+    @Test func `an error travels with all that it knows, and without what it doesn't`() {
+        let full = ServiceError(.outOfSequence, field: "seq", lane: 3, expectedSeq: 7, "a sentence").wire
+        #expect(full.code == .outOfSequence)
+        #expect(full.field == "seq")
+        #expect(full.message == "a sentence")
+        #expect(full.hasLane && full.lane == 3)
+        #expect(full.hasExpectedSeq && full.expectedSeq == 7)
+        let bare = ServiceError(.internal, "a sentence").wire
+        #expect(bare.field.isEmpty && !bare.hasLane && !bare.hasExpectedSeq)
+        #expect(ServiceError(.invalidArgument, lane: 0, "").wire.hasLane, "lane 0 is a lane")
+    }
+}

@@ -1,0 +1,161 @@
+import Foundation
+import Testing
+import TwofoldCore
+import TwofoldProtocol
+import TwofoldService
+
+/// A service with the given limits that spreads batches over so many threads.
+func service(threads: Int = 1, limits: Limits = Limits()) -> EnvironmentService {
+    EnvironmentService(limits: limits, workers: Workers(threads: threads), version: "1.2.3")
+}
+
+/// A session as a carrier has it: it lends the memory for the replies, and looks whether it is used well.
+///
+/// The memory starts at an odd address, is filled with another byte before each call, and has a margin
+/// that has to stay as it was:
+///
+///     fill × 3 | the size that was asked for | fill × 8
+final class Session {
+    let created: CreateReply
+    let session: EnvironmentSession
+    private var fill: UInt8 = 0x5a
+
+    private static let margin = (before: 3, behind: 8)
+
+    init(threads: Int = 1, limits: Limits = Limits(), _ change: (inout CreateRequest) -> Void = { _ in })
+        throws
+    {
+        (session, created) = try service(threads: threads, limits: limits).create(createRequest(change))
+    }
+
+    var lanes: Int { session.lanes }
+
+    /// Carries out a request; its reply's payload, nil where none was asked for.
+    @discardableResult
+    func call(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Answer {
+        fill = ~fill
+        var memory: UnsafeMutableRawBufferPointer?
+        defer { memory?.deallocate() }
+        func lend(_ size: Int) -> UnsafeMutableRawBufferPointer {
+            if memory != nil { Issue.record("memory was asked for twice") }
+            let room = UnsafeMutableRawBufferPointer.allocate(
+                byteCount: Self.margin.before + size + Self.margin.behind, alignment: 64)
+            room.initializeMemory(as: UInt8.self, repeating: fill)
+            memory = room
+            return UnsafeMutableRawBufferPointer(
+                rebasing: room[Self.margin.before..<Self.margin.before + size])
+        }
+        let result = try withBytes(payload) { try session.execute(op, payload: $0, replyMemory: lend) }
+        guard let memory else { return Answer(result: result, payload: nil, fill: fill) }
+        let bytes = memory[Self.margin.before..<memory.count - Self.margin.behind]
+        #expect(memory[..<Self.margin.before].allSatisfy { $0 == fill }, "a write before the payload")
+        #expect(memory[bytes.endIndex...].allSatisfy { $0 == fill }, "a write behind the payload")
+        return Answer(result: result, payload: Array(bytes), fill: fill)
+    }
+
+    /// Seeds lane i with `seed + i` and starts all lanes.
+    @discardableResult
+    func reset(seed: UInt64 = 0) throws -> Answer {
+        try call(.reset(announcing(seeds: true)), seeds((0..<lanes).map { seed &+ UInt64($0) }))
+    }
+
+    @discardableResult
+    func step(_ actions: [UInt8]) throws -> Answer { try call(.step(.init()), actions) }
+
+    func observe() throws -> Answer { try call(.observe(.init())) }
+
+    func afterstates() throws -> Answer { try call(.afterstates(.init())) }
+
+    /// What `body` was refused with; records an issue when it was not.
+    func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> ServiceError {
+        try #require(throws: ServiceError.self) { try self.call(op, payload) }
+    }
+
+    // MARK: a reply's arrays
+
+    /// One array of a reply by the layout that create told.
+    func array(_ name: String, of answer: Answer, in layout: PayloadLayoutMessage) throws -> [UInt8] {
+        let array = try #require(layout.arrays.first { $0.name == name })
+        let payload = try #require(answer.payload)
+        return Array(payload[Int(array.offset)..<Int(array.offset) + array.byteCount])
+    }
+
+    /// One lane's row of one array of a step.
+    func stepped(_ name: String, lane: Int, of answer: Answer) throws -> [UInt8] {
+        let bytes = try array(name, of: answer, in: created.step)
+        let row = bytes.count / lanes
+        return Array(bytes[lane * row..<(lane + 1) * row])
+    }
+
+    /// One lane's row of one array of a reset.
+    func observed(_ name: String, lane: Int, of answer: Answer) throws -> [UInt8] {
+        let bytes = try array(name, of: answer, in: created.reset)
+        let row = bytes.count / lanes
+        return Array(bytes[lane * row..<(lane + 1) * row])
+    }
+}
+
+/// What came of a request.
+struct Answer {
+    let result: Reply.OneOf_Result
+    let payload: [UInt8]?
+    /// What the memory was full of before.
+    let fill: UInt8
+}
+
+extension ArrayLayout {
+    var byteCount: Int { shape.map { Int($0) }.reduce(dtype.size, *) }
+}
+
+extension Twofold_V1_DataType {
+    /// Bytes of one element, as the protocol says.
+    var size: Int {
+        switch self {
+        case .bool, .uint8, .int8: 1
+        case .int32, .float32: 4
+        case .uint64: 8
+        case .unspecified, .UNRECOGNIZED: 0
+        }
+    }
+}
+
+// MARK: requests
+
+/// Create 2048 with four boards, changed by `change`.
+func createRequest(_ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
+    var request = CreateRequest()
+    request.environmentID = "twofold/Game2048-v0"
+    request.numEnvs = 4
+    change(&request)
+    return request
+}
+
+func announcing(seeds: Bool = false, mask: Bool = false, boards: Bool = false) -> ResetRequest {
+    var request = ResetRequest()
+    request.seeds = seeds
+    request.mask = mask
+    request.boards = boards
+    return request
+}
+
+/// Seeds as they travel: 8 bytes each, little-endian.
+func seeds(_ seeds: [UInt64]) -> [UInt8] {
+    seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
+}
+
+/// Arrays one behind the other, as a reset brings them.
+func packed(_ arrays: [UInt8]...) -> [UInt8] { Array(arrays.joined()) }
+
+/// A 4x4 board that no action can move.
+let stuckBoard: [UInt8] = [1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]
+
+/// A 4x4 board with one tile.
+let loneTile: [UInt8] = [1] + [UInt8](repeating: 0, count: 15)
+
+private func withBytes<Result>(
+    _ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) throws -> Result
+) rethrows -> Result {
+    guard let bytes else { return try body(nil) }
+    // An empty array has no address, and an empty frame does: what counts is that it is there.
+    return try (bytes + [0]).withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0.dropLast())) }
+}
