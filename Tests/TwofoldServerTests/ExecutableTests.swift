@@ -81,9 +81,9 @@ import ZeroMQ
         let program = try #require(ServerProcess.program)
         // What its parent read of it ends with the parent.
         let log = Pipe()
-        let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ & wait"
+        let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ >\"$2\" & echo $!; wait"
         let parent = try ServerProcess(
-            command: ["/bin/sh", "-c", script, program, directory.ipc()], errors: log)
+            command: ["/bin/sh", "-c", script, program, directory.ipc(), "/dev/null"], errors: log)
         let isUp = eventually { directory.files == ["s", "s.lock"] }
         #expect(isUp)
         Thread.sleep(forTimeInterval: 0.6)
@@ -94,6 +94,8 @@ import ZeroMQ
         _ = try parent.exit()
         let isGone = eventually { directory.files == [] }
         #expect(isGone, "it left \(directory.files)")
+        // Whatever happened, nothing of it stays behind.
+        if !isGone, let pid = pid_t(parent.standardOutput.prefix { $0.isNumber }) { kill(pid, SIGKILL) }
     }
 
     @Test func `it survives the end of whoever reads its log`() throws {

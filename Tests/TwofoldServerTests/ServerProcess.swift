@@ -47,7 +47,7 @@ final class ServerProcess {
             posix_spawn_file_actions_adddup2(&actions, errors.fileHandleForWriting.fileDescriptor, 2)
             // The child has this end of it, and no other.
             for end in [errors.fileHandleForReading, errors.fileHandleForWriting] {
-                fcntl(end.fileDescriptor, F_SETFD, FD_CLOEXEC)
+                _ = fcntl(end.fileDescriptor, F_SETFD, FD_CLOEXEC)
             }
         } else {
             posix_spawn_file_actions_addopen(&actions, 2, files.path + "/err", O_WRONLY | O_CREAT, 0o600)
