@@ -75,9 +75,10 @@ final class IPCPath {
     }
 
     /// Whether somebody has this Unix socket open. Only a refused connection says that nobody has: a
-    /// socket of another type, for instance, is alive and can't be connected to.
+    /// socket of another type, for instance, is alive and can't be connected to. Never waits.
     private static func isAnswered(_ path: String) -> Bool {
-        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let probe = socket(
+            AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         guard probe >= 0 else { return true }
         defer { close(probe) }
         var address = sockaddr_un()

@@ -154,6 +154,10 @@ final class ReplyLoop {
                 ServiceError(
                     .invalidArgument, field: "op", "the request asks for nothing that this server knows"),
                 seq: header.seq, to: route)
+        case .hello where request.payload != nil:
+            try refuse(
+                ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame"),
+                seq: header.seq, to: route)
         case .hello(let hello):
             try answer(hello, seq: header.seq, to: route)
         case .some(let op):

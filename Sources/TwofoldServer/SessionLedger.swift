@@ -103,7 +103,7 @@ struct SessionLedger {
             return .parked
         }
         guard !isCreate else {
-            return .refuse(ServiceError(.invalidArgument, field: "op", "the session exists already"))
+            return .refuse(ServiceError(.conflict, field: "session", "this session id is taken"))
         }
         entry.inProgress = (request, route)
         return .execute(entry)

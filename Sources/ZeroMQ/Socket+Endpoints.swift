@@ -16,8 +16,8 @@ extension Socket {
         try check("zmq_bind", on: endpoint) { zmq_bind(pointer, endpoint) }
     }
 
-    /// Stops accepting peers at `endpoint`, which must be spelt as `lastEndpoint` spelt it. Peers that
-    /// are connected stay.
+    /// Stops accepting peers at `endpoint`, which must be spelt as `lastEndpoint` spelt it. It ends
+    /// the connections of peers too, and what was not sent to them is lost.
     ///
     /// The corresponding C function is `zmq_unbind`.
     ///

@@ -75,23 +75,28 @@ struct Serve: ParsableCommand {
         if endpoints.isEmpty { endpoints = ["tcp://127.0.0.1:5555"] }
         var configuration = ServerConfiguration(
             endpoints: endpoints,
-            threads: try positive(threads, "threads") ?? availableProcessors())
+            threads: try count(threads, "threads", atMost: 1024) ?? availableProcessors())
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
-        if let limit = try positive(maxMessageBytes, "max-message-bytes") {
+        if let limit = try count(maxMessageBytes, "max-message-bytes", atMost: 1 << 40) {
             configuration.limits.maxMessageBytes = limit
         }
-        if let limit = try positive(maxBoardsPerSession, "max-boards-per-session") {
+        if let limit = try count(maxBoardsPerSession, "max-boards-per-session", atMost: 1 << 26) {
             configuration.limits.maxBoardsPerSession = limit
         }
-        if let limit = try positive(maxSessions, "max-sessions") {
+        if let limit = try count(maxSessions, "max-sessions", atMost: 1 << 24) {
             configuration.limits.maxSessions = limit
         }
         return configuration
     }
 
-    private func positive(_ flag: Int?, _ name: String) throws -> Int? {
-        let value = try setting(flag, name.uppercased().replacing("-", with: "_"))
-        if let value, value < 1 { throw ValidationError("--\(name) is \(value); it has to be at least 1") }
+    /// A number in 1 ... `limit`, from the option or its variable.
+    private func count(_ option: Int?, _ name: String, atMost limit: Int) throws -> Int? {
+        let variable = name.uppercased().replacing("-", with: "_")
+        let value = try setting(option, variable)
+        if let value, !(1...limit).contains(value) {
+            let source = option == nil ? "TWOFOLD_" + variable : "--" + name
+            throw ValidationError("\(source) is \(value); it has to be in 1...\(limit)")
+        }
         return value
     }
 

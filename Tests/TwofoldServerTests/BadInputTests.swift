@@ -80,7 +80,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             [Request(.step, session: session, epoch: 2, seq: seq).bytes, [0, 0, 0]]
         },
         Garbage("a later seq", "seq", .outOfSequence) { session, seq in [step(session, seq + 1), [0, 0, 0]] },
-        Garbage("a create of the session", "op") { session, seq in
+        Garbage("a create of the session", "session", .conflict) { session, seq in
             [Request(.create(lanes: 3), session: session, seq: seq).bytes]
         },
         Garbage("an unknown environment", "environment_id", .notFound) { _, _ in

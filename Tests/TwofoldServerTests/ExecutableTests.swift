@@ -81,9 +81,9 @@ import ZeroMQ
         let program = try #require(ServerProcess.program)
         // What its parent read of it ends with the parent.
         let log = Pipe()
-        let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ >\"$2\" & echo $!; wait"
+        let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ >/dev/null & echo $!; wait"
         let parent = try ServerProcess(
-            command: ["/bin/sh", "-c", script, program, directory.ipc(), "/dev/null"], errors: log)
+            command: ["/bin/sh", "-c", script, program, directory.ipc()], errors: log)
         let isUp = eventually { directory.files == ["s", "s.lock"] }
         #expect(isUp)
         Thread.sleep(forTimeInterval: 0.6)

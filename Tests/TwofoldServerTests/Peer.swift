@@ -207,7 +207,7 @@ final class Player {
     func close() throws { try carryOut(.close) }
 }
 
-/// Boards enough that one thread steps them for about a quarter of a second: other things can happen
+/// Boards enough that one thread steps them for about 150 milliseconds: other things can happen
 /// meanwhile, however fast the build and the machine.
 let slowBatch: Int = {
     let lanes = 5000
@@ -228,5 +228,5 @@ let slowBatch: Int = {
     }
     _ = time(.seededReset, bytes(of: (0..<UInt64(lanes)).map { $0 }))
     let step = (0..<5).map { _ in time(.step, [UInt8](repeating: 1, count: lanes)) }.min()!
-    return min(Limits().maxBoardsPerSession, Int(Double(lanes) * (.milliseconds(250) / step)))
+    return min(Limits().maxBoardsPerSession, Int(Double(lanes) * (.milliseconds(150) / step)))
 }()

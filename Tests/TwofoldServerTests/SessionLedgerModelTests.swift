@@ -70,7 +70,7 @@ private struct Model {
             sessions[asked.session] = session
             return .park
         }
-        if asked.isCreate { return .refuse(.invalidArgument, expected: nil) }
+        if asked.isCreate { return .refuse(.conflict, expected: nil) }
         session.running = (asked, route)
         sessions[asked.session] = session
         return .execute

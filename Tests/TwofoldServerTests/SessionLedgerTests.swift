@@ -75,8 +75,8 @@ import TwofoldService
         try ledger.open(one)
         let error = try #require(
             try ledger.admit(Request(.create(lanes: 1), session: one, seq: 2)).refusal)
-        #expect(error.code == .invalidArgument)
-        #expect(error.field == "op")
+        #expect(error.code == .conflict)
+        #expect(error.field == "session")
         #expect(try ledger.admit(step(2)).entry != nil, "seq 2 is still to come")
     }
 

@@ -47,7 +47,7 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
   /// Neither the last seq nor the next one; `expected_seq` tells the next.
   case outOfSequence // = 4
 
-  /// A seq that was used already, with other bytes; or a session id that is taken.
+  /// A seq that was used already, with other bytes; or a create with a session id that is taken.
   case conflict // = 5
 
   /// Somebody else has resumed this session.

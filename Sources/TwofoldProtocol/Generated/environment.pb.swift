@@ -435,7 +435,7 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
 ///   boards  uint8  [num_envs, observation…]   the board to start from; score 0
 ///
 /// Rows of seeds and boards outside the mask are ignored. A lane without new seeds goes on with its
-/// stream; the first reset of a lane must bring a seed. The reply's payload holds all num_envs rows,
+/// stream. A session's first reset has to bring seeds and to include all lanes. The reply's payload holds all num_envs rows,
 /// the lanes outside the mask as they stand.
 public nonisolated struct Twofold_V1_ResetRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the

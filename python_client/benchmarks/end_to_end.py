@@ -1,0 +1,170 @@
+"""Compares Twofold with its peers and with the limit of its transport, side by side in one run.
+
+    .venv/bin/python python_client/benchmarks/end_to_end.py
+    .venv/bin/python python_client/benchmarks/end_to_end.py --quick
+    .venv/bin/python python_client/benchmarks/end_to_end.py --only 'twofold-*,limit-*' --sizes 1
+
+The table goes to standard output; with everything measured, as JSON, and a plot, to runs/bench/.
+Peers are installed from PyPI on the first run, each into a virtual environment under .build/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shlex
+import sys
+from dataclasses import asdict
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import environments
+import machine
+import plot
+import report
+from contestants import CONTESTANTS, ENVIRONMENTS, SIZES, TARGETS, Contestant
+from rounds import Rounds
+
+from twofold import ServerStartFailed
+
+VENVS = machine.REPOSITORY / ".build" / "bench-venvs"
+
+
+def main() -> int:
+    """The command line."""
+    arguments = parse()
+    started = datetime.datetime.now(datetime.timezone.utc)
+    out: Path = arguments.out or machine.REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
+    logs = out / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    run = {
+        "started": f"{started:%Y-%m-%d %H:%M} UTC",
+        "command": " ".join(["python", *map(shlex.quote, sys.argv)]),
+        "sizes": arguments.sizes,
+        "rounds": arguments.rounds,
+        "seconds": arguments.seconds,
+        **machine.describe(),
+    }
+    pythons, run["packages"] = install(arguments.only)
+    # jax compiles each shape for seconds: a later run finds them here.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
+    rounds = Rounds(pythons, logs)
+    try:
+        for size in arguments.sizes:
+            rounds.run(arguments.only, size, arguments.rounds, arguments.seconds)
+    except KeyboardInterrupt:
+        print("interrupted: reporting what there is", file=sys.stderr)
+        run["interrupted"] = True
+        for result in rounds.results.values():
+            if result.failure is None and len(result.slices) < arguments.rounds:
+                result.failure = "interrupted"
+    run["busy_cores"] = rounds.busy_cores
+    run["finished"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
+    write(out, run, rounds)
+    return 1 if run.get("interrupted") else 0
+
+
+def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, list[str]]]:
+    """Makes the virtual environments that are missing.
+
+    Returns:
+        The interpreter of each contestant, or why there is none; and what each environment holds.
+    """
+    pythons: dict[str, Path | str] = {}
+    packages = {"twofold": environments.packages(Path(sys.executable))}
+    for contestant in chosen:
+        name = contestant.environment
+        if name is None:
+            pythons[contestant.name] = Path(sys.executable)
+            continue
+        try:
+            python = environments.python_of(VENVS / name, ENVIRONMENTS[name])
+            packages[name] = environments.packages(python)
+            pythons[contestant.name] = python
+        except environments.InstallationFailed as failure:
+            print(f"{name}: not installed: {failure}", file=sys.stderr)
+            pythons[contestant.name] = f"not installed: {failure}"
+    return pythons, packages
+
+
+def write(out: Path, run: dict[str, Any], rounds: Rounds) -> None:
+    """Writes the report, the JSON and the plot, and prints the report."""
+    text = report.markdown(run, rounds.results)
+    (out / "end_to_end.md").write_text(text)
+    results = rounds.results
+    content = run | {
+        "ratios": [asdict(one) | {"rounds": report.ratio(one, results)} for one in TARGETS],
+        "results": [asdict(one) | {"rates": one.rates} for one in results.values()],
+    }
+    (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")
+    title = f"{run['machine']['processor']}, {run['machine']['cores']} cores, {run['started']}"
+    plot.draw(results, title, out / "end_to_end.png")
+    print(text)
+    print(f"In {out}: end_to_end.md, end_to_end.json, end_to_end.png", file=sys.stderr)
+
+
+def parse() -> argparse.Namespace:
+    """Reads and checks the command line."""
+    parser = argparse.ArgumentParser(
+        description="Compares Twofold with its peers and with the limit of its transport.",
+        epilog="contestants: " + ", ".join(contestant.name for contestant in CONTESTANTS),
+    )
+    parser.add_argument(
+        "--sizes", type=_sizes, help="boards, separated by commas (1,16,256,4096,65536)"
+    )
+    parser.add_argument("--rounds", type=_positive_int, help="rounds for each N (7)")
+    parser.add_argument("--seconds", type=_positive_float, help="one slice of a round (1)")
+    parser.add_argument(
+        "--only",
+        type=_contestants,
+        default=list(CONTESTANTS),
+        help="contestants, separated by commas; patterns such as 'twofold-*' will do",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a minute: N = 1 and 4096, 3 rounds of 0.3 s"
+    )
+    parser.add_argument("--out", type=Path, help="a folder (runs/bench/<date>-<time>)")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    arguments.sizes = arguments.sizes or ([1, 4096] if quick else list(SIZES))
+    arguments.rounds = arguments.rounds or (3 if quick else 7)
+    arguments.seconds = arguments.seconds or (0.3 if quick else 1.0)
+    return arguments
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _positive_float(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 3600:
+        raise ValueError
+    return value
+
+
+def _sizes(text: str) -> list[int]:
+    return sorted({_positive_int(part) for part in text.split(",")})
+
+
+def _contestants(text: str) -> list[Contestant]:
+    chosen = []
+    for pattern in text.split(","):
+        found = [one for one in CONTESTANTS if fnmatch(one.name, pattern)]
+        if not found:
+            raise argparse.ArgumentTypeError(f"there is no contestant {pattern!r}")
+        chosen += [one for one in found if one not in chosen]
+    return chosen
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ServerStartFailed as failure:
+        sys.exit(str(failure))

@@ -1,0 +1,77 @@
+"""The machine and the versions, for whoever reads the numbers later."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zmq
+
+from twofold._private_server import find_program
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def describe() -> dict[str, Any]:
+    """What these numbers were measured on, and with."""
+    program = find_program()
+    return {
+        "machine": {
+            "processor": _processor(),
+            "architecture": platform.machine(),
+            "cores": len(os.sched_getaffinity(0)),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "system": platform.platform(),
+        },
+        "commit": _output("git", "-C", str(REPOSITORY), "rev-parse", "HEAD"),
+        "has_uncommitted_changes": bool(
+            _output("git", "-C", str(REPOSITORY), "status", "--porcelain")
+        ),
+        "server": {
+            "program": str(program),
+            "version": _output(str(program), "version"),
+            "sha256": hashlib.sha256(program.read_bytes()).hexdigest(),
+        },
+        "python": sys.version,
+        "numpy": np.__version__,
+        "pyzmq": zmq.__version__,
+        "libzmq": zmq.zmq_version(),
+    }
+
+
+def busy_cores(seconds: float = 1.0) -> float:
+    """How many cores were busy, on average, while this function waited.
+
+    The benchmark's own processes wait too, so this is what others do, or what the host takes away.
+    """
+    before = _busy_ticks()
+    started = time.monotonic()
+    time.sleep(seconds)
+    ticks = _busy_ticks() - before
+    return ticks / os.sysconf("SC_CLK_TCK") / (time.monotonic() - started)
+
+
+def _busy_ticks() -> int:
+    # cpu  user nice system idle iowait irq softirq steal …
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4]
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def _output(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"unknown ({error})"

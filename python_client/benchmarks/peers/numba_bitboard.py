@@ -1,0 +1,187 @@
+"""An in-process numba loop over bitboards: the best scalar technique that is known, from Python.
+
+    numba_bitboard.py serial|parallel N
+
+One board after the other: row tables on a 64-bit board, one SplitMix64 stream for each board,
+autoreset by the next step, all outputs written into arrays that are allocated once. `numba_loop.py`
+is the same without the bit tricks.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numba  # type: ignore[import-not-found]
+import numpy as np
+from numpy.typing import NDArray
+from row_tables import MOVES, ROWS, SCORE, SLID
+from worker import serve
+
+U64 = np.uint64
+ONES = U64(0x1111111111111111)
+
+
+def _transpose(board: Any) -> Any:
+    """Cell (row, column) goes to (column, row)."""
+    board = (
+        (board & U64(0xF0F00F0FF0F00F0F))
+        | ((board & U64(0x0000F0F00000F0F0)) << U64(12))
+        | ((board & U64(0x0F0F00000F0F0000)) >> U64(12))
+    )
+    return (
+        (board & U64(0xFF00FF0000FF00FF))
+        | ((board & U64(0x00000000FF00FF00)) << U64(24))
+        | ((board & U64(0x00FF00FF00000000)) >> U64(24))
+    )
+
+
+def _random(streams: Any, lane: Any) -> Any:
+    """The board's next random number."""
+    streams[lane] += U64(0x9E3779B97F4A7C15)
+    word = streams[lane]
+    word = (word ^ (word >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> U64(27))) * U64(0x94D049BB133111EB)
+    return word ^ (word >> U64(31))
+
+
+def _spawn(board: Any, word: Any) -> Any:
+    """The board with a 2 or, one time in ten, a 4 in a random empty cell."""
+    filled = board | (board >> U64(1))
+    filled |= filled >> U64(2)
+    empty = ~filled & ONES
+    # The nibbles' sum, in the highest nibble: up to 15, and an empty board wraps around to 0.
+    count = (empty * ONES) >> U64(60)
+    if board == U64(0):
+        count = U64(16)
+    for _ in range(((word >> U64(32)) * count) >> U64(32)):
+        empty &= empty - U64(1)
+    cell = empty & (~empty + U64(1))
+    is_four = (word & U64(0xFFFFFFFF)) < U64(429496730)
+    return board | (cell << U64(1) if is_four else cell)
+
+
+def _spread(half: Any) -> Any:
+    """Eight nibbles as eight bytes."""
+    half = (half | (half << U64(16))) & U64(0x0000FFFF0000FFFF)
+    half = (half | (half << U64(8))) & U64(0x00FF00FF00FF00FF)
+    return (half | (half << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
+
+
+def _moves(board: Any, table: Any) -> Any:
+    """Bit 0: it can slide to the left; bit 1: to the right."""
+    row = U64(0xFFFF)
+    return (
+        table[board & row]
+        | table[(board >> U64(16)) & row]
+        | table[(board >> U64(32)) & row]
+        | table[board >> U64(48)]
+    )
+
+
+def _step(
+    actions: Any,
+    boards: Any,
+    streams: Any,
+    slid: Any,
+    score: Any,
+    moves: Any,
+    observations: Any,
+    rewards: Any,
+    terminated: Any,
+    masks: Any,
+    scores: Any,
+    lengths: Any,
+) -> None:
+    """One step of all boards; 0 up, 1 right, 2 down, 3 left."""
+    row = U64(0xFFFF)
+    for lane in numba.prange(len(boards)):
+        if terminated[lane]:
+            board = spawn(spawn(U64(0), random(streams, lane)), random(streams, lane))
+            rewards[lane] = scores[lane] = 0
+            lengths[lane] = 0
+        else:
+            old = boards[lane]
+            action = actions[lane]
+            is_vertical = action & 1 == 0
+            lines = transpose(old) if is_vertical else old
+            half = U64(ROWS) if action == 1 or action == 2 else U64(0)
+            line0, line1 = lines & row, (lines >> U64(16)) & row
+            line2, line3 = (lines >> U64(32)) & row, lines >> U64(48)
+            reward = score[line0] + score[line1] + score[line2] + score[line3]
+            lines = (
+                U64(slid[half + line0])
+                | (U64(slid[half + line1]) << U64(16))
+                | (U64(slid[half + line2]) << U64(32))
+                | (U64(slid[half + line3]) << U64(48))
+            )
+            board = transpose(lines) if is_vertical else lines
+            if board != old:
+                board = spawn(board, random(streams, lane))
+            rewards[lane] = reward
+            scores[lane] += np.int32(reward)
+            lengths[lane] += 1
+        boards[lane] = board
+        observations[lane, 0] = spread(board & U64(0xFFFFFFFF))
+        observations[lane, 1] = spread(board >> U64(32))
+        across = moves_of(board, moves)
+        along = moves_of(transpose(board), moves)
+        masks[lane, 0] = along & 1
+        masks[lane, 1] = across >> 1
+        masks[lane, 2] = along >> 1
+        masks[lane, 3] = across & 1
+        terminated[lane] = (across | along) == 0
+
+
+inline = numba.njit(inline="always")
+transpose, random, spawn = inline(_transpose), inline(_random), inline(_spawn)
+spread, moves_of = inline(_spread), inline(_moves)
+
+
+class NumbaBitboard:
+    """N boards and their outputs, allocated once."""
+
+    action_dtype = np.uint8
+
+    def __init__(self, is_parallel: bool, num_envs: int) -> None:
+        self._step = numba.njit(parallel=is_parallel)(_step)
+        self._observations = np.zeros((num_envs, 2), np.uint64)
+        self._terminated = np.ones(num_envs, np.bool_)  # the first step starts the games
+        self._rewards = np.zeros(num_envs, np.float32)
+        self._masks = np.zeros((num_envs, 4), np.int8)
+        self._arguments = (
+            np.zeros(num_envs, np.uint64),
+            np.random.default_rng(0).integers(0, 2**64, num_envs, np.uint64),
+            SLID,
+            SCORE,
+            MOVES,
+            self._observations,
+            self._rewards,
+            self._terminated,
+            self._masks,
+            np.zeros(num_envs, np.int32),
+            np.zeros(num_envs, np.int32),
+        )
+        # The same memory, as the user wants to see it.
+        boards = self._observations.view(np.uint8).reshape(num_envs, 4, 4)
+        truncated = np.zeros(num_envs, np.bool_)
+        self._outputs = boards, self._rewards, self._terminated, truncated, self._masks
+        self.details = {
+            "numba": numba.__version__,
+            "threads": str(numba.get_num_threads() if is_parallel else 1),
+            "outputs": "observation uint8, reward, terminated, truncated, mask, score, length; "
+            "in the same arrays each time",
+        }
+
+    def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """One step of all."""
+        self._step(actions, *self._arguments)
+        return self._outputs
+
+    def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+        """One of its outputs."""
+        return outputs[4]
+
+
+if __name__ == "__main__":
+    serve(lambda num_envs: NumbaBitboard(sys.argv[1] == "parallel", num_envs))

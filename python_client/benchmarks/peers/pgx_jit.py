@@ -1,0 +1,58 @@
+"""pgx's `2048` on the CPU: one jitted function for split keys, vmapped step and autoreset.
+
+pgx_jit.py N
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax  # type: ignore[import-not-found]
+import numpy as np
+import pgx  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+from pgx.experimental import auto_reset  # type: ignore[import-not-found]
+from worker import serve
+
+
+class Pgx:
+    """N boards; the state stays in JAX, the outputs are handed out as numpy."""
+
+    action_dtype = np.int32
+
+    def __init__(self, num_envs: int) -> None:
+        env = pgx.make("2048")
+        self._key, key = jax.random.split(jax.random.key(0))
+        self._state = jax.jit(jax.vmap(env.init))(jax.random.split(key, num_envs))
+        step_all = jax.vmap(auto_reset(env.step, env.init))
+
+        def step(key: Any, state: Any, actions: Any) -> Any:
+            key, now = jax.random.split(key)
+            return key, step_all(state, actions, jax.random.split(now, num_envs))
+
+        self._step = jax.jit(step)
+        self.details = {
+            "pgx": pgx.__version__,
+            "jax": f"{jax.__version__} on {jax.devices()[0].platform}",
+            "outputs": "observation bool (N, 4, 4, 31), reward, terminated, truncated, mask",
+        }
+
+    def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """One step of all; numpy sees JAX's memory without a copy."""
+        self._key, state = self._step(self._key, self._state, actions)
+        self._state = state
+        return (
+            np.asarray(state.observation),
+            np.asarray(state.rewards),
+            np.asarray(state.terminated),
+            np.asarray(state.truncated),
+            np.asarray(state.legal_action_mask),
+        )
+
+    def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+        """An illegal action would end the game."""
+        return np.ascontiguousarray(outputs[4])
+
+
+if __name__ == "__main__":
+    serve(Pgx)

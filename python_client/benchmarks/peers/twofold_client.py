@@ -1,0 +1,94 @@
+"""Twofold itself.
+
+    twofold_client.py ipc|tcp vector|raw N
+
+ipc is the private server that `gymnasium.make_vec` starts by itself; tcp is a server of its own on
+127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `raw` is the client's lower layer, which
+leaves out the checks of the actions, the views and the infos.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from worker import Player, serve
+
+import twofold
+from twofold import _private_server
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+
+def tcp_server() -> str:
+    """Starts a server that ends with this process; its address."""
+    command = [str(_private_server.find_program()), "serve", "--parent-pid", str(os.getpid())]
+    command += ["--endpoint", "tcp://127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("listening on "), line
+    return line.split()[2]
+
+
+class Vector:
+    """`VectorEnv.step`."""
+
+    # What argmax, choice and a space's sample give.
+    action_dtype = np.int64
+
+    def __init__(self, endpoint: str, num_envs: int) -> None:
+        envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
+        _, infos = envs.reset(seed=0)
+        self.step = envs.step
+        self.details = {
+            "twofold": twofold.__version__,
+            "server": str(_private_server.find_program()),
+            "outputs": "observation, reward, terminated, truncated, " + ", ".join(infos),
+        }
+
+    def mask(self, outputs: Any) -> NDArray[Any]:
+        """From the infos."""
+        mask: NDArray[Any] = outputs[4]["action_mask"]
+        return mask
+
+
+class Raw:
+    """`Session.call`: a payload of actions in, a payload of arrays out."""
+
+    action_dtype = np.uint8
+
+    def __init__(self, endpoint: str, num_envs: int) -> None:
+        envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
+        envs.reset(seed=0)
+        assert isinstance(envs, twofold.TwofoldVectorEnv)
+        self._envs = envs  # it closes its session when it goes
+        self._call = envs._session.call
+        self._request = envelope.Request(step=environment.StepRequest())
+        offsets = {array.name: array.offset for array in envs._session.spec.step.arrays}
+        self._mask = slice(offsets["action_mask"], offsets["action_mask"] + 4 * num_envs)
+        self.details = {"outputs": "one array of bytes, aligned, to make views of"}
+
+    def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
+        """One round trip, as the client makes it."""
+        return self._call("step", self._request, actions.tobytes())
+
+    def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """From its place in the payload."""
+        return outputs[self._mask]
+
+
+def make(num_envs: int) -> Player:
+    """The player that the arguments ask for."""
+    carrier, layer = sys.argv[1:3]
+    endpoint = "private" if carrier == "ipc" else tcp_server()
+    return Vector(endpoint, num_envs) if layer == "vector" else Raw(endpoint, num_envs)
+
+
+if __name__ == "__main__":
+    serve(make)

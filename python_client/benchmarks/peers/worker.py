@@ -1,0 +1,141 @@
+"""The worker's side of a contestant: makes one player, and measures slices of time when told to.
+
+Every contestant is a process of its own that runs one of the scripts beside this one, in the
+contestant's own virtual environment; so this module needs nothing but numpy. The benchmark talks
+to it in lines:
+
+    worker ──►  {"ready": true, "details": {…}}
+           ◄──  run 0.5
+           ──►  {"calls": 1234, "seconds": 0.5, "median_us": 401.2, "p99_us": 600.1}
+           ◄──  (end of input: the worker ends)
+
+The clock runs only inside `Player.step`. Between two steps, untimed and the same way for
+everybody, the next actions are chosen: uniformly among the legal ones where the player tells a
+mask, and uniformly among all four where it does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Untimed stepping before the first slice: whatever compiles or allocates does so now.
+WARM_UP_SECONDS = 0.3
+# Untimed stepping before each slice, as a part of it: the others have had the caches since.
+LEAD_IN = 0.1
+# A slice ends when its timed part is over, or after this many times as long in all.
+MOST_OVERHEAD = 4.0
+
+
+class Player(Protocol):
+    """N boards of one implementation."""
+
+    action_dtype: type[np.integer[Any]]
+    """What `step` takes."""
+    details: dict[str, str]
+    """What a reader of the table has to know: versions, threads, what is in the outputs."""
+
+    def step(self, actions: NDArray[Any]) -> Any:
+        """Plays one action on each board; every output is there as numpy when it returns."""
+
+    def mask(self, outputs: Any) -> NDArray[Any] | None:
+        """The legal actions after that step, one byte each, (N, 4), C order; None if not told."""
+
+
+class ActionChooser:
+    """Random legal actions for N boards, from random numbers that are drawn beforehand.
+
+        mask    1 0 1 1  ──► code 0b1101 ┐
+        number  7 of 0 ... 11            ┴──► TABLE[code, 7] = 2
+
+    Twelve numbers, since a board has 1, 2, 3 or 4 legal actions, and each divides 12.
+    """
+
+    def __init__(self, num_envs: int, dtype: type[np.integer[Any]]) -> None:
+        rng = np.random.default_rng(2048)
+        batches = max(4, 4096 // num_envs)
+        self._numbers = rng.integers(0, 12, (batches, num_envs), np.uint32)
+        self._next = 0
+        self._dtype = dtype
+        self._table = np.zeros((16, 12), dtype)
+        for code in range(16):
+            legal = [action for action in range(4) if code >> action & 1] or range(4)
+            self._table[code] = [legal[number % len(legal)] for number in range(12)]
+
+    def choose(self, mask: NDArray[Any] | None) -> NDArray[Any]:
+        """The next actions (N,), in fresh memory."""
+        numbers = self._numbers[self._next]
+        self._next = (self._next + 1) % len(self._numbers)
+        if mask is None:
+            return np.asarray(numbers & 3, self._dtype)
+        # The product moves the lowest bits of a board's four bytes into the bits 24 ... 27.
+        codes = (mask.view(np.uint32).ravel() * np.uint32(0x01020408)) >> np.uint32(24)
+        places: NDArray[np.uint32] = codes * np.uint32(12) + numbers
+        return np.take(self._table, places)
+
+
+def serve(make: Callable[[int], Player]) -> None:
+    """Runs a worker: `script.py … N`, where N is the last argument.
+
+    Args:
+        make: Makes the player for N boards.
+    """
+    # Libraries print; the protocol gets a descriptor of its own, and they get standard error.
+    with os.fdopen(os.dup(1), "w") as protocol:
+        os.dup2(2, 1)
+        num_envs = int(sys.argv[-1])
+        player = make(num_envs)
+        slices = _Slices(player, ActionChooser(num_envs, player.action_dtype))
+        slices.run(WARM_UP_SECONDS)
+        _tell(protocol, {"ready": True, "details": player.details})
+        for line in sys.stdin:
+            seconds = float(line.split()[1])
+            slices.run(seconds * LEAD_IN)
+            _tell(protocol, slices.run(seconds))
+
+
+class _Slices:
+    def __init__(self, player: Player, chooser: ActionChooser) -> None:
+        self._player = player
+        self._chooser = chooser
+        self._mask: NDArray[Any] | None = None
+
+    def run(self, seconds: float) -> dict[str, float]:
+        """Steps until so many seconds were spent in steps, at least once."""
+        step, mask_of, choose = self._player.step, self._player.mask, self._chooser.choose
+        clock = time.perf_counter_ns
+        mask = self._mask
+        durations: list[int] = []
+        total, wanted = 0, int(seconds * 1e9)
+        give_up = clock() + int(wanted * MOST_OVERHEAD)
+        outputs: Any = None
+        while True:
+            actions = choose(mask)
+            before = clock()
+            # The last step's outputs are freed in here too: a user pays for that as well.
+            outputs = step(actions)
+            after = clock()
+            durations.append(after - before)
+            total += after - before
+            mask = mask_of(outputs)
+            if total >= wanted or after >= give_up:
+                break
+        self._mask = mask
+        return {
+            "calls": len(durations),
+            "seconds": total / 1e9,
+            "median_us": float(np.median(durations)) / 1e3,
+            "p99_us": float(np.percentile(durations, 99)) / 1e3,
+        }
+
+
+def _tell(protocol: Any, message: dict[str, Any]) -> None:
+    protocol.write(json.dumps(message) + "\n")
+    protocol.flush()
