@@ -51,14 +51,14 @@ let package = Package(
         .target(
             name: "TwofoldServer",
             dependencies: [
-                "CLinux", "TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
+                "CLinux", "TwofoldCore", "TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),
         .executableTarget(
             name: "twofold-server",
             dependencies: [
-                "TwofoldBench", "TwofoldServer",
+                "TwofoldBench", "TwofoldCore", "TwofoldServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),

@@ -51,7 +51,7 @@ private func serve(
 ) throws -> ServerStatistics {
     let service = EnvironmentService(
         limits: configuration.limits, workers: Workers(threads: configuration.threads),
-        version: ServerConfiguration.version)
+        engine: configuration.engine, version: ServerConfiguration.version)
     var endpoints: [Endpoint] = []
     for endpoint in configuration.endpoints {
         endpoints.append(

@@ -1,3 +1,4 @@
+public import TwofoldCore
 public import TwofoldService
 
 /// Everything that can be said to a server at its start.
@@ -8,6 +9,8 @@ public struct ServerConfiguration: Sendable {
     public var threads: Int
     /// What is accepted.
     public var limits = Limits()
+    /// Which implementation of the rules runs; for tests and debugging.
+    public var engine = Engine.automatic
     /// End as soon as the parent is another process than this one: the process that started a private
     /// server has died.
     public var parentProcess: Int32?

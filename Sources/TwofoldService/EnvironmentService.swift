@@ -23,12 +23,14 @@ public struct EnvironmentService: Sendable {
     /// What is accepted.
     public let limits: Limits
     private let workers: Workers
+    private let engine: Engine
     private let version: String
 
     /// A service that spreads each batch over `workers`; `version` is the server's, for Hello.
-    public init(limits: Limits, workers: Workers, version: String) {
+    public init(limits: Limits, workers: Workers, engine: Engine = .automatic, version: String) {
         self.limits = limits
         self.workers = workers
+        self.engine = engine
         self.version = version
     }
 
@@ -85,7 +87,7 @@ public struct EnvironmentService: Sendable {
                 "num_envs is \(request.numEnvs); this server allows \(limits.maxBoardsPerSession) boards in "
                     + "a session")
         }
-        var options = BatchOptions(lanes: Int(request.numEnvs), workers: workers)
+        var options = BatchOptions(lanes: Int(request.numEnvs), workers: workers, engine: engine)
         switch request.autoresetMode {
         case .unspecified, .nextStep: options.autoreset = .nextStep
         case .disabled: options.autoreset = .disabled

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Logging
+import TwofoldCore
 import TwofoldServer
 import TwofoldService
 
@@ -34,6 +35,11 @@ struct Serve: ParsableCommand {
 
     @Option(help: "End when the parent process is not this one any more.")
     var parentPid: Int32?
+
+    @Option(
+        help: ArgumentHelp(
+            "Which implementation of the rules runs; all do the same.", visibility: .hidden))
+    var engine: Engine?
 
     @Option(help: "How much to log: debug, info, warning or error. Default: info.")
     var logLevel: Logger.Level?
@@ -76,6 +82,7 @@ struct Serve: ParsableCommand {
         var configuration = ServerConfiguration(
             endpoints: endpoints,
             threads: try count(threads, "threads", atMost: 1024) ?? availableProcessors())
+        configuration.engine = try setting(engine, "ENGINE") ?? .automatic
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
         if let limit = try count(maxMessageBytes, "max-message-bytes", atMost: 1 << 40) {
             configuration.limits.maxMessageBytes = limit

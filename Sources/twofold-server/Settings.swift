@@ -1,6 +1,7 @@
 public import ArgumentParser
 import Glibc
 public import Logging
+public import TwofoldCore
 
 /// A TWOFOLD_ variable of the environment, nil where unset or empty.
 func variable(_ name: String) -> String? {
@@ -22,3 +23,4 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
 }
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
+extension Engine: ExpressibleByArgument {}

@@ -6,7 +6,7 @@ import Synchronization
 /// What a lane computes never depends on the chunk that it falls into.
 public struct Workers: Sendable {
     /// Work that a thread should have at a time: many times what it takes to wake another one up.
-    private static let nanosecondsPerChunk = 40_000
+    private static let nanosecondsPerChunk = 80_000
 
     /// Threads that one batch may use, the calling one included.
     public let threads: Int

@@ -302,7 +302,7 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
     def _encode_actions(self, actions: ArrayLike) -> bytes:
         array = _arguments.integers("actions", actions, (self.num_envs,))
         # Before the cast: 256 would become 0.
-        if array.min() < 0 or array.max() >= self._num_actions:
+        if array.max() >= self._num_actions or (array.dtype.kind == "i" and array.min() < 0):
             is_bad = (array < 0) | (array >= self._num_actions)
             _arguments.refuse_lane("actions", array, is_bad, f"0 ... {self._num_actions - 1}")
         return array.astype(np.uint8).tobytes()
