@@ -51,7 +51,8 @@ let package = Package(
         .target(
             name: "TwofoldServer",
             dependencies: [
-                "CLinux", "TwofoldCore", "TwofoldService", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
+                "CLinux", "TwofoldCore", "TwofoldService", "ZeroMQ",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),

@@ -58,9 +58,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted: reporting what there is", file=sys.stderr)
         run["interrupted"] = True
-        for result in rounds.results.values():
-            if result.failure is None and len(result.slices) < arguments.rounds:
-                result.failure = "interrupted"
+        rounds.drop_unfinished()
     run["busy_cores"] = rounds.busy_cores
     run["finished"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
     write(out, run, rounds)

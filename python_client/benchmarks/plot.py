@@ -64,5 +64,6 @@ def draw(results: dict[tuple[str, int], Result], title: str, path: Path) -> None
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, loc="left", fontsize=10)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    if axes.lines:
+        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     figure.savefig(path, dpi=150)

@@ -86,6 +86,16 @@ class Rounds:
             for worker in workers.values():
                 worker.stop()
 
+    def drop_unfinished(self) -> None:
+        """After an interruption: leaves the rounds that everybody had their slice of."""
+        for size in {size for _, size in self.results}:
+            alike = [one for one in self.results.values() if one.size == size and not one.failure]
+            whole = min((len(one.slices) for one in alike), default=0)
+            for result in alike:
+                del result.slices[whole:]
+                if whole == 0:
+                    result.failure = "interrupted"
+
     def _start(self, contestant: Contestant, size: int) -> WorkerProcess | None:
         name = contestant.name
         result = self.results[name, size] = Result(name, size)
