@@ -43,7 +43,9 @@ final class RowTableEnvironment: VectorEnvironment {
         var score: Int32 = 0
         var length: Int32 = 0
         var moves: Int32 = 0
-        var isTerminated = false
+        /// Bits 0 up, 1 right, 2 down, 3 left.
+        var legal: UInt8 = 0
+        var isTerminated: Bool { legal == 0 }
     }
 
     func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
@@ -90,6 +92,7 @@ final class RowTableEnvironment: VectorEnvironment {
     private func start(_ lane: inout Lane) {
         lane = Lane(generator: lane.generator)
         for _ in 0..<2 { spawn(&lane) }
+        lane.legal = legal(lane.board)
     }
 
     /// Plays an action, and returns what it earned.
@@ -109,7 +112,7 @@ final class RowTableEnvironment: VectorEnvironment {
         lane.score += reward
         lane.moves += 1
         spawn(&lane)
-        lane.isTerminated = legal(lane.board) == 0
+        lane.legal = legal(lane.board)
         return reward
     }
 
@@ -162,12 +165,12 @@ final class RowTableEnvironment: VectorEnvironment {
         let observation = arrays.address(array: 0, lane: index)
         observation.storeBytes(of: low, as: UInt64.self)
         observation.storeBytes(of: high, toByteOffset: 8, as: UInt64.self)
-        let actions = UInt32(legal(lane.board))
+        let actions = UInt32(lane.legal)
         let mask = actions & 1 | (actions & 2) << 7 | (actions & 4) << 14 | (actions & 8) << 21
         arrays.address(array: 1, lane: index).storeBytes(of: mask, as: UInt32.self)
         arrays.address(array: 2, lane: index).storeBytes(of: lane.length, as: Int32.self)
         arrays.address(array: 3, lane: index).storeBytes(of: lane.score, as: Int32.self)
-        let largest = max(maxByte(low), maxByte(high))
+        let largest = maxByte(low, high)
         arrays.address(array: 4, lane: index).storeBytes(of: largest, as: UInt8.self)
         arrays.address(array: 5, lane: index).storeBytes(of: lane.moves, as: Int32.self)
         arrays.address(array: 6, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
@@ -182,9 +185,21 @@ final class RowTableEnvironment: VectorEnvironment {
         return (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f
     }
 
+    /// The largest of sixteen bytes below 128.
     @inline(__always)
-    private func maxByte(_ bytes: UInt64) -> UInt8 {
-        withUnsafeBytes(of: bytes) { $0.max()! }
+    private func maxByte(_ low: UInt64, _ high: UInt64) -> UInt8 {
+        var largest = larger(low, high)
+        largest = larger(largest, largest >> 32)
+        largest = larger(largest, largest >> 16)
+        return UInt8(truncatingIfNeeded: larger(largest, largest >> 8))
+    }
+
+    /// The larger of each two bytes below 128: bit 7 of the difference tells which.
+    @inline(__always)
+    private func larger(_ left: UInt64, _ right: UInt64) -> UInt64 {
+        let isLeft = ((left | 0x8080_8080_8080_8080) &- right) & 0x8080_8080_8080_8080
+        let mask = isLeft &- (isLeft >> 7) | isLeft
+        return (left & mask) | (right & ~mask)
     }
 
     // MARK: rooms

@@ -40,6 +40,9 @@ CONTESTANTS = (
     ),
     Contestant("raw-ipc", "Twofold, ipc, raw client call", ("twofold_client.py", "ipc", "raw")),
     Contestant(
+        "bare-ipc", "Twofold's server, ipc, bare socket", ("twofold_client.py", "ipc", "bare")
+    ),
+    Contestant(
         "twofold-tcp", "**Twofold, tcp**, `VectorEnv.step`", ("twofold_client.py", "tcp", "vector")
     ),
     Contestant("raw-tcp", "Twofold, tcp, raw client call", ("twofold_client.py", "tcp", "raw")),
@@ -82,14 +85,15 @@ class Target:
     is_percentage: bool = False
 
 
-# `VectorEnv.step` is what a user calls; the raw call beside it shows where time goes.
-_STEP, _RAW = "`VectorEnv.step`, ipc", "raw client call, ipc"
+# `VectorEnv.step` is what a user calls; the others beside it show where time goes.
+_STEP, _RAW, _BARE = "`VectorEnv.step`, ipc", "raw client call, ipc", "server alone, ipc"
 
 TARGETS = (
     Target(
         f"{_STEP}: of the transport limit", 4096, "rate", "twofold-ipc", "limit-ipc", 0.75, True
     ),
     Target(f"{_RAW}: of the transport limit", 4096, "rate", "raw-ipc", "limit-ipc", None, True),
+    Target(f"{_BARE}: of the transport limit", 4096, "rate", "bare-ipc", "limit-ipc", None, True),
     Target(f"{_STEP}: times the numba loop", 4096, "rate", "twofold-ipc", "numba", 4),
     Target(f"{_STEP}: times pgx", 4096, "rate", "twofold-ipc", "pgx", 50),
     Target(f"{_STEP}: times EnvPool", 4096, "rate", "twofold-ipc", "envpool", 50),
@@ -104,6 +108,8 @@ TARGETS = (
         f"{_STEP}: of the transport limit", 65536, "rate", "twofold-ipc", "limit-ipc", 0.65, True
     ),
     Target(f"{_RAW}: of the transport limit", 65536, "rate", "raw-ipc", "limit-ipc", None, True),
+    Target(f"{_BARE}: of the transport limit", 65536, "rate", "bare-ipc", "limit-ipc", None, True),
+    Target(f"{_BARE}: round trip / echo's", 1, "latency", "bare-ipc", "limit-ipc", None),
     Target(f"{_RAW}: round trip / echo's", 1, "latency", "raw-ipc", "limit-ipc", 1.25),
     Target(f"{_STEP}: round trip / echo's", 1, "latency", "twofold-ipc", "limit-ipc", 1.7),
 )

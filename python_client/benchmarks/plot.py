@@ -15,6 +15,7 @@ _STYLES = {
     "limit-tcp": ("#bbbbbb", "--", 1.2),
     "twofold-ipc": ("#c8102e", "-", 2.8),
     "raw-ipc": ("#c8102e", ":", 1.5),
+    "bare-ipc": ("#e0909c", ":", 1.2),
     "twofold-tcp": ("#e8772e", "-", 2.2),
     "raw-tcp": ("#e8772e", ":", 1.5),
     "numba": ("#1f5fa8", "-", 1.5),

@@ -1,10 +1,11 @@
 """Twofold itself.
 
-    twofold_client.py ipc|tcp vector|raw N
+    twofold_client.py ipc|tcp vector|raw|bare N
 
 ipc is the private server that `gymnasium.make_vec` starts by itself; tcp is a server of its own on
 127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `raw` is the client's lower layer, which
-leaves out the checks of the actions, the views and the infos.
+leaves out the checks of the actions, the views and the infos; `bare` is no client at all, but the
+echo's few lines of pyzmq, and shows what the server alone costs.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from wire import WireSession
 from worker import Player, serve
 
 import twofold
@@ -83,11 +87,27 @@ class Raw:
         return outputs[self._mask]
 
 
+class Bare(WireSession):
+    """The echo's client, talking to a real server."""
+
+    def __init__(self, endpoint: str, num_envs: int) -> None:
+        if endpoint == "private":
+            self._server = _private_server.PrivateServer(time.monotonic() + 30)
+            endpoint = self._server.endpoint
+        super().__init__(endpoint, num_envs)
+        self.details = {"outputs": "one array of bytes, aligned; nothing is checked"}
+
+    def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """From its place in the payload."""
+        return outputs[self.mask_slice]
+
+
 def make(num_envs: int) -> Player:
     """The player that the arguments ask for."""
     carrier, layer = sys.argv[1:3]
     endpoint = "private" if carrier == "ipc" else tcp_server()
-    return Vector(endpoint, num_envs) if layer == "vector" else Raw(endpoint, num_envs)
+    players: dict[str, Callable[[str, int], Player]] = {"vector": Vector, "raw": Raw, "bare": Bare}
+    return players[layer](endpoint, num_envs)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@
     zmq_echo.py ipc|tcp N
 
 The frames are those of a real session: one step of N boards is carried out by a real server, and
-its request and reply are what travels from then on. The client is as bare as pyzmq allows: a plain
-blocking REQ socket, two sends, a receive, and a receive into a fresh aligned array.
+its request and reply are what travels from then on.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import zmq
 from numpy.typing import NDArray
+from wire import WireSession, round_trip
 from worker import serve
 
 from twofold import _private_server
-from twofold.v1 import envelope_pb2 as envelope
-from twofold.v1 import environment_pb2 as environment
 
 HERE = Path(__file__).parent
 
@@ -36,36 +33,26 @@ class Frames(NamedTuple):
     reply: bytes
     payload: bytes
     """Of the reply; the request's is N action bytes."""
-    mask_offset: int
-    """Of the action mask in the payload."""
+    mask: NDArray[np.uint8]
+    """The action mask in that payload."""
 
 
-def real_frames(endpoint: str, num_envs: int) -> Frames:
+def real_frames(num_envs: int) -> Frames:
     """Plays a few steps on a real server, and keeps the last one's frames."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    socket = context.socket(zmq.REQ)
-    socket.set(zmq.RCVTIMEO, 30_000)
-    socket.connect(endpoint)
-    session = os.urandom(16)
-
-    def call(seq: int, *payload: bytes, **op: Any) -> tuple[bytes, list[bytes]]:
-        request = envelope.Request(session=session, epoch=1, seq=seq, **op).SerializeToString()
-        socket.send_multipart([request, *payload])
-        frames = socket.recv_multipart()
-        assert not envelope.Reply.FromString(frames[0]).HasField("error"), frames[0]
-        return request, frames
-
-    create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=num_envs)
-    _, (created,) = call(1, create=create)
-    layout = envelope.Reply.FromString(created).create.step
-    call(2, np.arange(num_envs, dtype="<u8").tobytes(), reset={"seeds": True})
-    for seq in range(3, 20):
-        request, (reply, payload) = call(seq, bytes([seq % 4]) * num_envs, step={})
-    call(20, close={})
-    context.destroy(linger=0)
-    assert len(payload) == layout.size
-    (mask,) = (array for array in layout.arrays if array.name == "action_mask")
-    return Frames(request, reply, payload, mask.offset)
+    server = _private_server.PrivateServer(time.monotonic() + 30)
+    session = WireSession(server.endpoint, num_envs)
+    try:
+        for number in range(20):
+            session.step(np.full(num_envs, number % 4, np.uint8))
+        request = session.step_header()
+        session.socket.send_multipart([request, bytes(num_envs)])
+        reply, payload = session.socket.recv_multipart()
+    finally:
+        session.close()
+        server.stop()
+    return Frames(
+        request, reply, payload, np.frombuffer(payload, np.uint8)[session.mask_slice].copy()
+    )
 
 
 def start_server(carrier: str, frames: Frames, folder: Path) -> tuple[str, str]:
@@ -99,19 +86,14 @@ class Echo:
     action_dtype = np.uint8
 
     def __init__(self, carrier: str, num_envs: int, folder: Path) -> None:
-        server = _private_server.PrivateServer(time.monotonic() + 30)
-        try:
-            frames = real_frames(server.endpoint, num_envs)
-        finally:
-            server.stop()
+        frames = real_frames(num_envs)
         endpoint, kind = start_server(carrier, frames, folder)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.REQ)
         self._socket.connect(endpoint)
         self._request = frames.request
         self._size = len(frames.payload)
-        mask = slice(frames.mask_offset, frames.mask_offset + 4 * num_envs)
-        self._mask: NDArray[np.uint8] = np.frombuffer(frames.payload, np.uint8)[mask].copy()
+        self._mask = frames.mask
         self.details = {
             "server": kind,
             "request bytes": f"{len(frames.request)} + {num_envs}",
@@ -120,13 +102,7 @@ class Echo:
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
         """One round trip."""
-        socket = self._socket
-        socket.send(self._request, zmq.SNDMORE)
-        socket.send(actions.data)
-        socket.recv()
-        payload = np.empty(self._size, np.uint8)
-        socket.recv_into(payload.data)
-        return payload
+        return round_trip(self._socket, self._request, actions, self._size)
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The mask of the step that is echoed: choosing takes as long as for anybody else."""

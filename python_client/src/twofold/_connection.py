@@ -15,6 +15,7 @@ import zmq
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from twofold._buffers import BufferPool
 from twofold._exceptions import (
     DeadlineExceeded,
     InvalidArgument,
@@ -105,6 +106,7 @@ class Connection:
         self._socket: zmq.Socket[bytes] | None = None
         self._receive_timeout = -1
         self._round_trip = 0.0
+        self._buffers = BufferPool()
 
     def hello(self, deadline: float) -> None:
         """Asks who is there, and learns the server's limits.
@@ -147,8 +149,8 @@ class Connection:
             deadline: When to give up, on the clock of `time.monotonic`.
 
         Returns:
-            The reply, which may be an error, and its payload in a fresh array that is aligned for
-            every dtype; empty where there is none.
+            The reply, which may be an error, and its payload in an array that nobody else has,
+            aligned for every dtype; empty where there is none.
 
         Raises:
             DeadlineExceeded, ServerDied, ProtocolError: No usable reply.
@@ -222,7 +224,7 @@ class Connection:
                     return None
         payload = np.empty(0, np.uint8)
         if socket.get(zmq.RCVMORE):
-            payload = np.empty(call.reply_size, np.uint8)
+            payload = self._buffers.take(call.reply_size)
             size = socket.recv_into(payload.data)
             if size != call.reply_size or socket.get(zmq.RCVMORE):
                 raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")

@@ -1,0 +1,78 @@
+"""A session by hand, over the barest client that pyzmq allows."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import zmq
+from numpy.typing import NDArray
+
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+
+def round_trip(
+    socket: zmq.Socket[bytes], request: bytes, actions: NDArray[Any], size: int
+) -> NDArray[np.uint8]:
+    """Sends a header and its actions; the reply's payload of `size` bytes, unchecked.
+
+    It is received into memory that numpy made: a frame's own may be at an odd address.
+    """
+    socket.send(request, zmq.SNDMORE)
+    socket.send(actions.data)
+    socket.recv()
+    payload = np.empty(size, np.uint8)
+    socket.recv_into(payload.data)
+    return payload
+
+
+class WireSession:
+    """N boards on a server: the protocol without checks, deadlines or repeats.
+
+    Attributes:
+        size: Bytes in the payload of a step's reply.
+        mask_slice: Where the action mask lies in it.
+    """
+
+    action_dtype = np.uint8
+
+    def __init__(self, endpoint: str, num_envs: int) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.socket = self._context.socket(zmq.REQ)
+        self.socket.connect(endpoint)
+        self._id = os.urandom(16)
+        self._seq = 0
+        create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=num_envs)
+        layout = self._call(create=create).create.step
+        self._call(np.arange(num_envs, dtype="<u8").tobytes(), reset={"seeds": True})
+        self.size = layout.size
+        (mask,) = (array for array in layout.arrays if array.name == "action_mask")
+        self.mask_slice = slice(mask.offset, mask.offset + 4 * num_envs)
+        any_seq = b"\xff" * 8
+        header = self._header(int.from_bytes(any_seq, "little"), step={})
+        self._before, self._behind = header.split(any_seq)
+
+    def step_header(self) -> bytes:
+        """The header of the next step."""
+        self._seq += 1
+        return self._before + self._seq.to_bytes(8, "little") + self._behind
+
+    def step(self, actions: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """One step; the payload of its reply."""
+        return round_trip(self.socket, self.step_header(), actions, self.size)
+
+    def close(self) -> None:
+        """Closes the socket, and leaves the session to the server's end."""
+        self._context.destroy(linger=0)
+
+    def _header(self, seq: int, **op: Any) -> bytes:
+        return envelope.Request(session=self._id, epoch=1, seq=seq, **op).SerializeToString()
+
+    def _call(self, *payload: bytes, **op: Any) -> envelope.Reply:
+        self._seq += 1
+        self.socket.send_multipart([self._header(self._seq, **op), *payload])
+        reply = envelope.Reply.FromString(self.socket.recv_multipart()[0])
+        assert not reply.HasField("error"), reply.error
+        return reply

@@ -1,0 +1,49 @@
+"""Memory for replies that is used again once nobody can see it any more."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BufferPool:
+    """A few arrays of bytes, handed out anew when all views of them are gone.
+
+    Large arrays come from the system page by page, and the first touch of each page costs more than
+    what a step writes there. Views keep their array alive by a reference, so an array that only the
+    pool refers to is invisible to everybody else, and as good as a fresh one.
+    """
+
+    _CAPACITY = 4
+
+    def __init__(self) -> None:
+        self._buffers: list[NDArray[np.uint8]] = []
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """An array of `size` bytes that nobody else has, its content arbitrary."""
+        for buffer in self._buffers:
+            if buffer.size == size and sys.getrefcount(buffer) == _UNUSED:
+                return buffer
+        buffer = np.empty(size, np.uint8)
+        if len(self._buffers) == self._CAPACITY:
+            del self._buffers[0]
+        self._buffers.append(buffer)
+        return buffer
+
+
+def _count_unused() -> int:
+    """What `getrefcount` says in `take` of an array that only the pool has.
+
+    Interpreters differ in what they count. One without a global lock may miscount: there nothing is
+    used again.
+    """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return -1
+    for buffer in [np.empty(1, np.uint8)]:
+        return sys.getrefcount(buffer)
+    raise AssertionError
+
+
+_UNUSED = _count_unused()

@@ -1,0 +1,35 @@
+"""Reply memory is used again only when nobody can see it."""
+
+import numpy as np
+
+from twofold._buffers import BufferPool
+
+
+def test_an_array_is_used_again_once_all_views_of_it_are_gone() -> None:
+    pool = BufferPool()
+    first = pool.take(64)
+    address = first.ctypes.data
+    view = np.ndarray((4,), np.int32, first.data, 16)
+    del first
+    assert pool.take(64).ctypes.data != address, "a view is still there"
+    part = view[1:]
+    del view
+    assert pool.take(64).ctypes.data != address, "a view of the view is still there"
+    del part
+    addresses = set()
+    for _ in range(8):
+        addresses.add(pool.take(64).ctypes.data)
+    assert address in addresses or len(addresses) <= 4
+
+
+def test_arrays_that_are_held_are_all_different() -> None:
+    pool = BufferPool()
+    held = [pool.take(1000) for _ in range(50)]
+    for number, array in enumerate(held):
+        array[:] = number
+    assert all((array == number).all() for number, array in enumerate(held))
+
+
+def test_sizes_are_exact() -> None:
+    pool = BufferPool()
+    assert [pool.take(size).size for size in (1, 2, 1, 0, 4096)] == [1, 2, 1, 0, 4096]
