@@ -36,6 +36,12 @@ VENVS = machine.REPOSITORY / ".build" / "bench-venvs"
 def main() -> int:
     """The command line."""
     arguments = parse()
+    with machine.alone(VENVS):
+        return measure(arguments)
+
+
+def measure(arguments: argparse.Namespace) -> int:
+    """Installs, measures and reports; the exit status."""
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or machine.REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
     logs = out / "logs"
