@@ -14,25 +14,24 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def round_trip(
-    socket: zmq.Socket[bytes], request: bytes, actions: NDArray[Any], size: int
-) -> NDArray[np.uint8]:
-    """Sends a header and its actions; the reply's payload of `size` bytes, unchecked.
+    socket: zmq.Socket[bytes], request: bytes, actions: NDArray[Any], payload: NDArray[np.uint8]
+) -> None:
+    """Sends a header and its actions, and receives the reply into `payload`, unchecked.
 
-    It is received into memory that numpy made: a frame's own may be at an odd address.
+    That is memory which numpy made, since a frame's own may be at an odd address, and the same each
+    time: fresh pages cost more than the transport of what is written there.
     """
     socket.send(request, zmq.SNDMORE)
     socket.send(actions.data)
     socket.recv()
-    payload = np.empty(size, np.uint8)
     socket.recv_into(payload.data)
-    return payload
 
 
 class WireSession:
     """N boards on a server: the protocol without checks, deadlines or repeats.
 
     Attributes:
-        size: Bytes in the payload of a step's reply.
+        payload: What the last step's reply brought.
         mask_slice: Where the action mask lies in it.
     """
 
@@ -47,7 +46,7 @@ class WireSession:
         create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=num_envs)
         layout = self._call(create=create).create.step
         self._call(np.arange(num_envs, dtype="<u8").tobytes(), reset={"seeds": True})
-        self.size = layout.size
+        self.payload = np.empty(layout.size, np.uint8)
         (mask,) = (array for array in layout.arrays if array.name == "action_mask")
         self.mask_slice = slice(mask.offset, mask.offset + 4 * num_envs)
         any_seq = b"\xff" * 8
@@ -61,7 +60,8 @@ class WireSession:
 
     def step(self, actions: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """One step; the payload of its reply."""
-        return round_trip(self.socket, self.step_header(), actions, self.size)
+        round_trip(self.socket, self.step_header(), actions, self.payload)
+        return self.payload
 
     def close(self) -> None:
         """Closes the socket, and leaves the session to the server's end."""
