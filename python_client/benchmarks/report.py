@@ -63,13 +63,13 @@ def _setting(run: dict[str, Any]) -> str:
     changes = " and uncommitted changes" if run["has_uncommitted_changes"] else ""
     lines = [
         f"`{run['command']}`",
-        f"{run['started']}: {machine['processor']}, {machine['cores']} cores, "
+        f"{run['started']}: {machine['processor']}, {_cores(machine)}, "
         f"{machine['memory_bytes'] / 2**30:.0f} GiB, {machine['system']}. "
         f"Commit {run['commit'][:12]}{changes}. {run['rounds']} interleaved rounds of "
         f"{run['seconds']:g} s for each contestant and N.",
     ]
     busy = run["busy_cores"] or [0.0]
-    span = f"{min(busy):.2f} … {max(busy):.2f} of {machine['cores']} cores"
+    span = f"{min(busy):.2f} … {max(busy):.2f} of {_cores(machine)}"
     if max(busy) > QUIET:
         lines.append(
             f"**Other work was running**: {span} were busy while the benchmark waited. Its numbers "
@@ -78,6 +78,10 @@ def _setting(run: dict[str, Any]) -> str:
     else:
         lines.append(f"The machine was quiet: {span} were busy while the benchmark waited.")
     return "\n\n".join(lines)
+
+
+def _cores(machine: dict[str, Any]) -> str:
+    return "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
 
 
 def _rates(results: Results, sizes: list[int]) -> str:
