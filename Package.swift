@@ -22,11 +22,21 @@ let avx2Targets: [Target] = [
 let avx2Targets: [Target] = []
 #endif
 
+/// What `make fuzz` links with libFuzzer; only there when it is asked for, since nothing else can use it.
+let fuzzTargets: [Target] =
+    Context.environment["TWOFOLD_FUZZ"] == nil
+    ? []
+    : [
+        .target(
+            name: "FuzzRequests", dependencies: ["TwofoldCore", "TwofoldProtocol", "TwofoldService"],
+            path: "Tests/FuzzRequests", swiftSettings: settings)
+    ]
+
 let package = Package(
     name: "twofold",
     products: [
         .executable(name: "twofold-server", targets: ["twofold-server"])
-    ],
+    ] + fuzzTargets.map { .library(name: $0.name, type: .static, targets: [$0.name]) },
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
@@ -59,7 +69,7 @@ let package = Package(
         .executableTarget(
             name: "twofold-server",
             dependencies: [
-                "TwofoldBench", "TwofoldCore", "TwofoldServer",
+                "TwofoldBench", "TwofoldCore", "TwofoldServer", "ZeroMQ",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
@@ -71,5 +81,5 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
         .testTarget(name: "TwofoldServerTests", dependencies: ["TwofoldServer"], swiftSettings: settings),
-    ] + avx2Targets
+    ] + avx2Targets + fuzzTargets
 )

@@ -15,9 +15,12 @@
 //
 //     actions ─► orient ─► slide ─► orient back ─► draw ─► place ─► restart ─► legal ─► count ─► tell
 //
+// What a step did beyond that, when somebody asks, is told by Report.swift from what the step leaves in
+// its scratch memory.
+//
 // It has to agree bit by bit with the readable rules (Board, Slide, Spawn, Game2048), and tests hold the
-// two together. This file is compiled twice, for every processor and for AVX2; the flags apply to
-// nothing else, so it must not use anything generic of other modules that could be shared.
+// two together. Both files are compiled twice, for every processor and for AVX2; the flags apply to
+// nothing else, so they must not use anything generic of other modules that could be shared.
 
 #if KERNEL_AVX2
 public import Kernel2048
@@ -25,19 +28,19 @@ public import Kernel2048
 
 // MARK: - bytes as conditions
 
-private typealias Bytes = UnsafeMutablePointer<UInt8>
-private typealias Ints = UnsafeMutablePointer<Int32>
+typealias Bytes = UnsafeMutablePointer<UInt8>
+typealias Ints = UnsafeMutablePointer<Int32>
 private typealias Words = UnsafeMutablePointer<UInt32>
 
 /// 0xff where equal, else 0x00.
 @inline(__always)
-private func equal(_ left: UInt8, _ right: UInt8) -> UInt8 {
+func equal(_ left: UInt8, _ right: UInt8) -> UInt8 {
     0 &- unsafeBitCast(left == right, to: UInt8.self)
 }
 
 /// `yes` where the mask is 0xff, `no` where it is 0x00.
 @inline(__always)
-private func select(_ mask: UInt8, _ yes: UInt8, _ no: UInt8) -> UInt8 {
+func select(_ mask: UInt8, _ yes: UInt8, _ no: UInt8) -> UInt8 {
     no ^ ((yes ^ no) & mask)
 }
 
@@ -50,14 +53,14 @@ private func exchange(_ left: inout UInt8, _ right: inout UInt8, where mask: UIn
 
 /// A byte condition as a 32-bit one.
 @inline(__always)
-private func widen(_ mask: UInt8) -> UInt32 {
+func widen(_ mask: UInt8) -> UInt32 {
     UInt32(bitPattern: Int32(Int8(bitPattern: mask)))
 }
 
 // MARK: - orient: every direction becomes "left"
 
 /// The 16 cells of one lane.
-private struct Cells {
+struct Cells {
     var c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15: UInt8
 
     @inline(__always)
@@ -127,7 +130,7 @@ private struct Cells {
 
 /// Turns each board so that its action becomes "left": 0 up, 1 right, 2 down, 3 left.
 @inline(__always)
-private func orient(_ cells: Bytes, _ actions: Bytes, into oriented: Bytes) {
+func orient(_ cells: Bytes, _ actions: Bytes, into oriented: Bytes) {
     for lane in 0..<64 {
         var board = Cells(cells, lane)
         let action = actions[lane]
@@ -174,9 +177,9 @@ private func orientBack(
 
 /// Slides one row of each board to the left, in place of four rows of bytes from `row` on. `merges` gets
 /// two rows: the exponents of the tiles that were made, 0 where none. (A row has at most two merges:
-/// the first pair, and one of the other two.)
+/// the first pair, and one of the other two.) With `ofEachCell` it gets four, one for each cell.
 @inline(__always)
-private func slideRow(_ from: Bytes, into to: Bytes, merges: Bytes) {
+func slideRow(_ from: Bytes, into to: Bytes, merges: Bytes, ofEachCell: Bool = false) {
     for lane in 0..<64 {
         var a = from[lane]
         var b = from[lane + 64]
@@ -216,7 +219,13 @@ private func slideRow(_ from: Bytes, into to: Bytes, merges: Bytes) {
         to[lane + 128] = c
         to[lane + 192] = d
         merges[lane] = a & first
-        merges[lane + 64] = (b & second) | (c & third)
+        if ofEachCell {
+            merges[lane + 64] = b & second
+            merges[lane + 128] = c & third
+            merges[lane + 192] = 0
+        } else {
+            merges[lane + 64] = (b & second) | (c & third)
+        }
     }
 }
 
@@ -242,7 +251,7 @@ private func mergeScores(_ merges: Bytes, into scores: Ints) {
 }
 
 @inline(__always)
-private func value(_ exponent: UInt8) -> Int32 {
+func value(_ exponent: UInt8) -> Int32 {
     (1 &<< Int32(exponent)) & ~1
 }
 
@@ -442,7 +451,7 @@ private func shuffle(_ from: Bytes, into to: Bytes, half: Int) {
 /// 16 rows of 64 lanes become 64 rows of 16 cells: four perfect shuffles of the 10-bit index
 /// (cell, lane) rotate it to (lane, cell).
 @inline(__always)
-private func tellBoards(_ cells: Bytes, into observation: UnsafeMutableRawPointer, _ scratch: Bytes) {
+func tellBoards(_ cells: Bytes, into observation: UnsafeMutableRawPointer, _ scratch: Bytes) {
     let other = scratch + 1024
     shuffle(cells, into: scratch, half: 512)
     shuffle(scratch, into: other, half: 512)
@@ -496,7 +505,7 @@ private func tell(
 /// scratch memory, aligned like the block to 64 bytes, that nobody else uses meanwhile.
 public enum Kernel {
     /// Plays one action (0 ... 3) on each board of a block, or starts the new episode of a lane that is
-    /// finished, and tells the result. `actions` are 64 bytes.
+    /// finished (or lets it wait), and tells the result. `actions` are 64 bytes.
     public static func step(
         _ block: UnsafeMutableRawPointer, actions: UnsafeRawPointer, rules: KernelRules,
         _ outputs: KernelOutputs, _ stepOutputs: KernelStepOutputs, scratch: UnsafeMutableRawPointer
@@ -509,18 +518,19 @@ public enum Kernel {
         let phase = cells + KernelBlock.phase
 
         let bytes = scratch.assumingMemoryBound(to: UInt8.self)
-        let oriented = bytes
-        let slid = bytes + 1024
-        let merges = bytes + 2048
-        let action = bytes + 2560
-        let moved = bytes + 2624
-        let playing = bytes + 2688
+        let oriented = bytes + KernelTrace.afterstate
+        let slid = bytes + KernelTrace.after
+        let merges = bytes + KernelTrace.merges
+        let action = bytes + KernelTrace.action
+        let moved = bytes + KernelTrace.moved
+        let playing = bytes + KernelTrace.played
         let empties = bytes + 2752
         let maxExponents = bytes + 2816
-        let terminated = bytes + 2880
+        let terminated = bytes + KernelTrace.terminated
         let truncated = bytes + 2944
+        let closed = bytes + 3008
         let legal = bytes + 3072
-        let earned = (scratch + 3328).assumingMemoryBound(to: Int32.self)
+        let earned = (scratch + KernelTrace.earned).assumingMemoryBound(to: Int32.self)
         let nextWords = (scratch + 3584).assumingMemoryBound(to: UInt32.self)
         let places = (scratch + 4608).assumingMemoryBound(to: UInt32.self)
         let exponents = (scratch + 4864).assumingMemoryBound(to: UInt32.self)
@@ -545,6 +555,14 @@ public enum Kernel {
             place: places, exponent: exponents)
         (UnsafeMutableRawPointer(words)).copyMemory(from: nextWords, byteCount: 1024)
         place(oriented, places, exponents, into: slid, rest)
+        if finished & 0x80 != 0, rules.holdsFinished {
+            // A board that waits stays as it is.
+            for cell in stride(from: 0, to: 1024, by: 64) {
+                for lane in 0..<64 {
+                    slid[cell + lane] = select(playing[lane], slid[cell + lane], cells[cell + lane])
+                }
+            }
+        }
         block.copyMemory(from: slid, byteCount: 1024)
 
         // The counts; an illegal action counts as a step, not as a move.
@@ -557,7 +575,7 @@ public enum Kernel {
             length[lane] = length[lane] &- plays
             moves[lane] = moves[lane] &- moves32
         }
-        if finished & 0x80 != 0 {
+        if finished & 0x80 != 0, !rules.holdsFinished {
             for lane in 0..<64 where phase[lane] & 0x80 != 0 { restart(block, lane: lane, rules: rules) }
         }
 
@@ -576,24 +594,28 @@ public enum Kernel {
             let isOver = 0 &- UInt32(unsafeBitCast(length[lane] >= limit, to: UInt8.self))
             truncated[lane] = UInt8(truncatingIfNeeded: isOver)
         }
+        let holds: UInt8 = rules.holdsFinished ? 0xff : 0
         for lane in 0..<64 {
             truncated[lane] &= playing[lane]
             let cut = select(truncated[lane], KernelPhase.truncated, KernelPhase.playing)
-            phase[lane] = select(terminated[lane], KernelPhase.terminated, cut)
+            let now = select(terminated[lane], KernelPhase.terminated, cut)
+            phase[lane] = select(playing[lane] | ~holds, now, phase[lane])
         }
+        // Its lane may have terminated long ago.
+        for lane in 0..<64 { closed[lane] = equal(phase[lane], KernelPhase.terminated) }
 
         // The reply.
         let rewards = (scratch + 3584).assumingMemoryBound(to: Float.self)
         for lane in 0..<64 { rewards[lane] = Float(earned[lane]) }
         stepOutputs.reward.copyMemory(from: rewards, byteCount: 256)
         for lane in 0..<64 {
-            playing[lane] = terminated[lane] & 1
+            rest[lane] = terminated[lane] & 1
             truncated[lane] = truncated[lane] & 1
         }
-        stepOutputs.terminated.copyMemory(from: playing, byteCount: 64)
+        stepOutputs.terminated.copyMemory(from: rest, byteCount: 64)
         stepOutputs.truncated.copyMemory(from: truncated, byteCount: 64)
         tell(
-            block, legal: legal, maxExponents: maxExponents, terminated: terminated,
+            block, legal: legal, maxExponents: maxExponents, terminated: closed,
             goalExponent: rules.goalExponent, outputs, rest)
     }
 
@@ -675,5 +697,191 @@ public enum Kernel {
             values[4 * lane + 3] = Float(earned[lane + 192])
         }
         rewards.copyMemory(from: values, byteCount: 1024)
+    }
+}
+
+// MARK: - the rules alone: arbitrary boards, no episode
+
+/// `shuffle` backwards: the bytes at even places go to the first half, those at odd ones to the second.
+@inline(__always)
+private func unshuffle(_ from: Bytes, into to: Bytes, half: Int) {
+    for index in 0..<half {
+        to[index] = from[2 * index]
+        to[half + index] = from[2 * index + 1]
+    }
+}
+
+extension Kernel {
+    /// Fills the cells of a block from 64 boards of 16 exponents each; nothing is assumed of their alignment.
+    public static func load(
+        _ boards: UnsafeRawPointer, into block: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+    ) {
+        let bytes = scratch.assumingMemoryBound(to: UInt8.self)
+        let other = bytes + 1024
+        scratch.copyMemory(from: boards, byteCount: 1024)
+        unshuffle(bytes, into: other, half: 512)
+        unshuffle(other, into: bytes, half: 512)
+        unshuffle(bytes, into: other, half: 512)
+        unshuffle(other, into: bytes, half: 512)
+        block.copyMemory(from: scratch, byteCount: 1024)
+    }
+
+    /// Tells what one action (0 ... 3) makes of each board of a block before the spawn: boards uint8
+    /// [64, 16], rewards float32 [64], legal bool [64]. `actions` are 64 bytes.
+    public static func move(
+        _ block: UnsafeMutableRawPointer, actions: UnsafeRawPointer, boards: UnsafeMutableRawPointer,
+        rewards: UnsafeMutableRawPointer, legal: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+    ) {
+        let cells = block.assumingMemoryBound(to: UInt8.self)
+        let bytes = scratch.assumingMemoryBound(to: UInt8.self)
+        let oriented = bytes
+        let slid = bytes + 1024
+        let merges = bytes + 2048
+        let action = bytes + 2560
+        let moved = bytes + 2624
+        let empties = bytes + 2688
+        let earned = (scratch + 2752).assumingMemoryBound(to: Int32.self)
+        let values = (scratch + 3008).assumingMemoryBound(to: Float.self)
+        (UnsafeMutableRawPointer(action)).copyMemory(from: actions, byteCount: 64)
+        orient(cells, action, into: oriented)
+        slide(oriented, into: slid, merges: merges)
+        orientBack(slid, action, before: cells, into: oriented, changed: moved, empties: empties)
+        mergeScores(merges, into: earned)
+        tellBoards(oriented, into: boards, bytes + 4096)
+        for lane in 0..<64 { values[lane] = Float(earned[lane]) }
+        rewards.copyMemory(from: values, byteCount: 256)
+        for lane in 0..<64 { action[lane] = moved[lane] & 1 }
+        legal.copyMemory(from: action, byteCount: 64)
+    }
+
+    /// Tells which actions would move something: mask int8 [64, 4].
+    public static func legal(
+        _ block: UnsafeMutableRawPointer, mask: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+    ) {
+        let bytes = scratch.assumingMemoryBound(to: UInt8.self)
+        look(block.assumingMemoryBound(to: UInt8.self), legal: bytes, maxExponents: bytes + 256)
+        tellMask(bytes, into: mask, bytes + 320)
+    }
+
+    /// Draws a new tile for each board of a block from its generator, and tells the boards with it, uint8
+    /// [64, 16], and what appeared, int32 [64]: the cell for a 2, 16 + the cell for a 4, and -1 on a full
+    /// board, which draws nothing. The block's cells stay as they are.
+    public static func spawn(
+        _ block: UnsafeMutableRawPointer, fourThreshold: UInt64, boards: UnsafeMutableRawPointer,
+        outcomes: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+    ) {
+        let cells = block.assumingMemoryBound(to: UInt8.self)
+        let words = (block + KernelBlock.words).assumingMemoryBound(to: UInt32.self)
+        let bytes = scratch.assumingMemoryBound(to: UInt8.self)
+        let placed = bytes
+        let empties = bytes + 1024
+        let hasRoom = bytes + 1088
+        let outcome = bytes + 1152
+        let nextWords = (scratch + 1280).assumingMemoryBound(to: UInt32.self)
+        let places = (scratch + 2304).assumingMemoryBound(to: UInt32.self)
+        let exponents = (scratch + 2560).assumingMemoryBound(to: UInt32.self)
+        let numbers = (scratch + 2816).assumingMemoryBound(to: Int32.self)
+        for lane in 0..<64 {
+            let board = Cells(cells, lane)
+            // Each comparison is -1 or 0 as a signed byte.
+            var empty = equal(board.c0, 0) &+ equal(board.c1, 0) &+ equal(board.c2, 0) &+ equal(board.c3, 0)
+            empty = empty &+ equal(board.c4, 0) &+ equal(board.c5, 0) &+ equal(board.c6, 0)
+            empty = empty &+ equal(board.c7, 0) &+ equal(board.c8, 0) &+ equal(board.c9, 0)
+            empty = empty &+ equal(board.c10, 0) &+ equal(board.c11, 0) &+ equal(board.c12, 0)
+            empty = empty &+ equal(board.c13, 0) &+ equal(board.c14, 0) &+ equal(board.c15, 0)
+            empties[lane] = 0 &- empty
+            hasRoom[lane] = ~equal(empty, 0)
+        }
+        draw(
+            words, empties, fourThreshold: fourThreshold, where: hasRoom, nextWords: nextWords,
+            place: places, exponent: exponents)
+        (UnsafeMutableRawPointer(words)).copyMemory(from: nextWords, byteCount: 1024)
+        place(cells, places, exponents, into: placed, bytes + 4096)
+        for lane in 0..<64 {
+            let before = Cells(cells, lane)
+            let after = Cells(placed, lane)
+            var number: UInt8 = 1 & ~equal(before.c1, after.c1)
+            number |= (2 & ~equal(before.c2, after.c2)) | (3 & ~equal(before.c3, after.c3))
+            number |= (4 & ~equal(before.c4, after.c4)) | (5 & ~equal(before.c5, after.c5))
+            number |= (6 & ~equal(before.c6, after.c6)) | (7 & ~equal(before.c7, after.c7))
+            number |= (8 & ~equal(before.c8, after.c8)) | (9 & ~equal(before.c9, after.c9))
+            number |= (10 & ~equal(before.c10, after.c10)) | (11 & ~equal(before.c11, after.c11))
+            number |= (12 & ~equal(before.c12, after.c12)) | (13 & ~equal(before.c13, after.c13))
+            number |= (14 & ~equal(before.c14, after.c14)) | (15 & ~equal(before.c15, after.c15))
+            outcome[lane] = number
+        }
+        for lane in 0..<64 {
+            // 0 for a 2, 16 for a 4; -1 and no tile where there is no room.
+            let isFour = UInt8(truncatingIfNeeded: exponents[lane] >> 1) &<< 4
+            outcome[lane] = select(hasRoom[lane], outcome[lane] &+ isFour, 0xff)
+        }
+        for lane in 0..<64 { numbers[lane] = Int32(Int8(bitPattern: outcome[lane])) }
+        tellBoards(placed, into: boards, bytes + 4096)
+        outcomes.copyMemory(from: numbers, byteCount: 256)
+    }
+}
+
+// MARK: - policies: which action
+
+extension Kernel {
+    /// Draws one word for each of 64 lanes, uint32 [64], from streams that lie like a block's.
+    public static func drawWords(_ streams: UnsafeMutableRawPointer, into drawn: UnsafeMutableRawPointer) {
+        let words = streams.assumingMemoryBound(to: UInt32.self)
+        let results = drawn.assumingMemoryBound(to: UInt32.self)
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 320) { room in
+            let next = room.baseAddress!
+            for lane in 0..<64 {
+                var s0 = words[lane]
+                var s1 = words[lane + 64]
+                var s2 = words[lane + 128]
+                var s3 = words[lane + 192]
+                next[lane + 256] = nextWord(&s0, &s1, &s2, &s3)
+                next[lane] = s0
+                next[lane + 64] = s1
+                next[lane + 128] = s2
+                next[lane + 192] = s3
+            }
+            streams.copyMemory(from: next, byteCount: 1024)
+            (UnsafeMutableRawPointer(results)).copyMemory(from: next + 256, byteCount: 256)
+        }
+    }
+
+    /// Chooses among the legal actions of 64 lanes, all alike: the k-th, k = (word x legal actions) >> 32;
+    /// 0 where none is legal. `words` are uint32 [64], `mask` int8 [64, 4], `actions` get 64 bytes.
+    public static func chooseUniformly(
+        _ words: UnsafeRawPointer, mask: UnsafeRawPointer, into actions: UnsafeMutableRawPointer,
+        scratch: UnsafeMutableRawPointer
+    ) {
+        let bytes = scratch.assumingMemoryBound(to: UInt8.self)
+        let legal = bytes
+        let half = bytes + 256
+        let counts = bytes + 512
+        let skips = bytes + 576
+        let chosen = bytes + 640
+        let drawn = (scratch + 768).assumingMemoryBound(to: UInt32.self)
+        let places = (scratch + 1024).assumingMemoryBound(to: UInt32.self)
+        (UnsafeMutableRawPointer(legal)).copyMemory(from: mask, byteCount: 256)
+        (UnsafeMutableRawPointer(drawn)).copyMemory(from: words, byteCount: 256)
+        unshuffle(legal, into: half, half: 128)
+        unshuffle(half, into: legal, half: 128)
+        for lane in 0..<64 {
+            counts[lane] = legal[lane] &+ legal[lane + 64] &+ legal[lane + 128] &+ legal[lane + 192]
+        }
+        for lane in 0..<64 {
+            places[lane] = UInt32(truncatingIfNeeded: (UInt64(drawn[lane]) &* UInt64(counts[lane])) >> 32)
+        }
+        for lane in 0..<64 { skips[lane] = UInt8(truncatingIfNeeded: places[lane]) }
+        for lane in 0..<64 {
+            // As many actions are passed as have at most k legal ones up to and with them.
+            let skip = skips[lane]
+            let first = legal[lane]
+            let second = first &+ legal[lane + 64]
+            let third = second &+ legal[lane + 128]
+            let passed =
+                unsafeBitCast(first <= skip, to: UInt8.self) &+ unsafeBitCast(second <= skip, to: UInt8.self)
+                &+ unsafeBitCast(third <= skip, to: UInt8.self)
+            chosen[lane] = passed & ~equal(counts[lane], 0)
+        }
+        actions.copyMemory(from: chosen, byteCount: 64)
     }
 }

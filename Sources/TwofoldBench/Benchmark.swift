@@ -17,6 +17,8 @@ public struct BenchmarkPlan: Sendable {
 
 /// Steps of one board in a second, over the rounds.
 public struct BenchmarkRow: Codable, Sendable {
+    /// The game: "2048", "Concentration".
+    public let game: String
     /// What was measured.
     public let engine: String
     /// Boards in a batch.
@@ -39,6 +41,8 @@ public struct BenchmarkSignature: Codable, Sendable {
     public let threads: Int
     /// Lanes in a chunk.
     public let chunk: Int
+    /// What was played: the game, and a reward that is not its own.
+    public let play: String
     /// 16 hex digits.
     public let signature: String
 }
@@ -54,7 +58,7 @@ public func benchmark(
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes {
         var contests: [(contestant: Contestant, threads: Int, rollout: Rollout, rates: [Double])] = []
-        for contestant in Contestant.available {
+        for contestant in Contestant.available where contestant.isMeasured {
             for threads in plan.threads {
                 let environment = try contestant.makeEnvironment(
                     lanes: boards, workers: Workers(threads: threads))
@@ -73,14 +77,15 @@ public func benchmark(
             let rates = contest.rates.sorted()
             rows.append(
                 BenchmarkRow(
-                    engine: contest.contestant.rawValue, boards: boards, threads: contest.threads,
+                    game: contest.contestant.game, engine: contest.contestant.rawValue, boards: boards,
+                    threads: contest.threads,
                     median: rates[rates.count / 2], minimum: rates[0], maximum: rates[rates.count - 1]))
         }
     }
     return rows
 }
 
-/// The signature of each engine, thread count and chunk size; they have to be equal.
+/// The signature of each engine, thread count and chunk size; those that play the same have to be equal.
 public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
     var signatures: [BenchmarkSignature] = []
     for contestant in Contestant.available {
@@ -93,6 +98,7 @@ public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
                 signatures.append(
                     BenchmarkSignature(
                         engine: contestant.rawValue, threads: threads, chunk: chunk,
+                        play: contestant.play,
                         signature: String(repeating: "0", count: 16 - digits.count) + digits))
             }
         }

@@ -10,20 +10,57 @@ enum Contestant: String, CaseIterable {
     case rowTables = "row tables"
     /// The readable rules.
     case reference = "reference"
+    /// `avx2` under a reward of the eight terms that take longest.
+    case avx2Terms = "kernel, AVX2, eight reward terms"
+    /// `baseline` under the same reward.
+    case baselineTerms = "kernel, baseline, eight reward terms"
+    /// `reference` under the same reward: for the signature only.
+    case referenceTerms = "reference, eight reward terms"
+    /// Concentration in its playground, by its readable rules, which are its only ones.
+    case concentration = "Concentration"
 
     /// Those that this processor can run.
     static var available: [Contestant] {
-        allCases.filter { $0 != .avx2 || Engine.hasAVX2 }
+        allCases.filter { ($0 != .avx2 && $0 != .avx2Terms) || Engine.hasAVX2 }
     }
+
+    /// Whether its speed is of interest.
+    var isMeasured: Bool { self != .referenceTerms }
+
+    /// The game.
+    var game: String { self == .concentration ? "Concentration" : "2048" }
+
+    /// What is played: those that play the same have the same signature.
+    var play: String {
+        switch self {
+        case .avx2, .baseline, .rowTables, .reference: game
+        case .avx2Terms, .baselineTerms, .referenceTerms: "\(game), eight reward terms"
+        case .concentration: game
+        }
+    }
+
+    /// All potentials of 2048, and merges by a table.
+    private static let eightTerms = RewardSpec([
+        .init("merge_score", weight: 0.1),
+        .init("merge_table", parameters: [.init("table", (0..<32).map { Double($0 * $0) / 7 })]),
+        .init("empty_cells", weight: 2.5, gamma: 0.99), .init("monotonicity", weight: 1.1, gamma: 0.99),
+        .init("smoothness", weight: 0.3, gamma: 0.99), .init("corner", weight: 0.7, gamma: 0.99),
+        .init(
+            "cell_weights", weight: 0.01, gamma: 0.99,
+            table: [15, 14, 13, 12, 8, 9, 10, 11, 7, 6, 5, 4, 0, 1, 2, 3]),
+        .init("tile_sum", weight: 0.001, gamma: 0.99),
+    ])
 
     func makeEnvironment(lanes: Int, workers: Workers) throws(EnvironmentError) -> any VectorEnvironment {
         var options = BatchOptions(lanes: lanes, workers: workers)
         switch self {
-        case .avx2: options.engine = .avx2
-        case .baseline: options.engine = .baseline
-        case .reference: options.engine = .reference
+        case .avx2, .avx2Terms: options.engine = .avx2
+        case .baseline, .baselineTerms: options.engine = .baseline
+        case .reference, .referenceTerms: options.engine = .reference
         case .rowTables: return try RowTableEnvironment(options)
+        case .concentration: return try GameEnvironment(Concentration(.init()), options)
         }
+        if play != game { options.reward = Contestant.eightTerms }
         return try Game2048(.init()).makeEnvironment(options)
     }
 }

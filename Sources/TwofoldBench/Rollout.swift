@@ -11,12 +11,14 @@ final class Rollout {
     private let resetReply: BatchArrays
     private let actions: UnsafeMutableRawBufferPointer
     private let stepBytes: Int
+    private let actionCount: Int
     private var policy = Generator(seed: 2048)
     private let clock = ContinuousClock()
 
     init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
         self.environment = environment
         let lanes = environment.lanes
+        actionCount = environment.actions.count
         var offsets: [Int] = []
         var end = 0
         for spec in environment.stepArrays {
@@ -78,6 +80,7 @@ final class Rollout {
     }
 
     private func chooseActions() {
+        guard actionCount == 4 else { return chooseAmongMany() }
         for lane in 0..<environment.lanes {
             let mask = UnsafeRawPointer(stepReply.address(array: 1, lane: lane))
                 .loadUnaligned(as: UInt32.self)
@@ -86,6 +89,22 @@ final class Rollout {
             var rest = mask
             for _ in 0..<policy.next(below: count) { rest &= rest &- 1 }
             actions[lane] = UInt8(rest.trailingZeroBitCount / 8)
+        }
+    }
+
+    /// The same for any number of actions, byte by byte.
+    private func chooseAmongMany() {
+        for lane in 0..<environment.lanes {
+            let mask = UnsafeRawBufferPointer(
+                start: stepReply.address(array: 1, lane: lane), count: actionCount)
+            let legal = mask.count { $0 != 0 }
+            guard legal > 0 else { continue }
+            var rest = policy.next(below: legal)
+            actions[lane] = UInt8(
+                mask.firstIndex { byte in
+                    if byte != 0 { rest -= 1 }
+                    return rest < 0
+                }!)
         }
     }
 }

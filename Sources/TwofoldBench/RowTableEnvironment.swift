@@ -17,22 +17,28 @@ final class RowTableEnvironment: VectorEnvironment {
     let resetArrays: [ArraySpec]
     let stepArrays: [ArraySpec]
     let afterstateArrays: [ArraySpec] = []
+    let rewardTerms: [String]
 
     init(_ options: BatchOptions) throws(EnvironmentError) {
         let game = try Game2048(.init())
         // The arrays are the environment's own, asked of one board.
-        let model = game.makeEnvironment(BatchOptions(lanes: 1))
+        let model = try game.makeEnvironment(BatchOptions(lanes: 1))
         self.game = game
         self.options = options
         storage = Storage(options.lanes)
         fourThreshold = SpawnLaw(fourProbability: game.config.fourProbability).threshold
         resetArrays = model.resetArrays
         stepArrays = model.stepArrays
+        rewardTerms = model.rewardTerms
     }
 
     var lanes: Int { options.lanes }
+    var playedGame: any Game { game }
+    var autoreset: AutoresetMode { .nextStep }
     var nanosecondsPerLane: Int { 60 }
+    var bytesPerLane: Int { MemoryLayout<Lane>.stride }
     var observationSpace: ObservationSpace { game.observationSpace }
+    var boardSpace: ObservationSpace { game.boardSpace }
     var actions: [String] { game.actions }
 
     // MARK: the rules
@@ -60,7 +66,13 @@ final class RowTableEnvironment: VectorEnvironment {
         try observe(into: arrays)
     }
 
-    func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
+    func isFinished(_ lane: Int) -> Bool { storage.lanes[lane].isTerminated }
+
+    func checkSeeded() throws(EnvironmentError) {}
+
+    func step(
+        actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool
+    ) throws(EnvironmentError) {
         let actions = Actions(bytes: actions)
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { [self] range, _ in
             for index in range {
@@ -78,6 +90,23 @@ final class RowTableEnvironment: VectorEnvironment {
                 arrays.address(array: 9, lane: index).storeBytes(of: false, as: Bool.self)
             }
         }
+    }
+
+    func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
+        preconditionFailure("the benchmark has next-step autoreset")
+    }
+
+    var gameRules: [Rule] { game.rules }
+    var recordSize: Int { 0 }
+
+    func snapshot(
+        _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
+    ) throws(EnvironmentError) {
+        preconditionFailure("the benchmark takes no snapshots")
+    }
+
+    func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        preconditionFailure("the benchmark takes no snapshots")
     }
 
     func observe(into arrays: BatchArrays) throws(EnvironmentError) {

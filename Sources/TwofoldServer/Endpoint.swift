@@ -1,3 +1,4 @@
+internal import TwofoldService
 internal import ZeroMQ
 
 /// A bound ROUTER socket.
@@ -5,16 +6,25 @@ final class Endpoint {
     let socket: Socket
     /// The endpoint as clients reach it, the real port in place of 0.
     let name: String
+    /// Whether whoever comes in has shown a key.
+    let isEncrypted: Bool
 
     /// How long replies that were sent before the end may take to leave.
     private static let linger = Duration.seconds(2)
 
     /// Binds; throws what is wrong with the endpoint.
-    init(_ endpoint: String, maxMessageBytes: Int, in context: borrowing Context) throws(ServerError) {
+    init(
+        _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
+    ) throws(ServerError) {
+        isEncrypted = configuration.encryption != nil && Self.isTCP(endpoint)
         do throws(ZeroMQError) {
             let socket = try Socket(.router, in: context)
-            try socket.set(.maxMessageSize, to: Int64(maxMessageBytes))
+            try socket.set(.maxMessageSize, to: Int64(configuration.limits.maxMessageBytes))
             try socket.set(.linger, to: Self.linger)
+            if isEncrypted, let encryption = configuration.encryption {
+                try socket.serveCurve(encryption.keys.secretKey)
+                try socket.setZAPDomain(Authenticator.domain)
+            }
             try socket.bind(endpoint)
             name = try socket.lastEndpoint
             self.socket = socket
@@ -23,10 +33,19 @@ final class Endpoint {
         }
     }
 
+    /// Whether anybody on the network can reach it and nothing guards it.
+    static func isOpenToAll(_ endpoint: String, _ configuration: ServerConfiguration) -> Bool {
+        guard isTCP(endpoint), configuration.encryption == nil else { return false }
+        let host = endpoint.dropFirst("tcp://".count)
+        return !["127.", "localhost:", "[::1]:", "lo:"].contains { host.hasPrefix($0) }
+    }
+
+    private static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
+
     /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else, and for a port that is
     /// none: libzmq would take 70000 for 4464.
     static func claimPath(of endpoint: String) throws(ServerError) -> IPCPath? {
-        if endpoint.hasPrefix("tcp://") {
+        if isTCP(endpoint) {
             let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!
             guard port == "*" || UInt16(port) != nil else {
                 throw ServerError("the endpoint '\(endpoint)' has no port in 0...65535")

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Glibc
 internal import TwofoldProtocol
 internal import ZeroMQ
@@ -5,15 +6,22 @@ internal import ZeroMQ
 /// The frames of one request as they came, without the route. Kept by the ledger until the session's
 /// next request, to recognise repeats; libzmq's own memory, so nothing is copied.
 ///
-/// `@unchecked Sendable` because nothing changes it after it was made: a worker reads the payload while
-/// the socket thread compares it with a repeat.
+/// `@unchecked Sendable` because nothing changes it after the socket thread has admitted it: a worker reads
+/// the payload while the socket thread compares it with a repeat.
 final class RequestFrames: @unchecked Sendable {
     let header: Message
     let payload: Message?
+    private var reservation: MemoryBudget.Reservation?
 
     init(header: consuming Message, payload: consuming Message?) {
         self.header = header
         self.payload = payload
+    }
+
+    /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
+    func reserve(in budget: MemoryBudget) throws(MemoryBudget.Exhausted) {
+        let bytes = header.size + withPayload { $0?.count ?? 0 }
+        if bytes > 4096 { reservation = try budget.reserve(bytes) }
     }
 
     /// Whether the other request is this one again.
@@ -62,10 +70,25 @@ final class ReplyFrames {
     private var header: Message
     private var payload: Message?
 
-    /// The reply as protobuf, and the buffer with its payload where it has one.
-    init(_ reply: Reply, payload buffer: PayloadPool.Buffer? = nil) throws(ZeroMQError) {
+    /// The reply as protobuf, and its payload where it has one: a buffer, or its first `size` bytes.
+    init(_ reply: Reply, payload buffer: PayloadPool.Buffer? = nil, size: Int? = nil) throws(ZeroMQError) {
         header = try Message(copying: reply.frame)
-        if let buffer { payload = try Message(adopting: buffer.bytes, keeping: buffer) }
+        if let buffer {
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size ?? .max))
+            payload = try Message(adopting: bytes, keeping: buffer)
+        }
+    }
+
+    /// The answer to a resume: it carries this reply again, whose payload it shares.
+    func resumed(_ resume: ResumeReply, seq: UInt64) throws(ZeroMQError) -> ReplyFrames {
+        var resume = resume
+        resume.lastReply = header.withUnsafeBytes { Data($0) }
+        var reply = Reply()
+        reply.seq = seq
+        reply.resume = resume
+        let frames = try ReplyFrames(reply)
+        if payload != nil { frames.payload = payload!.copy() }
+        return frames
     }
 
     /// Adds the frames to a route, sharing their memory.
@@ -76,13 +99,17 @@ final class ReplyFrames {
 }
 
 /// Where a reply goes: the socket that the request came through, and all frames up to and including
-/// the empty delimiter.
+/// the empty delimiter; and who is there.
 final class Route {
     let endpoint: Int
+    let client: Client
+    /// When the request came.
+    let arrived = Moment.now
     var frames: Multipart
 
-    init(endpoint: Int, frames: consuming Multipart) {
+    init(endpoint: Int, client: Client, frames: consuming Multipart) {
         self.endpoint = endpoint
+        self.client = client
         self.frames = frames
     }
 }

@@ -1,3 +1,4 @@
+internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import ZeroMQ
@@ -10,9 +11,12 @@ internal import ZeroMQ
 final class Job: @unchecked Sendable {
     let entry: SessionLedger.Entry
     let seq: UInt64
+    let kind: RequestKind
+    let arrived: Moment
     private let op: Request.OneOf_Op
     private let request: RequestFrames
     private let service: EnvironmentService
+    private let budget: MemoryBudget
     private let session: ServerSession?
     private(set) var outcome: Result<Success, ServiceError>?
 
@@ -24,21 +28,31 @@ final class Job: @unchecked Sendable {
 
     init(
         _ entry: SessionLedger.Entry, seq: UInt64, op: Request.OneOf_Op, _ request: RequestFrames,
-        _ service: EnvironmentService
+        arrived: Moment,
+        _ service: EnvironmentService, _ budget: MemoryBudget
     ) {
         self.entry = entry
         self.seq = seq
+        kind = RequestKind(op)
+        self.arrived = arrived
         self.op = op
         self.request = request
         self.service = service
+        self.budget = budget
         session = entry.session
     }
 
     /// About how long it will take on one thread; a create touches the memory of all its boards.
     var nanoseconds: Int {
         if case .create(let create) = op { return 10 * Int(min(create.numEnvs, 1 << 32)) }
-        return session?.environment.nanoseconds ?? 0
+        return session?.environment.nanoseconds(op) ?? 0
     }
+
+    /// Boards that it steps, once it was carried out.
+    var steps: Int { kind == .step ? session?.environment.lanes ?? 0 : 0 }
+
+    /// Whether it searches for actions.
+    var isSearch: Bool { EnvironmentSession.isSearch(op) }
 
     /// Carries the request out.
     func perform() {
@@ -57,22 +71,37 @@ final class Job: @unchecked Sendable {
             let (environment, result) = try service.create(create)
             reply.result = .create(result)
             return Success(
-                reply: try frames(reply, payload: nil), change: .created(ServerSession(environment)))
+                reply: try frames(reply, payload: nil), change: .created(try makeSession(environment)))
         }
         guard let session else {
             throw ServiceError(.internal, "the session has no environment")
         }
         var buffer: PayloadPool.Buffer?
-        reply.result = try request.withPayload { (payload) throws(ServiceError) in
-            try session.environment.execute(op, payload: payload) { size in
-                let taken = session.pool.take(size: size)
-                buffer = taken
-                return taken.bytes
+        let outcome = try request.withPayload { (payload) throws(ServiceError) in
+            try session.environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
+                do throws(MemoryBudget.Exhausted) {
+                    let taken = try session.pool.take(size: size)
+                    buffer = taken
+                    return taken.bytes
+                } catch {
+                    throw .exhausted("", "no memory for the reply: \(error)")
+                }
             }
         }
+        reply.result = outcome.result
         var isClose = false
         if case .close = op { isClose = true }
-        return Success(reply: try frames(reply, payload: buffer), change: isClose ? .closed : .none)
+        return Success(
+            reply: try frames(reply, payload: buffer, size: outcome.payloadSize),
+            change: isClose ? .closed : .none)
+    }
+
+    private func makeSession(_ environment: EnvironmentSession) throws(ServiceError) -> ServerSession {
+        do throws(MemoryBudget.Exhausted) {
+            return try ServerSession(environment, budget)
+        } catch {
+            throw ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
+        }
     }
 
     private func refusePayload() throws(ServiceError) {
@@ -82,10 +111,10 @@ final class Job: @unchecked Sendable {
     }
 
     private func frames(
-        _ reply: Reply, payload: PayloadPool.Buffer?
+        _ reply: Reply, payload: PayloadPool.Buffer?, size: Int? = nil
     ) throws(ServiceError) -> ReplyFrames {
         do throws(ZeroMQError) {
-            return try ReplyFrames(reply, payload: payload)
+            return try ReplyFrames(reply, payload: payload, size: size)
         } catch {
             throw ServiceError(.internal, "no memory for the reply: \(error)")
         }

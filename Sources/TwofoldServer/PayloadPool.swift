@@ -10,7 +10,16 @@ final class PayloadPool {
     /// for a client that waits for its replies.
     private static let capacity = 6
 
+    private let own: MemoryBudget
+    private let shared: MemoryBudget
     private var buffers: [Buffer] = []
+
+    /// No buffers yet; those to come are reserved in the session's own budget, and beyond it in the one
+    /// that all share.
+    init(_ own: MemoryBudget, then shared: MemoryBudget) {
+        self.own = own
+        self.shared = shared
+    }
 
     /// Memory of a fixed size, aligned to a cache line.
     ///
@@ -19,20 +28,37 @@ final class PayloadPool {
     final class Buffer: @unchecked Sendable {
         let bytes: UnsafeMutableRawBufferPointer
 
-        init(size: Int) { bytes = .allocate(byteCount: size, alignment: 64) }
+        private let reservation: MemoryBudget.Reservation
+
+        init(_ reservation: MemoryBudget.Reservation) {
+            self.reservation = reservation
+            bytes = .allocate(byteCount: reservation.bytes, alignment: 64)
+        }
 
         deinit { bytes.deallocate() }
     }
 
     /// A buffer of exactly this many bytes, its content arbitrary.
-    func take(size: Int) -> Buffer {
+    func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
         for index in buffers.indices
         where buffers[index].bytes.count == size && isKnownUniquelyReferenced(&buffers[index]) {
             return buffers[index]
         }
-        let fresh = Buffer(size: size)
         if buffers.count == Self.capacity { buffers.removeFirst() }
+        let fresh = Buffer(try reserve(size))
         buffers.append(fresh)
         return fresh
+    }
+
+    /// What is kept and free is given up before anything is refused.
+    private func reserve(_ size: Int) throws(MemoryBudget.Exhausted) -> MemoryBudget.Reservation {
+        if let reservation = reserveOnce(size) { return reservation }
+        buffers.removeAll()
+        if let reservation = try? own.reserve(size) { return reservation }
+        return try shared.reserve(size)
+    }
+
+    private func reserveOnce(_ size: Int) -> MemoryBudget.Reservation? {
+        (try? own.reserve(size)) ?? (try? shared.reserve(size))
     }
 }

@@ -21,51 +21,89 @@ final class ReplyLoop {
     /// Messages that one socket may have before the others get their turn.
     private static let turn = 64
     /// What takes no longer than this is done on this thread: handing it over would take as long.
-    private static let inlineNanoseconds = 100_000
+    private static let inlineNanoseconds = 80_000
     /// How often to look whether the parent is still there.
     private static let parentCheck = Duration.milliseconds(250)
     /// For how long requests that had arrived before the stop signal are still taken.
     private static let drainTime = Duration.seconds(1)
+    /// For how long whoever asks for something new after that is told to come back, at least.
+    private static let farewellTime = Duration.milliseconds(100)
+    /// When to come back: what a restart takes, about.
+    private static let retryAfter: UInt32 = 1000
+
+    /// Requests of no session that may be in progress at a time: nothing else limits them.
+    private static let maxExpandJobs = 256
 
     private let endpoints: [Endpoint]
+    /// Who may come in at encrypted endpoints; nil without any.
+    private let authenticator: Authenticator?
     private let service: EnvironmentService
     private let configuration: ServerConfiguration
     private let logger: Logger
     private let mailbox: Mailbox
+    /// How often to look for idle sessions; nil for never.
+    private let idleCheck: Duration?
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
+    private let budget: MemoryBudget
+    private let attic = MemoryAttic()
+    /// Searches for actions run here, one request at a time, so that they never take all threads.
+    private let searches = DispatchQueue(label: "twofold.searches")
     private var ledger: SessionLedger
+    private var nextIdleCheck: ContinuousClock.Instant
+    private let begin = Moment.now
     private var jobsInProgress = 0
+    private var processor = SharedProcessor()
+    private var expandJobsInProgress = 0
+    /// Whether nothing new is begun any more: it is refused as SHUTTING_DOWN.
+    private var isRefusing = false
+    /// Whether the stop signal has come.
+    private var isDraining = false
     private(set) var statistics = ServerStatistics()
 
     init(
-        _ endpoints: [Endpoint], _ service: EnvironmentService, _ configuration: ServerConfiguration,
-        logger: Logger
+        _ endpoints: [Endpoint], _ authenticator: Authenticator?, _ service: EnvironmentService,
+        _ configuration: ServerConfiguration, logger: Logger
     ) throws(ServerError) {
         self.endpoints = endpoints
+        self.authenticator = authenticator
         self.service = service
         self.configuration = configuration
         self.logger = logger
         mailbox = try Mailbox()
-        ledger = SessionLedger(maxSessions: configuration.limits.maxSessions)
+        budget = MemoryBudget(limit: configuration.limits.maxBytes)
+        ledger = SessionLedger(configuration.limits)
+        idleCheck = configuration.limits.idleTimeout.map { min(.seconds(60), $0 / 4) }
+        nextIdleCheck = .now + (idleCheck ?? .zero)
     }
 
     // MARK: the loop
 
     /// Serves until `stopDescriptor` becomes readable or the parent has gone; then answers what had
-    /// arrived and what is in progress.
-    func run(stopDescriptor: Int32) throws(ZeroMQError) {
+    /// arrived and what is in progress. On `reloadSignals` it reads the list of client keys again.
+    func run(stopDescriptor: Int32, reloadSignals: ReloadSignals? = nil) throws(ZeroMQError) {
         var poller = Poller()
         let inputs = endpoints.map { poller.add($0.socket, for: .input) }
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
         let stop = poller.add(descriptor: stopDescriptor, for: .input)
-        let timeout = configuration.parentProcess == nil ? nil : Self.parentCheck
+        let handshakes = authenticator.map { poller.add($0.socket, for: .input) }
+        let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor, for: .input) }
+        let parentCheck = configuration.parentProcess.map { _ in Self.parentCheck }
+        let timeout = [parentCheck, idleCheck].compactMap(\.self).min()
 
+        defer { processor.release() }
         while true {
             _ = try poller.wait(timeout: timeout)
             if !poller[finished].isEmpty { try sendFinished() }
+            if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer() }
+            if let reload, !poller[reload].isEmpty {
+                reloadSignals?.take()
+                authenticator?.reload()
+            }
             for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
                 _ = try receive(from: index, atMost: Self.turn)
             }
+            processor.endTurn()
+            endIdleSessions()
             if !poller[stop].isEmpty {
                 logger.info("stopping")
                 break
@@ -76,26 +114,52 @@ final class ReplyLoop {
             }
         }
         try drain()
+        for entry in ledger.openEntries { logEnd(of: entry, "the server stops") }
+    }
+
+    private func endIdleSessions() {
+        guard let idleCheck, let idleTimeout = configuration.limits.idleTimeout, nextIdleCheck <= .now else {
+            return
+        }
+        nextIdleCheck = .now + idleCheck
+        for entry in ledger.endIdle(for: idleTimeout) {
+            logEnd(of: entry, "idle for \(idleTimeout.components.seconds) s")
+            statistics.sessionsExpired += 1
+            attic.clear(afterFreeing: entry.session?.bytes ?? 0)
+        }
     }
 
     /// (No unbind: libzmq would end the connections of the clients that wait for their replies.)
     private func drain() throws(ZeroMQError) {
+        isDraining = true
         let end = ContinuousClock.now + Self.drainTime
         for index in endpoints.indices {
             while ContinuousClock.now < end, try receive(from: index, atMost: Self.turn) == Self.turn {}
         }
+        isRefusing = true
         var poller = Poller()
-        _ = poller.add(descriptor: mailbox.descriptor, for: .input)
-        while jobsInProgress > 0 {
-            _ = try poller.wait()
-            try sendFinished()
+        let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
+        let inputs = endpoints.map { poller.add($0.socket, for: .input) }
+        // A private server's clients end with it.
+        let farewell = ContinuousClock.now + (configuration.parentProcess == nil ? Self.farewellTime : .zero)
+        while jobsInProgress > 0 || ContinuousClock.now < farewell {
+            _ = try poller.wait(timeout: jobsInProgress > 0 ? nil : farewell - .now)
+            if !poller[finished].isEmpty { try sendFinished() }
+            for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
+                _ = try receive(from: index, atMost: Self.turn)
+            }
         }
     }
 
     private func sendFinished() throws(ZeroMQError) {
         for job in mailbox.collect() {
             jobsInProgress -= 1
-            try finish(job)
+            switch job {
+            case .job(let job): try finish(job)
+            case .expand(let job):
+                expandJobsInProgress -= 1
+                try finish(job)
+            }
         }
     }
 
@@ -110,6 +174,7 @@ final class ReplyLoop {
                     into: &message, maxFrames: Self.maxFrames)
             else { return count }
             statistics.received += 1
+            processor.received(from: message[0])
             try handle(message, isWhole: reception == .complete, from: endpoint)
         }
         return limit
@@ -132,13 +197,25 @@ final class ReplyLoop {
                 ServiceError(
                     .invalidArgument, field: "frames",
                     "\(count) frames behind the delimiter; a request has one, or two with its payload"),
-                seq: 0, to: Route(endpoint: endpoint, frames: message))
+                seq: 0, to: Route(endpoint: endpoint, client: .anonymous, frames: message))
         }
         var payload: Message?
         if frames == 2 { payload = message.removeLast() }
         let header = message.removeLast()
-        try handle(
-            RequestFrames(header: header, payload: payload), from: Route(endpoint: endpoint, frames: message))
+        let client = client(of: header, at: endpoint)
+        let route = Route(endpoint: endpoint, client: client ?? .anonymous, frames: message)
+        guard client != nil else {
+            return try refuse(
+                ServiceError(.permissionDenied, "this client key is not let in any more"), seq: 0, to: route)
+        }
+        try handle(RequestFrames(header: header, payload: payload), from: route)
+    }
+
+    /// Who sent a frame; nil for somebody who is not let in any more.
+    private func client(of frame: borrowing Message, at endpoint: Int) -> Client? {
+        guard endpoints[endpoint].isEncrypted else { return .anonymous }
+        guard let key = frame.userID.flatMap(CurvePublicKey.init) else { return nil }
+        return authenticator?.name(of: .key(key)) == nil ? nil : .key(key)
     }
 
     private func handle(_ request: RequestFrames, from route: Route) throws(ZeroMQError) {
@@ -154,27 +231,122 @@ final class ReplyLoop {
                 ServiceError(
                     .invalidArgument, field: "op", "the request asks for nothing that this server knows"),
                 seq: header.seq, to: route)
-        case .hello where request.payload != nil:
+        case .hello(let hello):
+            try answer(header, request, to: route) { () throws(ServiceError) in
+                .hello(try service.hello(hello))
+            }
+        case .stats:
+            try answer(header, request, to: route) { () throws(ServiceError) in
+                .stats(stats(for: route.client))
+            }
+        case .expand(let expand):
+            try perform(expand, seq: header.seq, request, from: route)
+        case .resume where request.payload != nil:
             try refuse(
                 ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame"),
-                seq: header.seq, to: route)
-        case .hello(let hello):
-            try answer(hello, seq: header.seq, to: route)
+                .resume, seq: header.seq, to: route)
+        case .resume:
+            try resume(header, from: route)
         case .some(let op):
             try admit(header, op, request, from: route)
         }
     }
 
-    private func answer(_ hello: HelloRequest, seq: UInt64, to route: Route) throws(ZeroMQError) {
+    /// Answers a request that belongs to no session.
+    private func answer(
+        _ header: Request, _ request: RequestFrames, to route: Route,
+        _ result: () throws(ServiceError) -> Reply.OneOf_Result
+    ) throws(ZeroMQError) {
+        let kind = RequestKind(header.op!)
         var reply = Reply()
-        reply.seq = seq
+        reply.seq = header.seq
         do throws(ServiceError) {
-            reply.result = .hello(try service.hello(hello))
+            guard request.payload == nil else {
+                throw ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
+            }
+            reply.result = try result()
         } catch {
-            return try refuse(error, seq: seq, to: route)
+            return try refuse(error, kind, seq: header.seq, to: route)
         }
-        statistics.executed += 1
+        statistics.countExecuted(kind, arrived: route.arrived, steps: 0)
         try send(ReplyFrames(reply), to: route)
+    }
+
+    /// The rules over arrays of boards: no session, so the ledger has no say.
+    private func perform(
+        _ expand: ExpandRequest, seq: UInt64, _ request: RequestFrames, from route: Route
+    ) throws(ZeroMQError) {
+        let job: ExpandJob
+        do throws(ServiceError) {
+            guard expandJobsInProgress < Self.maxExpandJobs else {
+                throw ServiceError(
+                    .resourceExhausted, field: "op",
+                    "this server carries out \(Self.maxExpandJobs) such requests at a time, and that many "
+                        + "are in progress: try again")
+            }
+            job = ExpandJob(try service.expansion(expand), seq: seq, request, budget, from: route)
+        } catch {
+            return try refuse(error, .expand, seq: seq, to: route)
+        }
+        if job.nanoseconds <= Self.inlineNanoseconds {
+            job.perform()
+            try finish(job)
+        } else {
+            jobsInProgress += 1
+            expandJobsInProgress += 1
+            queue.async { [mailbox] in
+                SharedProcessor.leave()
+                job.perform()
+                mailbox.deliver(.expand(job))
+            }
+        }
+    }
+
+    private func resume(_ header: Request, from route: Route) throws(ZeroMQError) {
+        switch try ledger.resume(header, from: route) {
+        case .refuse(let error):
+            try refuse(error, .resume, seq: header.seq, to: route)
+        case .waits(let inPlaceOfAnother):
+            if inPlaceOfAnother { statistics.parked += 1 }
+        case .answer(let reply):
+            statistics.countExecuted(.resume, arrived: route.arrived, steps: 0)
+            try send(reply, to: route)
+        }
+    }
+
+    private func stats(for client: Client) -> StatsReply {
+        var reply = StatsReply()
+        reply.serverVersion = ServerConfiguration.version
+        reply.uptime = begin.age
+        reply.draining = isDraining
+        reply.threads = UInt32(configuration.threads)
+        reply.limits = configuration.limits.wire
+        reply.counters = statistics.counters
+        reply.counters.keysRefused = UInt64(authenticator?.refused ?? 0)
+        reply.usage.sessions = UInt64(ledger.openCount)
+        reply.usage.boards = UInt64(ledger.openBoards)
+        reply.usage.inProgress = UInt64(jobsInProgress)
+        reply.usage.sessionBytes = UInt64(budget.used)
+        reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
+        reply.usage.descriptors = UInt64(ProcessUsage.descriptors)
+        reply.requests = statistics.requestStats()
+        reply.refusals = statistics.refusalStats()
+        reply.sessions = ledger.openEntries.sorted { $0.begin < $1.begin }
+            .filter { client == .anonymous || $0.owner == client }
+            .map { entry in
+                var session = SessionStats()
+                session.id = "\(entry.id)"
+                session.client = authenticator?.name(of: entry.owner) ?? ""
+                session.environmentID = entry.session?.environment.id ?? ""
+                session.boards = UInt64(entry.boards)
+                session.requests = UInt64(entry.requests)
+                session.age = entry.begin.age
+                session.idle = entry.lastRequest.age
+                session.bytes = UInt64(entry.session?.bytes ?? 0)
+                session.busy = entry.isBusy
+                return session
+            }
+        return reply
     }
 
     private func admit(
@@ -182,22 +354,35 @@ final class ReplyLoop {
     ) throws(ZeroMQError) {
         switch ledger.admit(header, request, from: route) {
         case .refuse(let error):
-            try refuse(error, seq: header.seq, to: route)
+            try refuse(error, RequestKind(op), seq: header.seq, to: route)
         case .resend(let reply):
             statistics.resent += 1
             try send(reply, to: route)
         case .parked:
             statistics.parked += 1
+        case .execute(let entry) where isRefusing:
+            var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
+            error.retryAfter = Self.retryAfter
+            try refuse(error, RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
         case .execute(let entry):
-            let job = Job(entry, seq: header.seq, op: op, request, service)
-            if job.nanoseconds <= Self.inlineNanoseconds {
+            do throws(MemoryBudget.Exhausted) {
+                try request.reserve(in: budget)
+            } catch {
+                return try refuse(
+                    ServiceError(.resourceExhausted, "no memory to keep the request: \(error)"),
+                    RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
+            }
+            let job = Job(
+                entry, seq: header.seq, op: op, request, arrived: route.arrived, service, budget)
+            if job.nanoseconds <= Self.inlineNanoseconds, !job.isSearch {
                 job.perform()
                 try finish(job)
             } else {
                 jobsInProgress += 1
-                queue.async { [mailbox] in
+                (job.isSearch ? searches : queue).async { [mailbox] in
+                    SharedProcessor.leave()
                     job.perform()
-                    mailbox.deliver(job)
+                    mailbox.deliver(.job(job))
                 }
             }
         }
@@ -208,26 +393,58 @@ final class ReplyLoop {
     private func finish(_ job: Job) throws(ZeroMQError) {
         switch job.outcome! {
         case .success(let success):
-            statistics.executed += 1
-            log(success.change, of: job)
+            statistics.countExecuted(job.kind, arrived: job.arrived, steps: job.steps)
+            note(success.change, of: job)
             try send(
                 success.reply, to: ledger.complete(job.entry, reply: success.reply, change: success.change))
         case .failure(let error):
-            try refuse(error, seq: job.seq, to: ledger.abandon(job.entry))
+            try refuse(error, job.kind, seq: job.seq, to: ledger.abandon(job.entry))
+        }
+        if let successor = ledger.takeSuccessor(of: job.entry) {
+            try resume(successor.header, from: successor.route)
         }
     }
 
-    private func log(_ change: SessionLedger.Change, of job: Job) {
+    private func finish(_ job: ExpandJob) throws(ZeroMQError) {
+        switch job.outcome! {
+        case .success(let reply):
+            statistics.countExecuted(.expand, arrived: job.route.arrived, steps: 0)
+            try send(reply, to: job.route)
+        case .failure(let error):
+            try refuse(error, .expand, seq: job.seq, to: job.route)
+        }
+    }
+
+    private func note(_ change: SessionLedger.Change, of job: Job) {
         switch change {
         case .none: break
         case .created(let session):
-            logger.info("session \(job.entry.id) created with \(session.environment.lanes) boards")
-        case .closed: logger.info("session \(job.entry.id) closed")
+            statistics.sessionsCreated += 1
+            var begin: Logger.Metadata = ["environment": "\(session.environment.id)"]
+            if let name = authenticator?.name(of: job.entry.owner), !name.isEmpty {
+                begin["client"] = "\(name)"
+            }
+            logger.info(
+                "session \(job.entry.id) created with \(session.environment.lanes) boards",
+                metadata: begin)
+        case .closed:
+            statistics.sessionsClosed += 1
+            logEnd(of: job.entry, "closed")
+            attic.clear(afterFreeing: job.entry.session?.bytes ?? 0)
         }
     }
 
-    private func refuse(_ error: ServiceError, seq: UInt64, to route: Route) throws(ZeroMQError) {
-        statistics.refused += 1
+    private func logEnd(of entry: SessionLedger.Entry, _ reason: String) {
+        let seconds = Int(entry.begin.age)
+        logger.info(
+            "session \(entry.id) ended: \(reason)",
+            metadata: ["requests": "\(entry.requests)", "seconds": "\(seconds)"])
+    }
+
+    private func refuse(
+        _ error: ServiceError, _ kind: RequestKind? = nil, seq: UInt64, to route: Route
+    ) throws(ZeroMQError) {
+        statistics.countRefused(kind, error.code)
         var reply = Reply()
         reply.seq = seq
         reply.error = error.wire

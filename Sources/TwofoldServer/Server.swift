@@ -12,15 +12,16 @@ internal import ZeroMQ
 /// - Throws: ``ServerError`` when it can't listen.
 @discardableResult
 public func serve(
-    _ configuration: ServerConfiguration, stopDescriptor: Int32, logger: Logger,
-    onListening: (_ endpoint: String) -> Void
+    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: ReloadSignals? = nil,
+    logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws(ServerError) -> ServerStatistics {
     var paths: [IPCPath] = []
     for endpoint in configuration.endpoints {
         if let path = try Endpoint.claimPath(of: endpoint) { paths.append(path) }
     }
     let statistics = try serveOnClaimedPaths(
-        configuration, stopDescriptor: stopDescriptor, logger: logger, onListening: onListening)
+        configuration, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals, logger: logger,
+        onListening: onListening)
     // Only now that the context is gone: see IPCPath.
     withExtendedLifetime(paths) {}
     return statistics
@@ -28,14 +29,14 @@ public func serve(
 
 /// All sockets are closed and the context has ended when this returns.
 private func serveOnClaimedPaths(
-    _ configuration: ServerConfiguration, stopDescriptor: Int32, logger: Logger,
-    onListening: (_ endpoint: String) -> Void
+    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: ReloadSignals?,
+    logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws(ServerError) -> ServerStatistics {
     do {
         let context = try Context()
         return try serve(
-            configuration, in: context, stopDescriptor: stopDescriptor, logger: logger,
-            onListening: onListening)
+            configuration, in: context, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals,
+            logger: logger, onListening: onListening)
     } catch let error as ServerError {
         throw error
     } catch {
@@ -47,18 +48,34 @@ private func serveOnClaimedPaths(
 /// ends.
 private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
-    logger: Logger, onListening: (_ endpoint: String) -> Void
+    reloadSignals: ReloadSignals?, logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws -> ServerStatistics {
+    let workers = Workers(threads: configuration.threads, beforeWork: SharedProcessor.leave)
+    var policyBudget = configuration.policyBudget
+    policyBudget.workers = Workers(threads: configuration.searchThreads, beforeWork: SharedProcessor.leave)
     let service = EnvironmentService(
-        limits: configuration.limits, workers: Workers(threads: configuration.threads),
-        engine: configuration.engine, version: ServerConfiguration.version)
+        limits: configuration.limits, workers: workers, engine: configuration.engine,
+        policyBudget: policyBudget, version: ServerConfiguration.version)
+    var authenticator: Authenticator?
+    if let encryption = configuration.encryption {
+        authenticator = try Authenticator(encryption.clients, in: context, logger: logger)
+    }
     var endpoints: [Endpoint] = []
     for endpoint in configuration.endpoints {
         endpoints.append(
-            try Endpoint(endpoint, maxMessageBytes: configuration.limits.maxMessageBytes, in: context))
+            try Endpoint(endpoint, configuration, in: context))
     }
-    let loop = try ReplyLoop(endpoints, service, configuration, logger: logger)
-    for endpoint in endpoints { onListening(endpoint.name) }
-    try loop.run(stopDescriptor: stopDescriptor)
+    let loop = try ReplyLoop(endpoints, authenticator, service, configuration, logger: logger)
+    for endpoint in endpoints {
+        if Endpoint.isOpenToAll(endpoint.name, configuration) {
+            logger.warning(
+                """
+                ANYBODY WHO REACHES \(endpoint.name) CAN USE THIS SERVER, AND READ AND CHANGE WHAT IS SENT. \
+                Listen on 127.0.0.1 or ipc, or encrypt with --curve-secret-key and --curve-clients.
+                """)
+        }
+        onListening(endpoint.name)
+    }
+    try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
     return loop.statistics
 }

@@ -1,4 +1,7 @@
-/// What the server has counted since its start.
+internal import TwofoldProtocol
+
+/// What the server has counted since its start. Each message that came in is one of executed, refused,
+/// resent, parked or dropped, or is in progress.
 public struct ServerStatistics: Equatable, Sendable {
     /// Messages that came in.
     public internal(set) var received = 0
@@ -12,4 +15,106 @@ public struct ServerStatistics: Equatable, Sendable {
     public internal(set) var parked = 0
     /// Messages without an empty delimiter: there is nobody to answer to.
     public internal(set) var dropped = 0
+    /// Boards stepped.
+    public internal(set) var steps = 0
+    /// Sessions that were created.
+    public internal(set) var sessionsCreated = 0
+    /// Sessions that their clients closed.
+    public internal(set) var sessionsClosed = 0
+    /// Sessions that ended because nobody asked anything of them.
+    public internal(set) var sessionsExpired = 0
+
+    private var kinds = RequestKind.Table(repeating: KindStatistics())
+    private var refusals: [ErrorCode: Int] = [:]
+
+    private struct KindStatistics: Equatable, Sendable {
+        var executed = 0
+        var refused = 0
+        var nanoseconds = 0
+        var latencies = LatencyHistogram()
+    }
+
+    init() {}
+
+    /// A request that was carried out and stepped so many boards.
+    mutating func countExecuted(_ kind: RequestKind, arrived: Moment, steps: Int) {
+        executed += 1
+        self.steps += steps
+        let now = Moment.now
+        kinds[kind].executed += 1
+        kinds[kind].nanoseconds += now - arrived
+        kinds[kind].latencies.add(now - arrived, now: now)
+    }
+
+    /// A message that was refused; without a kind when it could not be read so far.
+    mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
+        refused += 1
+        refusals[code, default: 0] += 1
+        if let kind { kinds[kind].refused += 1 }
+    }
+
+    // MARK: as it goes over the wire
+
+    var counters: Counters {
+        var counters = Counters()
+        counters.received = UInt64(received)
+        counters.executed = UInt64(executed)
+        counters.refused = UInt64(refused)
+        counters.resent = UInt64(resent)
+        counters.parked = UInt64(parked)
+        counters.dropped = UInt64(dropped)
+        counters.steps = UInt64(steps)
+        counters.sessionsCreated = UInt64(sessionsCreated)
+        counters.sessionsClosed = UInt64(sessionsClosed)
+        counters.sessionsExpired = UInt64(sessionsExpired)
+        return counters
+    }
+
+    /// The kinds that were asked at least once.
+    mutating func requestStats() -> [RequestStats] {
+        let now = Moment.now
+        var all: [RequestStats] = []
+        for kind in RequestKind.allCases where kinds[kind].executed + kinds[kind].refused > 0 {
+            var stats = RequestStats()
+            stats.name = "\(kind)"
+            stats.executed = UInt64(kinds[kind].executed)
+            stats.refused = UInt64(kinds[kind].refused)
+            stats.seconds = Double(kinds[kind].nanoseconds) / 1e9
+            let quantiles = kinds[kind].latencies.quantiles([0.5, 0.99], now: now)
+            (stats.p50, stats.p99) = (quantiles[0], quantiles[1])
+            all.append(stats)
+        }
+        return all
+    }
+
+    /// The errors that occurred, by the protocol's names without their common beginning.
+    func refusalStats() -> [Twofold_V1_RefusalStats] {
+        refusals.sorted { $0.key.rawValue < $1.key.rawValue }.map { code, count in
+            var stats = Twofold_V1_RefusalStats()
+            stats.code = code.name
+            stats.count = UInt64(count)
+            return stats
+        }
+    }
+}
+
+extension ErrorCode {
+    /// "INVALID_ARGUMENT"
+    var name: String {
+        switch self {
+        case .unspecified: "UNSPECIFIED"
+        case .invalidArgument: "INVALID_ARGUMENT"
+        case .notFound: "NOT_FOUND"
+        case .failedPrecondition: "FAILED_PRECONDITION"
+        case .outOfSequence: "OUT_OF_SEQUENCE"
+        case .conflict: "CONFLICT"
+        case .staleEpoch: "STALE_EPOCH"
+        case .permissionDenied: "PERMISSION_DENIED"
+        case .resourceExhausted: "RESOURCE_EXHAUSTED"
+        case .unsupportedVersion: "UNSUPPORTED_VERSION"
+        case .shuttingDown: "SHUTTING_DOWN"
+        case .internal: "INTERNAL"
+        case .UNRECOGNIZED(let number): "\(number)"
+        }
+    }
 }

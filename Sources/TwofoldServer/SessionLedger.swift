@@ -1,5 +1,7 @@
+internal import FoundationEssentials
 internal import TwofoldProtocol
 internal import TwofoldService
+internal import ZeroMQ
 
 /// Who is where in their session: decides for each request whether it is carried out, answered from
 /// memory, parked, or refused. Belongs to the socket thread.
@@ -16,7 +18,22 @@ struct SessionLedger {
     /// One session's line in the ledger.
     final class Entry {
         let id: SessionID
+        /// Whose session it is.
+        let owner: Client
+        /// Boards that create asked for.
+        let boards: Int
+        let begin = Moment.now
+        /// When a request for it came last.
+        fileprivate(set) var lastRequest = Moment.now
+        /// Requests that were carried out since its begin.
+        fileprivate(set) var requests = 0
+        /// What it was created with.
+        fileprivate let create: CreateRequest
         fileprivate(set) var epoch: UInt32 = 1
+        /// Who resumed it last; nil before anybody has.
+        fileprivate var holder: Data?
+        /// Who resumes it as soon as the request in progress is done.
+        fileprivate var successor: Successor?
         /// The last request that was carried out; 0 while create is.
         fileprivate(set) var lastSeq: UInt64 = 0
         fileprivate var last: (request: RequestFrames, reply: ReplyFrames)?
@@ -24,7 +41,15 @@ struct SessionLedger {
         /// What the session's requests run on; nil before create has succeeded and after close.
         fileprivate(set) var session: ServerSession?
 
-        fileprivate init(_ id: SessionID) { self.id = id }
+        fileprivate init(_ id: SessionID, owner: Client, boards: Int, create: CreateRequest) {
+            self.id = id
+            self.owner = owner
+            self.boards = boards
+            self.create = create
+        }
+
+        /// Whether a request is being carried out.
+        var isBusy: Bool { inProgress != nil }
 
         fileprivate var isClosed: Bool { lastSeq > 0 && session == nil }
     }
@@ -40,6 +65,21 @@ struct SessionLedger {
         case refuse(ServiceError)
     }
 
+    /// What to do with a resume.
+    enum Resumption {
+        case answer(ReplyFrames)
+        /// Nothing now: a request is being carried out, and ``takeSuccessor(of:)`` tells when it is done.
+        /// An earlier resume that waited gets no reply.
+        case waits(inPlaceOfAnother: Bool)
+        case refuse(ServiceError)
+    }
+
+    /// A resume that waits.
+    struct Successor {
+        let header: Request
+        let route: Route
+    }
+
     /// What a request that was carried out made of its session.
     enum Change {
         case none
@@ -50,29 +90,35 @@ struct SessionLedger {
     /// Closed sessions that are remembered, so that a repeated close gets its reply.
     static let maxTombstones = 10_000
 
-    private let maxSessions: Int
+    private let limits: Limits
+    /// Boards of all sessions that are open, those being created included.
+    private(set) var openBoards = 0
+    private var sessionsOfClient: [Client: Int] = [:]
     private var entries: [SessionID: Entry] = [:]
     private var tombstones: [SessionID] = []
     private var oldestTombstone = 0
 
-    init(maxSessions: Int) { self.maxSessions = maxSessions }
+    init(_ limits: Limits) { self.limits = limits }
 
     /// Sessions that are open, those being created included.
     var openCount: Int { entries.count - (tombstones.count - oldestTombstone) }
 
+    /// Sessions that are open, in no order.
+    var openEntries: [Entry] { entries.values.filter { !$0.isClosed } }
+
     /// Decides about a request that names a session; an entry to execute is busy from now on.
     mutating func admit(_ header: Request, _ request: RequestFrames, from route: Route) -> Verdict {
         guard let id = SessionID(header.session) else {
-            return .refuse(
-                ServiceError(
-                    .invalidArgument, field: "session",
-                    "session has \(header.session.count) bytes; it has to be 16 random ones"))
+            return .refuse(Self.noID(header))
         }
         var isCreate = false
         if case .create = header.op { isCreate = true }
         guard let entry = entries[id] else {
             return isCreate ? admitCreate(id, header, request, from: route) : .refuse(Self.unknown(id))
         }
+        // To anybody but its owner a session is not there.
+        guard entry.owner == route.client else { return .refuse(Self.unknown(id)) }
+        entry.lastRequest = route.arrived
         guard header.epoch == entry.epoch else {
             return .refuse(
                 header.epoch < entry.epoch
@@ -124,16 +170,82 @@ struct SessionLedger {
                     .invalidArgument, field: "epoch",
                     "create has epoch \(header.epoch); a session begins with epoch 1"))
         }
-        guard openCount < maxSessions else {
-            return .refuse(
-                ServiceError(
-                    .resourceExhausted, field: "session",
-                    "this server allows \(maxSessions) sessions at a time, and that many are open"))
-        }
-        let entry = Entry(id)
+        var boards = Int(clamping: header.create.numEnvs)
+        if let refusal = exceededLimit(boards: boards, of: route.client) { return .refuse(refusal) }
+        // A create that goes beyond a session's limit will be refused by that.
+        if boards > limits.maxBoardsPerSession { boards = 0 }
+        let entry = Entry(id, owner: route.client, boards: boards, create: header.create)
+        openBoards += boards
+        sessionsOfClient[route.client, default: 0] += 1
         entry.inProgress = (request, route)
         entries[id] = entry
         return .execute(entry)
+    }
+
+    // MARK: resume
+
+    /// Hands a session over: raises its epoch, unless this holder has it already.
+    func resume(_ header: Request, from route: Route) throws(ZeroMQError) -> Resumption {
+        guard let id = SessionID(header.session) else { return .refuse(Self.noID(header)) }
+        guard let entry = entries[id], entry.owner == route.client, !entry.isClosed else {
+            return .refuse(Self.unknown(id))
+        }
+        let holder = header.resume.holder
+        guard holder.count == 16 else {
+            return .refuse(
+                ServiceError(
+                    .invalidArgument, field: "holder",
+                    "holder has \(holder.count) bytes; it has to be 16 random ones"))
+        }
+        entry.lastRequest = route.arrived
+        // At most one, the newest; the other asks again.
+        if entry.isBusy {
+            let replacesAnother = entry.successor != nil
+            entry.successor = Successor(header: header, route: route)
+            return .waits(inPlaceOfAnother: replacesAnother)
+        }
+        if entry.holder != holder {
+            guard entry.epoch < .max else {
+                return .refuse(
+                    ServiceError(.resourceExhausted, field: "session", "resumed too often; no epoch is left"))
+            }
+            entry.holder = holder
+            entry.epoch += 1
+        }
+        var reply = ResumeReply()
+        reply.epoch = entry.epoch
+        reply.lastSeq = entry.lastSeq
+        reply.create = entry.create
+        reply.created = entry.session!.environment.createReply
+        // An open session that is not busy has carried out its create, at least.
+        return .answer(try entry.last!.reply.resumed(reply, seq: header.seq))
+    }
+
+    /// Who waits to resume a session whose request is done, if anybody does.
+    func takeSuccessor(of entry: Entry) -> Successor? {
+        defer { entry.successor = nil }
+        return entry.successor
+    }
+
+    private func exceededLimit(boards: Int, of client: Client) -> ServiceError? {
+        guard openCount < limits.maxSessions else {
+            return ServiceError(
+                .resourceExhausted, field: "session",
+                "this server allows max_sessions = \(limits.maxSessions) at a time, and that many are open")
+        }
+        if client != .anonymous, sessionsOfClient[client, default: 0] >= limits.maxSessionsPerClient {
+            return ServiceError(
+                .resourceExhausted, field: "session",
+                "this server allows max_sessions_per_client = \(limits.maxSessionsPerClient) at a time, and "
+                    + "that many of this client's are open")
+        }
+        if boards <= limits.maxBoardsPerSession, boards > limits.maxBoards - openBoards {
+            return ServiceError(
+                .resourceExhausted, field: "num_envs",
+                "num_envs is \(boards); this server allows max_boards = \(limits.maxBoards) in all sessions "
+                    + "together, and \(openBoards) are in use")
+        }
+        return nil
     }
 
     /// The request in progress was carried out; returns where the reply goes.
@@ -141,6 +253,7 @@ struct SessionLedger {
         let (request, route) = entry.inProgress!
         entry.inProgress = nil
         entry.lastSeq += 1
+        entry.requests += 1
         entry.last = (request, reply)
         switch change {
         case .none: break
@@ -149,16 +262,41 @@ struct SessionLedger {
             entry.session = nil
             // A close has no payload.
             entry.last?.request = request.compactHeader
+            giveBack(entry)
             bury(entry.id)
         }
         return route
+    }
+
+    /// Ends the sessions that nobody has asked anything of for so long, and that nothing is in progress
+    /// for; these.
+    mutating func endIdle(for time: Duration) -> [Entry] {
+        let now = Moment.now
+        let limit = Int(time / .nanoseconds(1))
+        let idle = entries.values.filter {
+            now - $0.lastRequest > limit && !$0.isBusy && !$0.isClosed
+        }
+        for entry in idle {
+            entries[entry.id] = nil
+            giveBack(entry)
+        }
+        return idle
+    }
+
+    private mutating func giveBack(_ entry: Entry) {
+        openBoards -= entry.boards
+        let others = sessionsOfClient[entry.owner, default: 1] - 1
+        sessionsOfClient[entry.owner] = others == 0 ? nil : others
     }
 
     /// The request in progress was refused: nothing has happened; returns where the error goes.
     mutating func abandon(_ entry: Entry) -> Route {
         let route = entry.inProgress!.route
         entry.inProgress = nil
-        if entry.lastSeq == 0 { entries[entry.id] = nil }
+        if entry.lastSeq == 0 {
+            entries[entry.id] = nil
+            giveBack(entry)
+        }
         return route
     }
 
@@ -173,9 +311,17 @@ struct SessionLedger {
         }
     }
 
+    private static func noID(_ header: Request) -> ServiceError {
+        ServiceError(
+            .invalidArgument, field: "session",
+            "session has \(header.session.count) bytes; it has to be 16 random ones")
+    }
+
     private static func unknown(_ id: SessionID) -> ServiceError {
         ServiceError(
-            .notFound, field: "session", "no open session \(id) here; it was never created, or is closed")
+            .notFound, field: "session",
+            "no open session \(id) here; it was never created, is closed, "
+                + "or was idle for too long")
     }
 
     private static func conflict(_ seq: UInt64) -> ServiceError {

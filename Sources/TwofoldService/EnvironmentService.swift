@@ -1,19 +1,6 @@
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// What the server accepts; told in Hello, and checked again here and at the socket.
-public struct Limits: Sendable {
-    /// Bytes in one frame of a request.
-    public var maxMessageBytes = 256 << 20
-    /// Boards in one session.
-    public var maxBoardsPerSession = 1 << 20
-    /// Sessions at a time.
-    public var maxSessions = 10_000
-
-    /// The defaults.
-    public init() {}
-}
-
 /// Turns one accepted request into one reply: synchronous, and without any idea of sockets, sessions
 /// or repeats, which are the carrier's business.
 public struct EnvironmentService: Sendable {
@@ -22,13 +9,20 @@ public struct EnvironmentService: Sendable {
 
     /// What is accepted.
     public let limits: Limits
-    private let workers: Workers
-    private let engine: Engine
+    /// What each session's policies may take.
+    public let policyBudget: PolicyBudget
+    let workers: Workers
+    let engine: Engine
     private let version: String
 
     /// A service that spreads each batch over `workers`; `version` is the server's, for Hello.
-    public init(limits: Limits, workers: Workers, engine: Engine = .automatic, version: String) {
+    public init(
+        limits: Limits, workers: Workers, engine: Engine = .automatic,
+        policyBudget: PolicyBudget = PolicyBudget(),
+        version: String
+    ) {
         self.limits = limits
+        self.policyBudget = policyBudget
         self.workers = workers
         self.engine = engine
         self.version = version
@@ -49,11 +43,11 @@ public struct EnvironmentService: Sendable {
             var info = EnvironmentInfo()
             info.id = entry.id
             info.actions = entry.actions
+            info.rewardTerms = entry.rewardTerms
+            info.extraInfos = entry.extraInfos
             return info
         }
-        reply.limits.maxMessageBytes = UInt64(limits.maxMessageBytes)
-        reply.limits.maxBoardsPerSession = UInt64(limits.maxBoardsPerSession)
-        reply.limits.maxSessions = UInt64(limits.maxSessions)
+        reply.limits = limits.wire
         reply.threads = UInt32(workers.threads)
         return reply
     }
@@ -73,7 +67,7 @@ public struct EnvironmentService: Sendable {
         } catch {
             throw ServiceError(error)
         }
-        let session = EnvironmentSession(environment)
+        let session = EnvironmentSession(entry.id, environment, policyBudget)
         return (session, session.createReply)
     }
 
@@ -91,10 +85,7 @@ public struct EnvironmentService: Sendable {
         switch request.autoresetMode {
         case .unspecified, .nextStep: options.autoreset = .nextStep
         case .disabled: options.autoreset = .disabled
-        case .sameStep:
-            throw ServiceError(
-                .invalidArgument, field: "autoreset_mode",
-                "autoreset_mode SAME_STEP is not served yet; NEXT_STEP and DISABLED are")
+        case .sameStep: options.autoreset = .sameStep
         case .UNRECOGNIZED(let number):
             throw ServiceError(
                 .invalidArgument, field: "autoreset_mode",
@@ -108,6 +99,8 @@ public struct EnvironmentService: Sendable {
             }
             options.maxEpisodeSteps = Int(clamping: request.maxEpisodeSteps)
         }
+        if request.hasReward { options.reward = RewardSpec(request.reward) }
+        options.extraInfos = request.extraInfos
         return options
     }
 }

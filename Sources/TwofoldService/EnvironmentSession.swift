@@ -1,52 +1,93 @@
-internal import TwofoldCore
+public import TwofoldCore
 public import TwofoldProtocol
 
 /// One session's environment and the layout of its replies.
 ///
 /// Used by one caller at a time.
 public final class EnvironmentSession {
-    /// Asks the carrier for the memory of a reply's payload, of exactly this many bytes.
-    public typealias ReplyMemory = (_ size: Int) -> UnsafeMutableRawBufferPointer
+    /// Asks the carrier for the memory of a reply's payload, of exactly this many bytes; throws when there
+    /// is none left.
+    public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
+
+    /// The environment's published id.
+    public let id: String
+
+    /// What came of a request that was carried out.
+    public struct Outcome {
+        /// The reply's result.
+        public let result: Reply.OneOf_Result
+        /// The reply's payload: so many bytes from the start of the memory that was asked for; 0 where none
+        /// was asked for.
+        public let payloadSize: Int
+    }
 
     private let environment: any VectorEnvironment
+    private let rollouts: SessionRollouts
     private let resetLayout: PayloadLayout
     private let stepLayout: PayloadLayout
     private let afterstatesLayout: PayloadLayout
+    /// Of the finals when all episodes end at once: no step's payload is longer. Nil but in SAME_STEP.
+    private let longestFinals: PayloadLayout?
+    private let snapshotFormat: SnapshotFormat
 
-    init(_ environment: any VectorEnvironment) {
+    init(_ id: String, _ environment: any VectorEnvironment, _ budget: PolicyBudget) {
+        self.id = id
         self.environment = environment
+        rollouts = SessionRollouts(environment, budget)
         resetLayout = PayloadLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = PayloadLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = PayloadLayout(environment.afterstateArrays, lanes: environment.lanes)
+        longestFinals =
+            environment.autoreset == .sameStep
+            ? PayloadLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
+        snapshotFormat = SnapshotFormat(
+            environmentID: id, rules: environment.gameRules, recordSize: environment.recordSize)
     }
 
     /// Number of boards.
     public var lanes: Int { environment.lanes }
 
     /// About how long a request takes on one thread.
-    public var nanoseconds: Int { lanes * environment.nanosecondsPerLane }
+    public func nanoseconds(_ op: Request.OneOf_Op) -> Int {
+        switch op {
+        case .snapshot, .restore: lanes * max(environment.nanosecondsPerLane, 400)
+        case .rollout(let request): rollouts.nanoseconds(request)
+        case .policy: 1_000_000
+        default: lanes * environment.nanosecondsPerLane
+        }
+    }
+
+    /// Whether a request searches for actions: such run one at a time, apart from all others.
+    public static func isSearch(_ op: Request.OneOf_Op) -> Bool {
+        if case .rollout(let request) = op { SessionRollouts.isSearch(request) } else { false }
+    }
+
+    /// Memory of the boards, apart from replies.
+    public var bytes: Int { lanes * environment.bytesPerLane }
+
+    /// Memory of the replies that a client needs who resets, steps, and keeps nothing: a reset's and two
+    /// steps', the one that is stored and the next.
+    public var replyBytes: Int { resetLayout.size + 2 * (longestFinals ?? stepLayout).size }
 
     /// Carries out one request; `payload` is its payload frame, nil where it has none. The reply's
     /// payload, if any, is written to the memory that `replyMemory` is asked for, at most once.
     /// A request that throws has changed nothing.
     public func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
-    ) throws(ServiceError) -> Reply.OneOf_Result {
+    ) throws(ServiceError) -> Outcome {
         do throws(EnvironmentError) {
             switch op {
             case .reset(let request):
                 let input = try resetInput(request, payload)
                 try environment.reset(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-                return .reset(.init())
+                rollouts.reset(input)
+                return Outcome(result: .reset(.init()), payloadSize: resetLayout.size)
             case .step:
-                let actions = try stepActions(payload)
-                try environment.step(
-                    actions: actions, into: stepLayout.arrays(in: replyMemory(stepLayout.size)))
-                return .step(.init())
+                return try step(stepActions(payload), replyMemory)
             case .observe:
                 try refusePayload(payload)
                 try environment.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-                return .observe(.init())
+                return Outcome(result: .observe(.init()), payloadSize: resetLayout.size)
             case .afterstates:
                 try refusePayload(payload)
                 guard afterstatesLayout.size > 0 else {
@@ -54,11 +95,25 @@ public final class EnvironmentSession {
                 }
                 try environment.afterstates(
                     into: afterstatesLayout.arrays(in: replyMemory(afterstatesLayout.size)))
-                return .afterstates(.init())
+                return Outcome(result: .afterstates(.init()), payloadSize: afterstatesLayout.size)
+            case .keepalive:
+                try refusePayload(payload)
+                return Outcome(result: .keepalive(.init()), payloadSize: 0)
+            case .snapshot:
+                return try snapshot(laneNumbers(payload), replyMemory)
+            case .restore(let request):
+                let input = try restoreInput(request, payload)
+                try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+                return Outcome(result: .restore(.init()), payloadSize: resetLayout.size)
             case .close:
                 try refusePayload(payload)
-                return .close(.init())
-            case .hello, .create:
+                return Outcome(result: .close(.init()), payloadSize: 0)
+            case .rollout(let request):
+                let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
+                return Outcome(result: .rollout(reply), payloadSize: size)
+            case .policy(let request):
+                return Outcome(result: .policy(try rollouts.take(request, payload)), payloadSize: 0)
+            case .hello, .create, .expand, .stats, .resume:
                 throw .invalid("op", "this request does not belong inside a session")
             }
         } catch {
@@ -66,19 +121,46 @@ public final class EnvironmentSession {
         }
     }
 
-    var createReply: CreateReply {
+    /// The answer to the create that made it.
+    public var createReply: CreateReply {
         var reply = CreateReply()
         reply.epoch = 1
-        let space = environment.observationSpace
-        reply.observationSpace.box.dtype = .uint8
-        reply.observationSpace.box.shape = space.shape.map(UInt64.init)
-        reply.observationSpace.box.low = Double(space.range.lowerBound)
-        reply.observationSpace.box.high = Double(space.range.upperBound)
+        reply.observationSpace = environment.observationSpace.wire
+        reply.boardSpace = environment.boardSpace.wire
         reply.actionSpace.discrete.n = UInt64(environment.actions.count)
         reply.reset = resetLayout.wire
         reply.step = stepLayout.wire
         reply.afterstates = afterstatesLayout.wire
+        reply.rewardTerms = environment.rewardTerms
+        if let longestFinals { reply.finals = longestFinals.wire }
         return reply
+    }
+
+    private func step(
+        _ actions: UnsafeRawBufferPointer, _ replyMemory: ReplyMemory
+    ) throws(EnvironmentError) -> Outcome {
+        let memory = try replyMemory(longestFinals?.size ?? stepLayout.size)
+        let arrays = stepLayout.arrays(in: memory)
+        try environment.step(actions: actions, into: arrays)
+        var reply = StepReply()
+        guard longestFinals != nil else {
+            return Outcome(result: .step(reply), payloadSize: stepLayout.size)
+        }
+        let ended = environment.endedLanes(in: arrays)
+        guard !ended.isEmpty else { return Outcome(result: .step(reply), payloadSize: stepLayout.size) }
+        let finals = PayloadLayout(environment.finalArrays, lanes: ended.count, from: stepLayout.size)
+        environment.restart(ended, in: arrays, keeping: finals.arrays(in: memory))
+        reply.finals = finals.wire
+        return Outcome(result: .step(reply), payloadSize: finals.size)
+    }
+
+    private func snapshot(
+        _ lanes: [Int], _ replyMemory: ReplyMemory
+    ) throws(EnvironmentError) -> Outcome {
+        let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
+        try environment.snapshot(lanes, into: snapshotFormat.records(in: memory))
+        snapshotFormat.seal(memory, lanes: lanes.count)
+        return Outcome(result: .snapshot(.init()), payloadSize: memory.count)
     }
 
     // MARK: request payloads
@@ -100,7 +182,7 @@ public final class EnvironmentSession {
     private func resetInput(
         _ request: ResetRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> ResetInput {
-        let boardBytes = environment.observationSpace.shape.reduce(1, *)
+        let boardBytes = environment.boardSpace.shape.reduce(1, *)
         var announced: [String] = []
         var size = 0
         func announce(_ isThere: Bool, _ name: String, bytesPerLane: Int) -> Range<Int>? {
@@ -122,6 +204,82 @@ public final class EnvironmentSession {
             range.map { UnsafeRawBufferPointer(rebasing: payload![$0]) }
         }
         return ResetInput(seeds: part(seeds), mask: part(mask), boards: part(boards))
+    }
+
+    /// The lanes that an array of their numbers names; all where there is no array.
+    private func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
+        guard let bytes else { return Array(0..<lanes) }
+        guard bytes.count % 8 == 0 else {
+            throw .invalid("lanes", "lanes have \(bytes.count) bytes, which is no array of uint64")
+        }
+        guard !bytes.isEmpty else { throw .invalid("lanes", "lanes name no lane") }
+        var isNamed = [Bool](repeating: false, count: lanes)
+        var numbers: [Int] = []
+        numbers.reserveCapacity(min(bytes.count / 8, lanes))
+        for offset in stride(from: 0, to: bytes.count, by: 8) {
+            let number = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            guard number < UInt64(lanes) else {
+                throw .invalid("lanes", "there is no lane \(number); lanes are 0...\(lanes - 1)")
+            }
+            let lane = Int(number)
+            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) is named twice") }
+            isNamed[lane] = true
+            numbers.append(lane)
+        }
+        return numbers
+    }
+
+    /// Cuts a restore's payload into the arrays that the request announces and the blob behind them.
+    private func restoreInput(
+        _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?
+    ) throws(EnvironmentError) -> RestoreInput {
+        guard let payload else { throw .invalid("blob", "a restore needs a payload frame: the snapshot") }
+        guard request.count >= 1 else { throw .invalid("lanes", "lanes name no lane") }
+        guard request.count <= UInt64(lanes) else {
+            throw .invalid("lanes", "\(request.count) lanes are to be restored; there are \(lanes)")
+        }
+        guard request.lanes || request.count == UInt64(lanes) else {
+            throw .invalid(
+                "lanes", "\(request.count) lanes are to be restored and not named; there are \(lanes)")
+        }
+        let count = Int(request.count)
+        var start = 0
+        func next(_ isThere: Bool) throws(EnvironmentError) -> UnsafeRawBufferPointer? {
+            guard isThere else { return nil }
+            guard payload.count >= start + 8 * count else {
+                throw .invalid(
+                    "payload", "the restore's payload has \(payload.count) bytes, fewer than it announces")
+            }
+            defer { start += 8 * count }
+            return UnsafeRawBufferPointer(rebasing: payload[start..<start + 8 * count])
+        }
+        let (named, rows, seeds) = (
+            try next(request.lanes), try next(request.rows), try next(request.seeds)
+        )
+        let records = try snapshotFormat.open(UnsafeRawBufferPointer(rebasing: payload[start...]))
+        let held = records.count / snapshotFormat.recordSize
+        guard request.rows || held == count else {
+            throw .invalid("blob", "the blob has \(held) lanes; \(count) are to be restored")
+        }
+        return RestoreInput(
+            lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
+            seeds: seeds, records: records, recordSize: snapshotFormat.recordSize)
+    }
+
+    private func rowNumbers(
+        _ bytes: UnsafeRawBufferPointer?, count: Int, held: Int
+    ) throws(EnvironmentError) -> [Int] {
+        guard let bytes else { return Array(0..<count) }
+        var rows: [Int] = []
+        rows.reserveCapacity(count)
+        for index in 0..<count {
+            let row = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
+            guard row < UInt64(held) else {
+                throw .invalid("rows", "there is no row \(row) in the blob; it has \(held) lanes")
+            }
+            rows.append(Int(row))
+        }
+        return rows
     }
 
     private func refusePayload(_ payload: UnsafeRawBufferPointer?) throws(EnvironmentError) {

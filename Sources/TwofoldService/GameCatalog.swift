@@ -7,6 +7,10 @@ struct CatalogEntry: Sendable {
     let id: String
     /// The actions' names, in the order of their numbers.
     let actions: [String]
+    /// The reward terms that it has.
+    let rewardTerms: [String]
+    /// The infos that steps tell on request.
+    let extraInfos: [String]
     /// Makes a batch; throws with the argument's name.
     let make: @Sendable (CreateRequest, BatchOptions) throws(EnvironmentError) -> any VectorEnvironment
 }
@@ -15,10 +19,36 @@ struct CatalogEntry: Sendable {
 let catalog: [CatalogEntry] = [
     CatalogEntry(
         id: "twofold/Game2048-v0", actions: Game2048.actionNames,
+        rewardTerms: Game2048.rewardTermNames, extraInfos: Game2048.extraInfoNames,
         make: { (request, options) throws(EnvironmentError) in
-            try Game2048(.init(request.game2048)).makeEnvironment(options)
-        })
+            let config =
+                switch request.config {
+                case nil: Game2048Config()
+                case .game2048(let config): config
+                default: throw request.wrongConfig
+                }
+            return try Game2048(.init(config)).makeEnvironment(options)
+        }),
+    CatalogEntry(
+        id: "twofold/Concentration-v0", actions: Concentration.defaultActions,
+        rewardTerms: Concentration.rewardTermNames, extraInfos: Concentration.extraInfoNames,
+        make: { (request, options) throws(EnvironmentError) in
+            let config =
+                switch request.config {
+                case nil: ConcentrationConfig()
+                case .concentration(let config): config
+                default: throw request.wrongConfig
+                }
+            return try GameEnvironment(Concentration(.init(config)), options)
+        }),
 ]
+
+extension CreateRequest {
+    /// The config is another game's.
+    fileprivate var wrongConfig: EnvironmentError {
+        .invalid("config", "the config is not one of \(environmentID)")
+    }
+}
 
 extension Game2048.Config {
     /// The config of a request, an absent field being the default.
@@ -41,5 +71,50 @@ extension Game2048.Config {
         case .UNRECOGNIZED(let number):
             throw .invalid("illegal_action", "illegal_action \(number) is not known to this server")
         }
+    }
+}
+
+extension RewardSpec {
+    /// The declaration of a request, not checked yet; an absent field is the default.
+    init(_ wire: RewardSpecMessage) {
+        self.init(
+            wire.terms.map { term in
+                Term(
+                    term.name, weight: term.hasWeight ? term.weight : 1,
+                    parameters: term.parameters.map { Parameter($0.name, $0.values) })
+            })
+        if wire.hasScale { scale = wire.scale }
+        if wire.hasClipLow { clipLow = wire.clipLow }
+        if wire.hasClipHigh { clipHigh = wire.clipHigh }
+    }
+}
+
+extension Concentration.Config {
+    /// The config of a request, an absent field being the default.
+    init(_ wire: ConcentrationConfig) throws(EnvironmentError) {
+        self.init()
+        if wire.hasRows { rows = Int(wire.rows) }
+        if wire.hasColumns { columns = Int(wire.columns) }
+        if wire.hasSymbols { symbols = Int(wire.symbols) }
+        switch wire.peeks {
+        case nil, .unlimitedPeeks(true): peeks = nil
+        case .unlimitedPeeks(false): peeks = 0
+        case .peekBudget(let budget): peeks = Int(budget)
+        }
+        switch wire.matchedCards {
+        case .unspecified, .removed: matchedCards = .removed
+        case .faceUp: matchedCards = .faceUp
+        case .UNRECOGNIZED(let number):
+            throw .invalid("matched_cards", "matched_cards \(number) is not known to this server")
+        }
+        switch wire.illegalAction {
+        case .unspecified, .noop: illegalAction = .noop
+        case .endTurn: illegalAction = .endTurn
+        case .terminate: illegalAction = .terminate
+        case .UNRECOGNIZED(let number):
+            throw .invalid("illegal_action", "illegal_action \(number) is not known to this server")
+        }
+        observesLastAction = wire.observeLastAction
+        tellsDeck = wire.tellDeck
     }
 }

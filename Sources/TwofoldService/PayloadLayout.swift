@@ -7,16 +7,21 @@ internal import TwofoldProtocol
 ///     ┌────────────┬─────────────┬───────────┐
 ///     │observation │ action_mask │ …         │     N rows in each, no gaps between rows
 ///     └────────────┴─────────────┴───────────┘
+///
+/// The arrays of a step's finals lie behind those of the step, in the same payload.
 struct PayloadLayout {
     let specs: [ArraySpec]
     let lanes: Int
     let offsets: [Int]
+    /// Where what lies before these arrays ends.
+    private let start: Int
     /// Bytes of the whole payload; 0 without arrays.
     let size: Int
 
-    init(_ specs: [ArraySpec], lanes: Int) {
+    /// A layout of so many rows in each array, behind the first `start` bytes of the payload.
+    init(_ specs: [ArraySpec], lanes: Int, from start: Int = 0) {
         var offsets: [Int] = []
-        var end = 0
+        var end = start
         for spec in specs {
             let offset = (end + 63) / 64 * 64
             offsets.append(offset)
@@ -25,12 +30,13 @@ struct PayloadLayout {
         self.specs = specs
         self.lanes = lanes
         self.offsets = offsets
+        self.start = start
         size = end
     }
 
-    /// The arrays in a carrier's memory, whose size is ``size``; the gaps between them are cleared.
+    /// The arrays in a carrier's memory of at least ``size`` bytes; the gaps between them are cleared.
     func arrays(in memory: UnsafeMutableRawBufferPointer) -> BatchArrays {
-        var end = 0
+        var end = start
         for (spec, offset) in zip(specs, offsets) {
             memory[end..<offset].initializeMemory(as: UInt8.self, repeating: 0)
             end = offset + spec.bytesPerLane * lanes
@@ -53,6 +59,17 @@ struct PayloadLayout {
     }
 }
 
+extension ObservationSpace {
+    var wire: SpaceMessage {
+        var wire = SpaceMessage()
+        wire.box.dtype = .uint8
+        wire.box.shape = shape.map(UInt64.init)
+        wire.box.low = Double(range.lowerBound)
+        wire.box.high = Double(range.upperBound)
+        return wire
+    }
+}
+
 extension DataType {
     var wire: Twofold_V1_DataType {
         switch self {
@@ -61,6 +78,7 @@ extension DataType {
         case .int8: .int8
         case .int32: .int32
         case .float32: .float32
+        case .uint64: .uint64
         }
     }
 }

@@ -11,6 +11,8 @@ public struct ServiceError: Error, Equatable, Sendable {
     public var lane: Int?
     /// With `outOfSequence`: the seq that comes next.
     public var expectedSeq: UInt64?
+    /// With `shuttingDown`: milliseconds after which to ask again.
+    public var retryAfter: UInt32?
     /// One sentence for a person.
     public var message: String
 
@@ -31,6 +33,7 @@ public struct ServiceError: Error, Equatable, Sendable {
             switch error.kind {
             case .invalidArgument: .invalidArgument
             case .failedPrecondition: .failedPrecondition
+            case .resourceExhausted: .resourceExhausted
             }
         self.init(code, field: error.field, lane: error.lane, error.message)
     }
@@ -43,6 +46,7 @@ public struct ServiceError: Error, Equatable, Sendable {
         wire.message = message
         if let lane { wire.lane = UInt64(lane) }
         if let expectedSeq { wire.expectedSeq = expectedSeq }
+        if let retryAfter { wire.retryAfterMs = retryAfter }
         return wire
     }
 }

@@ -95,6 +95,18 @@ extension Socket {
 // MARK: - The two C calls
 
 extension Socket {
+    func setNumber(_ code: CInt, name: String, to number: CInt) throws(ZeroMQError) {
+        try withUnsafeBytes(of: number) { (bytes) throws(ZeroMQError) in
+            try setBytes(code, name: name, to: bytes)
+        }
+    }
+
+    func setText(_ code: CInt, name: String, to text: String) throws(ZeroMQError) {
+        try Array(text.utf8).span.withUnsafeBytes { (bytes) throws(ZeroMQError) in
+            try setBytes(code, name: name, to: bytes)
+        }
+    }
+
     private func setBytes(
         _ code: CInt, name: String, to bytes: UnsafeRawBufferPointer
     ) throws(ZeroMQError) {

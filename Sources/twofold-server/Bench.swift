@@ -10,8 +10,8 @@ struct Bench: ParsableCommand {
         discussion: """
             Steps of one board in a second under random legal play, everything produced that a client would \
             receive; medians over interleaved rounds. Then a signature: a number made of all replies of a \
-            fixed run, the same for every engine, thread count and chunk size. It changes only when \
-            behaviour does.
+            fixed run, the same for every engine, thread count and chunk size; one for each game, and one under \
+            a reward of eight terms. They change only when behaviour does.
             """)
 
     @Option(help: "Boards in a batch; may be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")
@@ -47,7 +47,7 @@ struct Bench: ParsableCommand {
         plan.rounds = rounds
         plan.time = .milliseconds(milliseconds)
 
-        let rows = signatureOnly ? [] : try benchmark(plan) { _, _ in }
+        let rows = signatureOnly ? [] : try benchmark(plan) { _, _ in } + benchmarkRollouts(plan)
         let signatures = try signatures(threads: plan.threads)
         if json {
             let encoder = JSONEncoder()
@@ -58,7 +58,8 @@ struct Bench: ParsableCommand {
             if !rows.isEmpty { printTable(rows) }
             printSignatures(signatures)
         }
-        guard Set(signatures.map(\.signature)).count == 1 else {
+        let runs = Dictionary(grouping: signatures, by: \.play)
+        guard runs.values.allSatisfy({ Set($0.map(\.signature)).count == 1 }) else {
             throw ServerError("the engines disagree: their signatures differ")
         }
     }
@@ -69,7 +70,8 @@ struct Bench: ParsableCommand {
         print("|---:|---:|---|---:|---:|---:|")
         for row in rows {
             let opponent = rows.first {
-                $0.engine == "row tables" && $0.boards == row.boards && $0.threads == row.threads
+                $0.engine == "row tables" && $0.game == row.game && $0.boards == row.boards
+                    && $0.threads == row.threads
             }
             let ratio = opponent.map { decimal(row.median / $0.median, digits: 2) } ?? ""
             print(
@@ -82,7 +84,9 @@ struct Bench: ParsableCommand {
     private func printSignatures(_ signatures: [BenchmarkSignature]) {
         for signature in Set(signatures.map(\.signature)).sorted() {
             let runs = signatures.filter { $0.signature == signature }
-            print("signature \(signature) of \(runs.count) runs: every engine, thread count and chunk size")
+            print(
+                "signature \(signature) of \(runs.count) runs of \(runs[0].play): "
+                    + "every engine, thread count and chunk size")
         }
     }
 

@@ -33,6 +33,43 @@ struct Serve: ParsableCommand {
     @Option(help: "Sessions at a time. Default: 10000.")
     var maxSessions: Int?
 
+    @Option(help: "Sessions at a time of one client key; without encryption there are none. Default: 1000.")
+    var maxSessionsPerClient: Int?
+
+    @Option(help: "Boards of all sessions together. Default: 16777216.")
+    var maxBoards: Int?
+
+    @Option(
+        help: "Bytes of all sessions together: boards, replies, kept requests. Default: half of the memory.")
+    var maxBytes: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Seconds without a request after which a session ends; 0 for never.",
+            discussion: "Default: 86400, a day; never with --parent-pid."))
+    var idleTimeout: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "File with the server's keys (see keygen): encrypts all tcp endpoints, with CURVE.",
+            discussion: "Needs --curve-clients."))
+    var curveSecretKey: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "File with the public keys of the clients that are let in at encrypted endpoints, one a line.",
+            discussion: "Read again on SIGHUP."))
+    var curveClients: String?
+
+    @Option(help: "Bytes that a session's policy may take: its network and tables. Default: 536870912.")
+    var maxPolicyBytes: Int?
+
+    @Option(help: "How long a request may search for actions, in milliseconds. Default: 1000.")
+    var maxSearchMilliseconds: Int?
+
+    @Option(help: "Threads that a search may use. Default: all but one of --threads.")
+    var searchThreads: Int?
+
     @Option(help: "End when the parent process is not this one any more.")
     var parentPid: Int32?
 
@@ -57,9 +94,14 @@ struct Serve: ParsableCommand {
         let logger = Logger(label: "twofold-server") { _ in
             StandardErrorLogHandler(format: format, logLevel: level)
         }
-        let configuration = try makeConfiguration()
+        // What the server makes, the sockets of ipc endpoints, is for its own user.
+        umask(0o077)
+        let configuration = try makeConfiguration(logger)
+        let reloadSignals = try configuration.encryption.map { _ in try ReloadSignals() }
         logger.info("starting", metadata: ["version": "\(ServerConfiguration.version)"])
-        let statistics = try serve(configuration, stopDescriptor: signals.descriptor, logger: logger) {
+        let statistics = try serve(
+            configuration, stopDescriptor: signals.descriptor, reloadSignals: reloadSignals, logger: logger
+        ) {
             // Unbuffered: whoever started the server waits for this line.
             let line = Array("listening on \($0)\n".utf8)
             write(STDOUT_FILENO, line, line.count)
@@ -73,7 +115,7 @@ struct Serve: ParsableCommand {
             ])
     }
 
-    private func makeConfiguration() throws -> ServerConfiguration {
+    private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
         var endpoints = endpoint
         if endpoints.isEmpty {
             endpoints = variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
@@ -84,6 +126,7 @@ struct Serve: ParsableCommand {
             threads: try count(threads, "threads", atMost: 1024) ?? availableProcessors())
         configuration.engine = try setting(engine, "ENGINE") ?? .automatic
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
+        configuration.encryption = try encryption(logger)
         if let limit = try count(maxMessageBytes, "max-message-bytes", atMost: 1 << 40) {
             configuration.limits.maxMessageBytes = limit
         }
@@ -93,16 +136,51 @@ struct Serve: ParsableCommand {
         if let limit = try count(maxSessions, "max-sessions", atMost: 1 << 24) {
             configuration.limits.maxSessions = limit
         }
+        if let limit = try count(maxSessionsPerClient, "max-sessions-per-client", atMost: 1 << 24) {
+            configuration.limits.maxSessionsPerClient = limit
+        }
+        if let limit = try count(maxBoards, "max-boards", atMost: 1 << 40) {
+            configuration.limits.maxBoards = limit
+        }
+        configuration.limits.maxBytes =
+            try count(maxBytes, "max-bytes", atMost: 1 << 50) ?? availableMemory() / 2
+        if let seconds = try count(idleTimeout, "idle-timeout", atLeast: 0, atMost: 1 << 32) {
+            configuration.limits.idleTimeout = seconds == 0 ? nil : .seconds(seconds)
+        } else if configuration.parentProcess != nil {
+            configuration.limits.idleTimeout = nil
+        }
+        configuration.searchThreads =
+            try count(searchThreads, "search-threads", atMost: 1024) ?? max(1, configuration.threads - 1)
+        if let limit = try count(maxPolicyBytes, "max-policy-bytes", atMost: 1 << 40) {
+            configuration.policyBudget.maxBytes = limit
+        }
+        if let limit = try count(maxSearchMilliseconds, "max-search-milliseconds", atMost: 3_600_000) {
+            configuration.policyBudget.maxSearch = .milliseconds(limit)
+        }
         return configuration
     }
 
-    /// A number in 1 ... `limit`, from the option or its variable.
-    private func count(_ option: Int?, _ name: String, atMost limit: Int) throws -> Int? {
+    private func encryption(_ logger: Logger) throws -> ServerConfiguration.Encryption? {
+        switch (try setting(curveSecretKey, "CURVE_SECRET_KEY"), try setting(curveClients, "CURVE_CLIENTS")) {
+        case (let keys?, let clients?):
+            if CurveFiles.isReadableByOthers(keys) {
+                logger.warning("others can read the secret key in '\(keys)': chmod 600 it")
+            }
+            return .init(keys: try CurveFiles.readSecret(keys), clients: clients)
+        case (nil, nil): return nil
+        default: throw ValidationError("--curve-secret-key and --curve-clients belong together")
+        }
+    }
+
+    /// A number in `least` ... `limit`, from the option or its variable.
+    private func count(
+        _ option: Int?, _ name: String, atLeast least: Int = 1, atMost limit: Int
+    ) throws -> Int? {
         let variable = name.uppercased().replacing("-", with: "_")
         let value = try setting(option, variable)
-        if let value, !(1...limit).contains(value) {
+        if let value, !(least...limit).contains(value) {
             let source = option == nil ? "TWOFOLD_" + variable : "--" + name
-            throw ValidationError("\(source) is \(value); it has to be in 1...\(limit)")
+            throw ValidationError("\(source) is \(value); it has to be in \(least)...\(limit)")
         }
         return value
     }

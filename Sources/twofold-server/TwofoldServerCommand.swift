@@ -1,14 +1,14 @@
 import ArgumentParser
 import TwofoldServer
 
-/// The executable: `twofold-server serve`, `bench` and `version`.
+/// The executable: `twofold-server serve`, `ping`, `keygen`, `bench` and `version`.
 @main
 struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "twofold-server",
         abstract: "Serves reinforcement-learning environments over ZeroMQ.",
         version: ServerConfiguration.version,
-        subcommands: [Serve.self, Bench.self, Version.self])
+        subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Version.self])
 }
 
 /// Prints the version.

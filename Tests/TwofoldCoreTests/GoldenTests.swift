@@ -19,17 +19,23 @@ struct GoldenFile: Decodable, CustomTestStringConvertible {
         let startTiles: Int
         let illegalAction: String
         let maxEpisodeSteps: Int?
+        let autoresetMode: String?
     }
 
     struct Lane: Decodable {
         let seed: UInt64
-        let initial: Initial
+        let initial: Told
         let actions: [UInt8]
         let steps: Steps
+        let finals: [Told]?
+        let resets: [Told]?
         let generator: [UInt32]
     }
 
-    struct Initial: Decodable {
+    /// What a reset tells, or what an episode ended with.
+    struct Told: Decodable {
+        /// Where it belongs; none for the first reset.
+        let step: Int?
         let observation: [UInt8]
         let actionMask: [UInt8]
         let score: Int
@@ -72,6 +78,15 @@ struct GoldenFile: Decodable, CustomTestStringConvertible {
             }
     }
 
+    var autoreset: AutoresetMode {
+        switch config.autoresetMode {
+        case nil: .nextStep
+        case "same_step": .sameStep
+        case "disabled": .disabled
+        case let mode?: preconditionFailure("unknown autoreset mode \(mode)")
+        }
+    }
+
     func gameConfig() throws -> Game2048.Config {
         var config = Game2048.Config(
             rows: self.config.rows, columns: self.config.columns, goal: self.config.goal,
@@ -98,18 +113,30 @@ extension GoldenFile.Lane {
     }
 
     /// What the file says of the reset.
-    var toldInitially: Model.Told {
+    var toldInitially: Model.Told { initial.told }
+
+    /// What the file says that the episode ended with that a step ended.
+    func final(_ step: Int) -> Model.Told? { finals?.first { $0.step == step }?.told }
+
+    /// What the file says of the reset before a step.
+    func reset(_ step: Int) -> Model.Told? { resets?.first { $0.step == step }?.told }
+}
+
+extension GoldenFile.Told {
+    var told: Model.Told {
         Model.Told(
-            observation: initial.observation, mask: initial.actionMask, episodeLength: initial.episodeLength,
-            score: initial.score, maxExponent: initial.maxExponent, moves: initial.moves,
-            isGoalReached: initial.goalReached == 1)
+            observation: observation, mask: actionMask, episodeLength: episodeLength, score: score,
+            maxExponent: maxExponent, moves: moves, isGoalReached: goalReached == 1)
     }
 }
 
 @Suite(.everyEngine) struct GoldenTests {
     @Test func `golden games are there, for each of the arguments`() throws {
         let files = try GoldenFile.all()
-        #expect(files.count >= 13)
+        #expect(files.count >= 24)
+        for mode in [AutoresetMode.nextStep, .sameStep, .disabled] {
+            #expect(files.contains { $0.autoreset == mode })
+        }
         #expect(files.allSatisfy { $0.environmentID == "twofold/Game2048-v0" })
         #expect(files.allSatisfy { !$0.lanes.isEmpty && $0.lanes.allSatisfy { $0.actions.count >= 100 } })
         #expect(Set(files.map { "\($0.config.rows)x\($0.config.columns)" }).count >= 4)
@@ -127,7 +154,8 @@ extension GoldenFile.Lane {
     @Test(arguments: try GoldenFile.all())
     func `the environment plays the golden games, every field of every step`(file: GoldenFile) throws {
         let batch = try Batch(
-            file.gameConfig(), lanes: file.lanes.count, maxEpisodeSteps: file.config.maxEpisodeSteps)
+            file.gameConfig(), lanes: file.lanes.count, autoreset: file.autoreset,
+            maxEpisodeSteps: file.config.maxEpisodeSteps)
         try batch.reset(seeds: file.lanes.map(\.seed))
         for (lane, golden) in file.lanes.enumerated() {
             #expect(batch.toldState(lane: lane) == golden.toldInitially, "reset of lane \(lane)")
@@ -137,9 +165,17 @@ extension GoldenFile.Lane {
             try #require(golden.actions.count == steps && golden.steps.observation.count == steps)
         }
         for step in 0..<steps {
+            let resets = file.lanes.map { $0.reset(step) }
+            if resets.contains(where: { $0 != nil }) {
+                try batch.reset(mask: resets.map { $0 == nil ? 0 : 1 })
+                for case (let lane, let told?) in resets.enumerated() {
+                    try #require(batch.toldState(lane: lane) == told, "reset of lane \(lane) at \(step)")
+                }
+            }
             try batch.step(file.lanes.map { $0.actions[step] })
             for (lane, golden) in file.lanes.enumerated() {
                 try #require(batch.told(lane: lane) == golden.told(step), "step \(step) of lane \(lane)")
+                try #require(batch.final(lane: lane) == golden.final(step), "step \(step) of lane \(lane)")
             }
         }
         // Where the streams stand: 64 unseeded starts are as the file's last words of the generator say.
@@ -165,15 +201,19 @@ extension GoldenFile.Lane {
             #expect(state.board.exponents == golden.initial.observation)
             var isFinished = false
             for step in golden.actions.indices {
-                if isFinished {
-                    game.start(&state, generator: &generator)
-                } else {
+                if isFinished { game.start(&state, generator: &generator) }
+                if !isFinished || file.autoreset != .nextStep {
                     let outcome = game.step(
                         &state, action: Int(golden.actions[step]), generator: &generator)
                     #expect(outcome.reward == Float(golden.steps.reward[step]))
                     #expect(outcome.terminated == (golden.steps.terminated[step] == 1))
                 }
                 isFinished = golden.steps.terminated[step] == 1 || golden.steps.truncated[step] == 1
+                if isFinished, file.autoreset == .sameStep {
+                    #expect(state.board.exponents == golden.final(step)?.observation)
+                    game.start(&state, generator: &generator)
+                    isFinished = false
+                }
                 try #require(state.board.exponents == golden.steps.observation[step])
                 #expect(state.score == golden.steps.score[step])
                 #expect(state.moves == Int32(golden.steps.moves[step]))
@@ -190,7 +230,20 @@ extension GoldenFile.Lane {
                 try file.gameConfig(), maxEpisodeSteps: file.config.maxEpisodeSteps, seed: golden.seed)
             #expect(model.told == golden.toldInitially)
             for (step, action) in golden.actions.enumerated() {
-                try #require(model.step(Int(action)) == golden.told(step), "step \(step)")
+                switch file.autoreset {
+                case .nextStep:
+                    try #require(model.step(Int(action)) == golden.told(step), "step \(step)")
+                case .sameStep:
+                    let (told, final) = model.sameStep(Int(action))
+                    try #require(told == golden.told(step), "step \(step)")
+                    try #require(final == golden.final(step), "step \(step)")
+                case .disabled:
+                    if model.isFinished {
+                        model.reset()
+                        try #require(model.told == golden.reset(step), "reset at \(step)")
+                    }
+                    try #require(model.step(Int(action)) == golden.told(step), "step \(step)")
+                }
             }
             #expect(model.generator.words == words(golden.generator))
         }

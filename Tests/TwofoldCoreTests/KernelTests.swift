@@ -7,23 +7,26 @@ import Testing
     static let kernels: [Engine] = Engine.hasAVX2 ? [.baseline, .avx2] : [.baseline]
 
     /// The same batch run by a kernel and by the reference.
-    private struct Pair {
+    struct Pair {
         let kernel: Batch
         let reference: Batch
 
         init(
             _ engine: Engine, _ config: Game2048.Config = .init(), lanes: Int,
-            autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil, threads: Int = 1
+            autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil, threads: Int = 1,
+            reward: RewardSpec? = nil, extraInfos: [String] = []
         ) throws {
             var options = BatchOptions(
                 lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps,
                 workers: Workers(threads: threads), engine: engine)
+            options.reward = reward
+            options.extraInfos = extraInfos
             let game = try Game2048(config)
-            let fast = game.makeEnvironment(options)
+            let fast = try game.makeEnvironment(options)
             try #require(fast is KernelEnvironment)
             kernel = Batch(fast)
             options.engine = .reference
-            let readable = game.makeEnvironment(options)
+            let readable = try game.makeEnvironment(options)
             try #require(readable is GameEnvironment<Game2048>)
             reference = Batch(readable)
         }
@@ -32,6 +35,7 @@ import Testing
         func both(_ what: String, _ call: (Batch) throws -> Void) throws {
             try call(kernel)
             try call(reference)
+            #expect(kernel.finals == reference.finals, "\(what)")
             let (fast, readable) = (kernel.reply, reference.reply)
             try #require(fast.keys == readable.keys)
             for name in fast.keys.sorted() where fast[name] != readable[name] {
@@ -48,7 +52,7 @@ import Testing
     }
 
     /// A board with a legal action: exponents 0 ... 17, full or sparse, of many kinds of tiles or few.
-    private static func randomBoard(_ generator: inout Generator) -> [UInt8] {
+    static func randomBoard(_ generator: inout Generator) -> [UInt8] {
         let fill = generator.next(below: 5)
         let lowest = 1 + generator.next(below: 15)
         let kinds = 1 + generator.next(below: 18 - lowest)
@@ -129,6 +133,27 @@ import Testing
                     try pair.both("observe \(step)") { try $0.observe() }
                     try pair.both("afterstates \(step)") { try $0.afterstates() }
                 }
+            }
+            #expect(ended > 0, "some episode has ended")
+            try pair.both("the last reset") { try $0.reset() }
+        }
+    }
+
+    @Test(arguments: kernels, configs)
+    func `in SAME_STEP both start the same new episodes`(_ engine: Engine, _ config: Game2048.Config) throws {
+        for (lanes, limit, threads) in [(1, nil, 1), (65, 30, 1), (200, 1, 2), (900, 40, 2)]
+            as [(Int, Int?, Int)]
+        {
+            let pair = try Pair(
+                engine, config, lanes: lanes, autoreset: .sameStep, maxEpisodeSteps: limit, threads: threads)
+            var generator = Generator(seed: UInt64(lanes))
+            try pair.both("reset") { try $0.reset(seed: 99) }
+            var ended = 0
+            for step in 0..<(lanes == 900 ? 100 : 300) {
+                let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
+                try pair.both("step \(step)") { try $0.step(actions) }
+                ended += pair.kernel.finals.count
+                if step % 50 == 0 { try pair.both("observe \(step)") { try $0.observe() } }
             }
             #expect(ended > 0, "some episode has ended")
             try pair.both("the last reset") { try $0.reset() }

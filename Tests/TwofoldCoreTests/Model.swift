@@ -70,6 +70,17 @@ struct Model {
         return told
     }
 
+    /// One step under SAME_STEP autoreset: what it tells, and what an episode ended with that it ended.
+    mutating func sameStep(_ action: Int) -> (told: Told, final: Told?) {
+        let last = step(action)
+        guard isFinished else { return (last, nil) }
+        reset()
+        var told = told
+        (told.reward, told.isTerminated, told.isTruncated) =
+            (last.reward, last.isTerminated, last.isTruncated)
+        return (told, last.state)
+    }
+
     /// What the last call told, with reward 0.
     var told: Told {
         Told(
@@ -103,6 +114,19 @@ extension Batch {
         told.isTerminated = isTerminated(lane: lane)
         told.isTruncated = isTruncated(lane: lane)
         return told
+    }
+
+    /// What the episode ended with that the last step ended; SAME_STEP only.
+    func final(lane: Int = 0) -> Model.Told? {
+        guard let arrays = finals[lane] else { return nil }
+        func integer(_ name: String) -> Int {
+            arrays[name]!.enumerated().reduce(0) { $0 | Int($1.1) << ($1.0 * 8) }
+        }
+        return Model.Told(
+            observation: arrays["observation"]!, mask: arrays["action_mask"]!,
+            episodeLength: integer("episode_length"), score: integer("score"),
+            maxExponent: integer("max_exponent"), moves: integer("moves"),
+            isGoalReached: integer("goal_reached") == 1)
     }
 
     /// What the last call told of a lane, leaving out what only a step tells.

@@ -15,6 +15,8 @@ final class Batch {
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
     private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
+    /// What the episodes that ended in the last step ended with, by lane, array by array; SAME_STEP only.
+    private(set) var finals: [Int: [String: [UInt8]]] = [:]
 
     private static let gap = 5
 
@@ -32,11 +34,14 @@ final class Batch {
     /// A batch of 2048 boards.
     convenience init(
         _ config: Game2048.Config = Game2048.Config(), lanes: Int = 1, autoreset: AutoresetMode = .nextStep,
-        maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1)
+        maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1), reward: RewardSpec? = nil,
+        extraInfos: [String] = []
     ) throws {
-        let options = BatchOptions(
+        var options = BatchOptions(
             lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps, workers: workers,
             engine: EveryEngine.current)
+        options.reward = reward
+        options.extraInfos = extraInfos
         self.init(try Game2048(config).makeEnvironment(options))
     }
 
@@ -63,7 +68,48 @@ final class Batch {
 
     func step(_ actions: [UInt8]) throws {
         try withBytes(actions) { actions in
-            try call(environment.stepArrays) { try environment.step(actions: actions!, into: $0) }
+            try call(environment.stepArrays) {
+                try environment.step(actions: actions!, into: $0)
+                if environment.autoreset == .sameStep { restartEndedLanes(in: $0) }
+            }
+        }
+    }
+
+    /// What a carrier does in SAME_STEP; the memory of the finals is as that of the other arrays.
+    private func restartEndedLanes(in arrays: BatchArrays) {
+        let ended = environment.endedLanes(in: arrays)
+        if ended.isEmpty { return }
+        let specs = environment.finalArrays
+        let size = specs.reduce(1) { $0 + $1.bytesPerLane * ended.count + Batch.gap }
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
+        defer { memory.deallocate() }
+        memory.initializeMemory(as: UInt8.self, repeating: fill)
+        var offsets: [Int] = []
+        var end = 1
+        for spec in specs {
+            offsets.append(end)
+            end += spec.bytesPerLane * ended.count + Batch.gap
+        }
+        environment.restart(
+            ended, in: arrays,
+            keeping: BatchArrays(memory, specs: specs, offsets: offsets, lanes: ended.count))
+        for (row, lane) in ended.enumerated() {
+            var arrays: [String: [UInt8]] = [:]
+            for (spec, offset) in zip(specs, offsets) {
+                let first = offset + row * spec.bytesPerLane
+                arrays[spec.name] = Array(memory[first..<first + spec.bytesPerLane])
+            }
+            let told = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
+                $0 | Int($1.1) << ($1.0 * 8)
+            }
+            if told != lane { Issue.record("the finals name lane \(told) and not \(lane)") }
+            finals[lane] = arrays
+        }
+        for (spec, offset) in zip(specs, offsets) {
+            let behind = offset + spec.bytesPerLane * ended.count
+            for index in behind..<behind + Batch.gap where memory[index] != fill {
+                Issue.record("a write behind the array \(spec.name) of the finals")
+            }
         }
     }
 
@@ -75,7 +121,7 @@ final class Batch {
         try call(environment.afterstateArrays) { try environment.afterstates(into: $0) }
     }
 
-    private func call(_ specs: [ArraySpec], _ body: (BatchArrays) throws -> Void) throws {
+    func call(_ specs: [ArraySpec], _ body: (BatchArrays) throws -> Void) throws {
         fill = ~fill
         _ = memory.initializeMemory(as: UInt8.self, repeating: fill)
         var offsets: [Int] = []
@@ -84,7 +130,7 @@ final class Batch {
             offsets.append(end)
             end += spec.bytesPerLane * lanes + Batch.gap
         }
-        told = [:]
+        (told, finals) = ([:], [:])
         try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
         for (spec, offset) in zip(specs, offsets) {
             told[spec.name] = (spec, offset)

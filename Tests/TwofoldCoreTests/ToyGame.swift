@@ -61,6 +61,78 @@ struct ToyGame: Game {
     }
 
     func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow) {}
+
+    var rules: [Rule] { [Rule("places", 6)] }
+    var stateSize: Int { 9 }
+
+    func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer) {
+        bytes[0] = UInt8(state.place)
+        for (index, visits) in state.visits.enumerated() {
+            bytes.storeBytes(of: visits.littleEndian, toByteOffset: 1 + 4 * index, as: Int32.self)
+        }
+    }
+
+    func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State {
+        guard bytes[0] < 5 || (bytes[0] == 5 && !isPlaying) else {
+            throw InvalidState(message: "has its marker in place \(bytes[0])")
+        }
+        let visits = [1, 5].map {
+            Int32(littleEndian: bytes.loadUnaligned(fromByteOffset: $0, as: Int32.self))
+        }
+        return State(place: Int(bytes[0]), visits: visits)
+    }
+
+    // MARK: rewards and extra infos
+
+    enum Term: String, RewardTerm {
+        /// 1 at the last place.
+        case prize
+        /// 1 anywhere else.
+        case effort
+        /// How far the last place is.
+        case distance
+        /// The table's entry for the place.
+        case landing
+
+        var isPotential: Bool { self == .distance }
+    }
+
+    enum ExtraInfo: String, CaseIterable, Sendable {
+        /// The place before and the place after; -1 without a step.
+        case way
+    }
+
+    var defaultReward: RewardSpec {
+        RewardSpec([.init("prize", weight: Double(ToyGame.prize)), .init("effort", weight: -0.5)])
+    }
+
+    func table(of term: Term) -> RewardTable? {
+        term == .landing ? RewardTable(count: 6, isInteger: true, limit: 100) : nil
+    }
+
+    func transition(
+        from before: State, action: Int, to after: State, isTerminated: Bool
+    ) -> (before: Int, after: Int) {
+        (before.place, after.place)
+    }
+
+    func value(of term: Term, table: [Double], in transition: (before: Int, after: Int)) -> Double {
+        switch term {
+        case .prize: transition.after == 5 ? 1 : 0
+        case .effort: transition.after == 5 ? 0 : 1
+        case .landing: table[transition.after]
+        case .distance: preconditionFailure("a potential")
+        }
+    }
+
+    func potential(_ term: Term, table: [Double], of state: State) -> Double { Double(5 - state.place) }
+
+    func array(of info: ExtraInfo) -> ArraySpec { ArraySpec("way", .int32, shape: [2]) }
+
+    func write(_ info: ExtraInfo, of transition: (before: Int, after: Int)?, to row: InfoRow) {
+        row.store(Int32(transition?.before ?? -1))
+        row.store(Int32(transition?.after ?? -1), at: 1)
+    }
 }
 
 /// One lane of it in plain words.

@@ -14,7 +14,18 @@ let messageTypes: [String: any Message.Type] = Dictionary(
         Twofold_V1_ResetReply.self, Twofold_V1_StepRequest.self, Twofold_V1_StepReply.self,
         Twofold_V1_ObserveRequest.self, Twofold_V1_ObserveReply.self, Twofold_V1_AfterstatesRequest.self,
         Twofold_V1_AfterstatesReply.self, Twofold_V1_CloseRequest.self, Twofold_V1_CloseReply.self,
-        Twofold_V1_Game2048Config.self,
+        Twofold_V1_RewardSpec.self, Twofold_V1_RewardTerm.self, Twofold_V1_RewardParameter.self,
+        Twofold_V1_Game2048Config.self, Twofold_V1_ExpandRequest.self, Twofold_V1_ExpandReply.self,
+        Twofold_V1_StatsRequest.self, Twofold_V1_StatsReply.self, Twofold_V1_Counters.self,
+        Twofold_V1_Usage.self, Twofold_V1_RequestStats.self, Twofold_V1_RefusalStats.self,
+        Twofold_V1_SessionStats.self, Twofold_V1_KeepaliveRequest.self, Twofold_V1_KeepaliveReply.self,
+        Twofold_V1_ResumeRequest.self, Twofold_V1_ResumeReply.self, Twofold_V1_SnapshotRequest.self,
+        Twofold_V1_SnapshotReply.self, Twofold_V1_RestoreRequest.self, Twofold_V1_RestoreReply.self,
+        Twofold_V1_ConcentrationConfig.self, Twofold_V1_RolloutRequest.self,
+        Twofold_V1_RolloutReply.self, Twofold_V1_GivenActions.self, Twofold_V1_RandomPolicy.self,
+        Twofold_V1_GreedyPolicy.self, Twofold_V1_ExpectimaxPolicy.self, Twofold_V1_Heuristic.self,
+        Twofold_V1_NTuplePolicy.self, Twofold_V1_PolicyRequest.self, Twofold_V1_PolicyReply.self,
+        Twofold_V1_NTupleForm.self, Twofold_V1_NTuple.self, Twofold_V1_WeightsPiece.self,
     ] as [any Message.Type]).map { ($0.protoMessageName, $0) })
 
 /// One message of Tests/Fixtures/messages.json, which Python writes and reads too.

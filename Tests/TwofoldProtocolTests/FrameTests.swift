@@ -89,7 +89,9 @@ import TwofoldProtocol
             (.hello(.init()), .hello(.init())), (.create(.init()), .create(.init())),
             (.reset(.init()), .reset(.init())), (.step(.init()), .step(.init())),
             (.observe(.init()), .observe(.init())), (.afterstates(.init()), .afterstates(.init())),
-            (.close(.init()), .close(.init())),
+            (.close(.init()), .close(.init())), (.keepalive(.init()), .keepalive(.init())),
+            (.resume(.init()), .resume(.init())),
+            (.stats(.init()), .stats(.init())),
         ]
         for (op, result) in pairs {
             var request = Request()

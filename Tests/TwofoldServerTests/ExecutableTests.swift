@@ -118,6 +118,8 @@ import ZeroMQ
         let variables = [
             "ENDPOINT": directory.ipc("a") + "," + directory.ipc("b"), "THREADS": "3",
             "MAX_MESSAGE_BYTES": "100000", "MAX_BOARDS_PER_SESSION": "1001", "MAX_SESSIONS": "7",
+            "MAX_SESSIONS_PER_CLIENT": "5", "MAX_BOARDS": "3003", "MAX_BYTES": "5000000",
+            "IDLE_TIMEOUT": "60",
             "LOG_LEVEL": "error", "PARENT_PID": "\(getpid())",
         ]
         do {
@@ -129,6 +131,10 @@ import ZeroMQ
             #expect(reply.limits.maxMessageBytes == 100_000)
             #expect(reply.limits.maxBoardsPerSession == 1001)
             #expect(reply.limits.maxSessions == 7)
+            #expect(reply.limits.maxSessionsPerClient == 5)
+            #expect(reply.limits.maxBoards == 3003)
+            #expect(reply.limits.maxBytes == 5_000_000)
+            #expect(reply.limits.idleTimeout == 60)
             server.signal(SIGTERM)
             #expect(try server.exit() == .code(0))
             #expect(server.standardError == "", "errors only")
@@ -149,6 +155,11 @@ import ZeroMQ
         #expect(server.standardError.contains("starting"))
     }
 
+    @Test func `a session of a private server is never idle`() throws {
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--parent-pid", "\(getpid())")
+        #expect(try hello(server.endpoints()[0]).limits.idleTimeout == 0)
+    }
+
     @Test func `without options it has the defaults`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: ["THREADS": ""])
         let reply = try hello(server.endpoints()[0])
@@ -156,13 +167,18 @@ import ZeroMQ
         #expect(reply.limits.maxMessageBytes == 268_435_456)
         #expect(reply.limits.maxBoardsPerSession == 1_048_576)
         #expect(reply.limits.maxSessions == 10_000)
+        #expect(reply.limits.maxSessionsPerClient == 1000)
+        #expect(reply.limits.maxBoards == 16_777_216)
+        #expect(Int(reply.limits.maxBytes) == availableMemory() / 2)
+        #expect(reply.limits.idleTimeout == 86_400)
         #expect(reply.serverVersion == ServerConfiguration.version)
     }
 
     @Test(arguments: [
         ("THREADS", "x"), ("THREADS", "0"), ("THREADS", "-1"), ("THREADS", "1.5"),
         ("MAX_MESSAGE_BYTES", "1e6"),
-        ("MAX_BOARDS_PER_SESSION", "0"), ("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "99999999999999999999"),
+        ("MAX_BOARDS_PER_SESSION", "0"), ("MAX_BOARDS", "0"), ("MAX_BYTES", "-1"), ("IDLE_TIMEOUT", "-1"),
+        ("MAX_SESSIONS_PER_CLIENT", "0"), ("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "99999999999999999999"),
         ("LOG_LEVEL", "loud"), ("LOG_FORMAT", "yaml"), ("PARENT_PID", "me"),
     ])
     func `a variable that makes no sense is told, and nothing is started`(name: String, value: String) throws
@@ -248,7 +264,7 @@ import ZeroMQ
         }
         #expect(messages.first == "starting" && messages.last == "stopped")
         #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} created with 2 boards/) != nil })
-        #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} closed/) != nil })
+        #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} ended: closed/) != nil })
         let hex = player.id.map { String(format: "%02x", $0) }.joined()
         #expect(
             !server.standardError.contains(hex.prefix(8)) && !server.standardError.contains(hex.suffix(8)))

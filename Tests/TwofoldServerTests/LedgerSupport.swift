@@ -24,7 +24,9 @@ extension RequestFrames {
 
 extension Route {
     /// A route that goes nowhere.
-    convenience init() { self.init(endpoint: 0, frames: Multipart()) }
+    convenience init(_ client: Client = .anonymous) {
+        self.init(endpoint: 0, client: client, frames: Multipart())
+    }
 }
 
 extension ReplyFrames {
@@ -41,11 +43,18 @@ extension ServerSession {
     static func small() throws -> ServerSession {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1), version: "")
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
-        return ServerSession(try service.create(request).0)
+        return try ServerSession(service.create(request).0, MemoryBudget(limit: .max))
     }
 }
 
 extension SessionLedger {
+    /// A ledger with one limit and otherwise the defaults.
+    init(maxSessions: Int) {
+        var limits = Limits()
+        limits.maxSessions = maxSessions
+        self.init(limits)
+    }
+
     /// Asks about a request as it comes from the wire.
     mutating func admit(_ request: Request, payload: [UInt8]? = nil, from route: Route = Route()) throws
         -> Verdict

@@ -37,7 +37,8 @@ enum Manner: CaseIterable {
         #expect(hello.payload == nil)
         #expect(hello.reply.hello.protocolVersion == 1)
         #expect(hello.reply.hello.serverVersion == ServerConfiguration.version)
-        #expect(hello.reply.hello.environments.map(\.id) == ["twofold/Game2048-v0"])
+        #expect(
+            hello.reply.hello.environments.map(\.id) == ["twofold/Game2048-v0", "twofold/Concentration-v0"])
         #expect(hello.reply.hello.environments.first?.actions == ["up", "right", "down", "left"])
         #expect(hello.reply.hello.threads == 2)
 

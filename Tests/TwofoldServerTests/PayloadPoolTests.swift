@@ -5,85 +5,85 @@ import ZeroMQ
 @testable import TwofoldServer
 
 @Suite struct PayloadPoolTests {
-    private let pool = PayloadPool()
+    private let pool = PayloadPool(MemoryBudget(limit: 0), then: MemoryBudget(limit: .max))
 
     @Test(arguments: [1, 63, 64, 65, 100_000])
-    func `a buffer has exactly the size that was asked for, and starts at a cache line`(size: Int) {
-        let buffer = pool.take(size: size)
+    func `a buffer has exactly the size that was asked for, and starts at a cache line`(size: Int) throws {
+        let buffer = try pool.take(size: size)
         #expect(buffer.bytes.count == size)
         #expect(UInt(bitPattern: buffer.bytes.baseAddress) % 64 == 0)
         // All of it can be written.
         buffer.bytes.initializeMemory(as: UInt8.self, repeating: 7)
     }
 
-    @Test func `a buffer that nobody refers to is taken again`() {
-        let first = ObjectIdentifier(pool.take(size: 100))
-        for _ in 0..<10 { #expect(ObjectIdentifier(pool.take(size: 100)) == first) }
+    @Test func `a buffer that nobody refers to is taken again`() throws {
+        let first = try ObjectIdentifier(pool.take(size: 100))
+        for _ in 0..<10 { #expect(try ObjectIdentifier(pool.take(size: 100)) == first) }
     }
 
-    @Test func `a buffer that somebody refers to is not`() {
-        let first = pool.take(size: 100)
-        let second = pool.take(size: 100)
-        let third = pool.take(size: 100)
+    @Test func `a buffer that somebody refers to is not`() throws {
+        let first = try pool.take(size: 100)
+        let second = try pool.take(size: 100)
+        let third = try pool.take(size: 100)
         #expect(first !== second && second !== third && first !== third)
         withExtendedLifetime((first, second, third)) {}
     }
 
-    @Test func `another size gets another buffer`() {
-        let small = ObjectIdentifier(pool.take(size: 100))
-        #expect(ObjectIdentifier(pool.take(size: 101)) != small)
-        #expect(ObjectIdentifier(pool.take(size: 100)) == small)
+    @Test func `another size gets another buffer`() throws {
+        let small = try ObjectIdentifier(pool.take(size: 100))
+        #expect(try ObjectIdentifier(pool.take(size: 101)) != small)
+        #expect(try ObjectIdentifier(pool.take(size: 100)) == small)
     }
 
     @Test func `a message and each of its copies keep the buffer`() throws {
         var message: Message?
         let first = try {
-            let buffer = pool.take(size: 1000)
+            let buffer = try pool.take(size: 1000)
             message = try Message(adopting: buffer.bytes, keeping: buffer)
             return ObjectIdentifier(buffer)
         }()
-        #expect(ObjectIdentifier(pool.take(size: 1000)) != first)
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
         var copy: Message? = message!.copy()
         message = nil
-        #expect(ObjectIdentifier(pool.take(size: 1000)) != first)
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
         #expect(copy!.size == 1000)
         copy = nil
-        #expect(ObjectIdentifier(pool.take(size: 1000)) == first)
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
     }
 
     @Test func `a reply keeps its buffer, also after it was sent`() throws {
         var first: ObjectIdentifier?
         var reply: ReplyFrames? = try {
-            let buffer = pool.take(size: 1000)
+            let buffer = try pool.take(size: 1000)
             first = ObjectIdentifier(buffer)
             return try ReplyFrames(Reply(), payload: buffer)
         }()
         var route = Multipart()
         reply!.append(to: &route)
         #expect(route.count == 2)
-        #expect(ObjectIdentifier(pool.take(size: 1000)) != first, "sent and stored")
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent and stored")
         reply = nil
-        #expect(ObjectIdentifier(pool.take(size: 1000)) != first, "sent")
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent")
         route.removeAll()
-        #expect(ObjectIdentifier(pool.take(size: 1000)) == first)
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
     }
 
-    @Test func `at most six buffers are kept, and one that is in use lives on without the pool`() {
+    @Test func `at most six buffers are kept, and one that is in use lives on without the pool`() throws {
         weak var held: PayloadPool.Buffer?
-        let mine = pool.take(size: 1)
+        let mine = try pool.take(size: 1)
         held = mine
         let others = Others()
-        for size in 2...20 { others.watch(pool.take(size: size)) }
+        for size in 2...20 { try others.watch(pool.take(size: size)) }
         #expect(others.alive == 6)
         #expect(held != nil)
         mine.bytes.initializeMemory(as: UInt8.self, repeating: 3)
     }
 
-    @Test func `the buffers go with the pool`() {
+    @Test func `the buffers go with the pool`() throws {
         let others = Others()
         do {
-            let pool = PayloadPool()
-            others.watch(pool.take(size: 10))
+            let pool = PayloadPool(MemoryBudget(limit: 0), then: MemoryBudget(limit: .max))
+            try others.watch(pool.take(size: 10))
             #expect(others.alive == 1)
         }
         #expect(others.alive == 0)

@@ -45,6 +45,26 @@ import ZeroMQ
         #expect(try server.stop().executed == 200)
     }
 
+    @Test func `what is asked for after the stop is told to come back, and uses up no seq`() throws {
+        let server = try RunningServer(directory.ipc(), threads: 1)
+        let slow = try Player(try Peer(.dealer, to: server.endpoint), lanes: slowBatch)
+        let late = try Player(try Peer(to: server.endpoint), lanes: 1)
+        try slow.reset(seed: 1)
+        try late.reset(seed: 1)
+        try slow.sendAndWaitUntilTaken(.step, slow.actions(turn: 0))
+        server.ring()
+        // What had arrived before the stop was seen is still carried out.
+        var answer = try late.ask(.step, [0])
+        while answer.error == nil { answer = try late.ask(.step, [0]) }
+        #expect(answer.error?.code == .shuttingDown)
+        #expect(answer.error?.retryAfterMs == 1000)
+        let before = late.seq
+        #expect(try late.ask(.step, [0]).error?.code == .shuttingDown)
+        #expect(late.seq == before)
+        #expect(try slow.receive().reply.result == .step(.init()))
+        try server.stop()
+    }
+
     @Test func `while it serves, an ipc endpoint is a socket with a lock beside it, and afterwards nothing`()
         throws
     {

@@ -30,7 +30,6 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         WrongCreate("an environment id in capitals", "environment_id", .notFound) {
             $0.environmentID = "TWOFOLD/GAME2048-V0"
         },
-        WrongCreate("SAME_STEP", "autoreset_mode") { $0.autoresetMode = .sameStep },
         WrongCreate("an unknown autoreset mode", "autoreset_mode") { $0.autoresetMode = .UNRECOGNIZED(4) },
         WrongCreate("max_episode_steps 0", "max_episode_steps") { $0.maxEpisodeSteps = 0 },
         WrongCreate("rows 1", "size") { $0.game2048.rows = 1 },
@@ -57,11 +56,119 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
             $0.game2048.columns = 3
             $0.game2048.startTiles = 6
         },
+        WrongCreate("a reward without terms", "reward") { $0.reward = .init() },
+        WrongCreate("33 reward terms", "reward") {
+            $0.reward.terms = (0..<33).map { _ in term("goal") }
+        },
+        WrongCreate("an unknown reward term", "reward.match") { $0.reward.terms = [term("match")] },
+        WrongCreate("a weight that is NaN", "reward.goal.weight") {
+            $0.reward.terms = [term("merge_score"), term("goal", weight: .nan)]
+        },
+        WrongCreate("an infinite weight", "reward.goal.weight") {
+            $0.reward.terms = [term("goal", weight: -.infinity)]
+        },
+        WrongCreate("a weight of 10^10", "reward.goal.weight") {
+            $0.reward.terms = [term("goal", weight: 1e10)]
+        },
+        WrongCreate("a parameter that the term does not take", "reward.goal.gamma") {
+            $0.reward.terms = [term("goal", ["gamma": [1]])]
+        },
+        WrongCreate("a parameter that no term takes", "reward.corner.alpha") {
+            $0.reward.terms = [term("corner", ["gamma": [1], "alpha": [1]])]
+        },
+        WrongCreate("a potential without gamma", "reward.empty_cells.gamma") {
+            $0.reward.terms = [term("empty_cells")]
+        },
+        WrongCreate("gamma 1.01", "reward.empty_cells.gamma") {
+            $0.reward.terms = [term("empty_cells", ["gamma": [1.01]])]
+        },
+        WrongCreate("gamma NaN", "reward.empty_cells.gamma") {
+            $0.reward.terms = [term("empty_cells", ["gamma": [.nan]])]
+        },
+        WrongCreate("two gammas", "reward.empty_cells.gamma") {
+            $0.reward.terms = [term("empty_cells", ["gamma": [0.5, 0.6]])]
+        },
+        WrongCreate("a short table", "reward.merge_table.table") {
+            $0.reward.terms = [term("merge_table", ["table": [1, 2, 3]])]
+        },
+        WrongCreate("no table", "reward.merge_table.table") { $0.reward.terms = [term("merge_table")] },
+        WrongCreate("a table with NaN", "reward.merge_table.table") {
+            $0.reward.terms = [term("merge_table", ["table": Array(repeating: .nan, count: 32)])]
+        },
+        WrongCreate("a table for another size", "reward.cell_weights.table") {
+            $0.game2048.rows = 3
+            $0.reward.terms = [
+                term("cell_weights", ["gamma": [1], "table": Array(repeating: 1, count: 16)])
+            ]
+        },
+        WrongCreate("cell weights that are no integers", "reward.cell_weights.table") {
+            $0.reward.terms = [
+                term("cell_weights", ["gamma": [1], "table": Array(repeating: 0.5, count: 16)])
+            ]
+        },
+        WrongCreate("a scale that is NaN", "reward.scale") {
+            $0.reward.terms = [term("goal")]
+            $0.reward.scale = .nan
+        },
+        WrongCreate("a clip upside down", "reward.clip") {
+            $0.reward.terms = [term("goal")]
+            $0.reward.clipLow = 1
+            $0.reward.clipHigh = 0
+        },
+        WrongCreate("an infinite clip", "reward.clip") {
+            $0.reward.terms = [term("goal")]
+            $0.reward.clipHigh = .infinity
+        },
+        WrongCreate("an unknown extra info", "extra_infos") { $0.extraInfos = ["peeks"] },
+        WrongCreate("an extra info twice", "extra_infos") { $0.extraInfos = ["chance", "chance"] },
         WrongCreate("start_tiles 2^32 - 1", "start_tiles") { $0.game2048.startTiles = .max },
         WrongCreate("an unknown illegal_action", "illegal_action") {
             $0.game2048.illegalAction = .UNRECOGNIZED(3)
         },
+        WrongCreate("2048 with another game's config", "config") { $0.concentration.rows = 4 },
+        WrongCreate("Concentration with another game's config", "config") {
+            $0.environmentID = "twofold/Concentration-v0"
+            $0.game2048.rows = 4
+        },
+        WrongCreate(cards: "rows 0", "size") { $0.rows = 0 },
+        WrongCreate(cards: "columns 2^32 - 1", "size") { $0.columns = .max },
+        WrongCreate(cards: "an odd number", "size") { ($0.rows, $0.columns) = (3, 3) },
+        WrongCreate(cards: "130 of them", "size") { ($0.rows, $0.columns) = (10, 13) },
+        WrongCreate(cards: "symbols 0", "symbols") { $0.symbols = 0 },
+        WrongCreate(cards: "symbols 3 on 16 cards", "symbols") { $0.symbols = 3 },
+        WrongCreate(cards: "symbols 2^32 - 1", "symbols") { $0.symbols = .max },
+        WrongCreate(cards: "2^31 peeks", "peeks") { $0.peekBudget = 1 << 31 },
+        WrongCreate(cards: "an unknown illegal_action", "illegal_action") {
+            $0.illegalAction = .UNRECOGNIZED(4)
+        },
+        WrongCreate(cards: "unknown matched_cards", "matched_cards") {
+            $0.matchedCards = .UNRECOGNIZED(3)
+        },
     ]
+
+    /// One for Concentration.
+    init(
+        cards name: String, _ field: String, _ change: @escaping @Sendable (inout ConcentrationConfig) -> Void
+    ) {
+        self.init("cards: \(name)", field) {
+            $0.environmentID = "twofold/Concentration-v0"
+            change(&$0.concentration)
+        }
+    }
+}
+
+private func term(
+    _ name: String, weight: Double? = nil, _ parameters: [String: [Double]] = [:]
+) -> Twofold_V1_RewardTerm {
+    var term = Twofold_V1_RewardTerm()
+    term.name = name
+    if let weight { term.weight = weight }
+    term.parameters = parameters.map { name, values in
+        var parameter = Twofold_V1_RewardParameter()
+        (parameter.name, parameter.values) = (name, values)
+        return parameter
+    }
+    return term
 }
 
 @Suite struct CreateTests {
@@ -98,6 +205,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         WrongCreate("as many boards as are allowed", "") { $0.numEnvs = 100 },
         WrongCreate("one board", "") { $0.numEnvs = 1 },
         WrongCreate("NEXT_STEP", "") { $0.autoresetMode = .nextStep },
+        WrongCreate("SAME_STEP", "") { $0.autoresetMode = .sameStep },
         WrongCreate("DISABLED", "") { $0.autoresetMode = .disabled },
         WrongCreate("max_episode_steps 1", "") { $0.maxEpisodeSteps = 1 },
         WrongCreate("max_episode_steps 2^64 - 1", "") { $0.maxEpisodeSteps = .max },
@@ -110,6 +218,13 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         WrongCreate("start_tiles 1", "") { $0.game2048.startTiles = 1 },
         WrongCreate("start_tiles 15", "") { $0.game2048.startTiles = 15 },
         WrongCreate("illegal_action NOOP", "") { $0.game2048.illegalAction = .noop },
+        WrongCreate(cards: "all defaults", "") { _ in },
+        WrongCreate(cards: "two", "") { ($0.rows, $0.columns) = (1, 2) },
+        WrongCreate(cards: "128", "") { ($0.rows, $0.columns) = (8, 16) },
+        WrongCreate(cards: "one symbol", "") { $0.symbols = 1 },
+        WrongCreate(cards: "without peeks", "") { $0.unlimitedPeeks = false },
+        WrongCreate(cards: "a peek", "") { $0.peekBudget = 1 },
+        WrongCreate(cards: "that terminate", "") { $0.illegalAction = .terminate },
     ])
     func `an argument at the edge of its range is accepted, and the boards play`(right: WrongCreate) throws {
         var limits = Limits()
@@ -179,6 +294,30 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         #expect(try session.stepped("observation", lane: 0, of: answer) == loneTile)
     }
 
+    @Test func `a declared reward and extra infos are told`() throws {
+        let session = try Session {
+            $0.reward.terms = [term("merge_count", weight: 3), term("empty_cells", ["gamma": [0.5]])]
+            $0.reward.scale = 2
+            $0.extraInfos = ["merges", "reward_terms"]
+        }
+        #expect(session.created.rewardTerms == ["merge_count", "empty_cells"])
+        #expect(session.created.step.arrays.map(\.name).suffix(2) == ["merges", "reward_terms"])
+        #expect(!session.created.reset.arrays.contains { $0.name == "merges" })
+        let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
+        try session.call(
+            .reset(announcing(seeds: true, boards: true)),
+            packed(seeds([1, 2, 3, 4]), board, board, board, board))
+        let answer = try session.step([3, 3, 3, 3])
+        func floats(_ values: Float...) -> [UInt8] {
+            values.flatMap { value in withUnsafeBytes(of: value) { Array($0) } }
+        }
+        // One merge; 14 empty cells before and after.
+        #expect(try session.stepped("reward_terms", lane: 3, of: answer) == floats(3, -7))
+        #expect(try session.stepped("reward", lane: 3, of: answer) == floats(-8))
+        #expect(try session.stepped("merges", lane: 3, of: answer).prefix(2) == [2, 0])
+        #expect(try Session().created.rewardTerms == ["merge_score"])
+    }
+
     @Test func `max_episode_steps cuts the episode`() throws {
         let session = try Session { $0.maxEpisodeSteps = 2 }
         try session.reset()
@@ -218,6 +357,31 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         #expect(created.observationSpace.box.low == 0)
         #expect(created.observationSpace.box.high == 31)
         #expect(created.actionSpace.discrete.n == 4)
+        #expect(created.boardSpace == created.observationSpace)
+    }
+
+    @Test func `boards may be of another shape than observations`() throws {
+        let session = try Session {
+            $0.environmentID = "twofold/Concentration-v0"
+            $0.numEnvs = 2
+            $0.concentration.rows = 2
+            $0.concentration.columns = 2
+            $0.concentration.observeLastAction = true
+        }
+        #expect(session.created.observationSpace.box.shape == [5])
+        #expect(session.created.observationSpace.box.high == 5)
+        #expect(session.created.boardSpace.box.shape == [2, 2])
+        #expect(session.created.boardSpace.box.high == 1)
+        #expect(session.created.actionSpace.discrete.n == 5)
+        let decks: [UInt8] = [0, 1, 0, 1, 1, 1, 0, 0]
+        try session.call(
+            .reset(announcing(seeds: true, boards: true)), packed(seeds([1, 2]), decks))
+        let answer = try session.step([4, 4])
+        #expect(try session.stepped("observation", lane: 0, of: answer) == [0, 1, 0, 1, 4])
+        #expect(try session.stepped("observation", lane: 1, of: answer) == [1, 1, 0, 0, 4])
+        let short = try session.refusal(
+            .reset(announcing(seeds: true, boards: true)), packed(seeds([1, 2]), decks, [0, 0]))
+        #expect(short.field == "payload")
     }
 
     @Test(arguments: [1, 7, 64, 300], [(2, 2), (4, 4), (3, 5), (8, 8)])

@@ -8,16 +8,35 @@ import TwofoldService
         limits.maxMessageBytes = 1001
         limits.maxBoardsPerSession = 1002
         limits.maxSessions = 1003
+        limits.maxSessionsPerClient = 1004
+        limits.maxBoards = 1005
+        limits.maxBytes = 1006
+        limits.idleTimeout = .seconds(1007)
         var request = HelloRequest()
         request.protocolVersion = 1
         let reply = try service(threads: 3, limits: limits).hello(request)
         #expect(reply.protocolVersion == 1)
         #expect(reply.serverVersion == "1.2.3")
-        #expect(reply.environments.map(\.id) == ["twofold/Game2048-v0"])
-        #expect(reply.environments.map(\.actions) == [["up", "right", "down", "left"]])
+        #expect(reply.environments[0].rewardTerms.prefix(2) == ["merge_score", "merge_exponent"])
+        #expect(reply.environments[0].rewardTerms.count == 15)
+        #expect(reply.environments[0].extraInfos == ["reward_terms", "merges", "chance", "afterstates"])
+        #expect(reply.environments.map(\.id) == ["twofold/Game2048-v0", "twofold/Concentration-v0"])
+        #expect(reply.environments[0].actions == ["up", "right", "down", "left"])
+        #expect(reply.environments[1].actions.count == 17)
+        #expect(reply.environments[1].actions.first == "turn 0")
+        #expect(reply.environments[1].actions.last == "peek")
+        #expect(
+            reply.environments[1].rewardTerms == [
+                "match", "mismatch", "face_up_touch", "cleared", "peek", "survival",
+            ])
+        #expect(reply.environments[1].extraInfos == ["reward_terms", "flips"])
         #expect(reply.limits.maxMessageBytes == 1001)
         #expect(reply.limits.maxBoardsPerSession == 1002)
         #expect(reply.limits.maxSessions == 1003)
+        #expect(reply.limits.maxSessionsPerClient == 1004)
+        #expect(reply.limits.maxBoards == 1005)
+        #expect(reply.limits.maxBytes == 1006)
+        #expect(reply.limits.idleTimeout == 1007)
         #expect(reply.threads == 3)
     }
 
@@ -26,6 +45,9 @@ import TwofoldService
         #expect(limits.maxMessageBytes == 268_435_456)
         #expect(limits.maxBoardsPerSession == 1_048_576)
         #expect(limits.maxSessions == 10_000)
+        #expect(limits.maxSessionsPerClient == 1000)
+        #expect(limits.maxBoards == 16_777_216)
+        #expect(limits.idleTimeout == .seconds(86_400))
     }
 
     @Test(arguments: [0, 2, UInt32.max])

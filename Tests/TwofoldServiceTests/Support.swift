@@ -45,12 +45,17 @@ final class Session {
             return UnsafeMutableRawBufferPointer(
                 rebasing: room[Self.margin.before..<Self.margin.before + size])
         }
-        let result = try withBytes(payload) { try session.execute(op, payload: $0, replyMemory: lend) }
-        guard let memory else { return Answer(result: result, payload: nil, fill: fill) }
+        let outcome = try withBytes(payload) { try session.execute(op, payload: $0, replyMemory: lend) }
+        guard let memory else {
+            #expect(outcome.payloadSize == 0)
+            return Answer(result: outcome.result, payload: nil, fill: fill)
+        }
         let bytes = memory[Self.margin.before..<memory.count - Self.margin.behind]
+        try #require(outcome.payloadSize <= bytes.count)
         #expect(memory[..<Self.margin.before].allSatisfy { $0 == fill }, "a write before the payload")
         #expect(memory[bytes.endIndex...].allSatisfy { $0 == fill }, "a write behind the payload")
-        return Answer(result: result, payload: Array(bytes), fill: fill)
+        return Answer(
+            result: outcome.result, payload: Array(bytes.prefix(outcome.payloadSize)), fill: fill)
     }
 
     /// Seeds lane i with `seed + i` and starts all lanes.

@@ -6,12 +6,14 @@ public enum DataType: Sendable {
     case int8
     case int32
     case float32
+    case uint64
 
     /// Bytes of one element.
     public var size: Int {
         switch self {
         case .bool, .uint8, .int8: 1
         case .int32, .float32: 4
+        case .uint64: 8
         }
     }
 }

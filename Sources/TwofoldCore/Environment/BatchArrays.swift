@@ -17,6 +17,24 @@ public struct BatchArrays: @unchecked Sendable {
         strides = specs.map(\.bytesPerLane)
     }
 
+    /// Arrays that lie at these addresses, one for each of `specs`.
+    init(bases: [UnsafeMutableRawPointer], specs: [ArraySpec]) {
+        self.bases = bases
+        strides = specs.map(\.bytesPerLane)
+    }
+
+    private init(bases: [UnsafeMutableRawPointer], strides: [Int]) {
+        self.bases = bases
+        self.strides = strides
+    }
+
+    /// The same memory without the first arrays, and without the first rows of the others.
+    func dropping(arrays: Int, rows: Int) -> BatchArrays {
+        let left = bases.indices.dropFirst(arrays)
+        return BatchArrays(
+            bases: left.map { address(array: $0, lane: rows) }, strides: left.map { strides[$0] })
+    }
+
     /// One lane's row in each array.
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
@@ -26,6 +44,16 @@ public struct BatchArrays: @unchecked Sendable {
         for array in bases.indices {
             address(array: array, lane: rows.lowerBound)
                 .copyMemory(from: other.bases[array], byteCount: rows.count * strides[array])
+        }
+    }
+
+    /// Fills a row of ``VectorEnvironment/finalArrays``: the lane, and its rows of a step's first arrays.
+    @inline(__always)
+    func keepFinal(_ row: Int, ofLane lane: Int, from step: BatchArrays) {
+        address(array: 0, lane: row).storeBytes(of: UInt64(lane).littleEndian, as: UInt64.self)
+        for array in 1..<bases.count {
+            address(array: array, lane: row)
+                .copyMemory(from: step.address(array: array - 1, lane: lane), byteCount: strides[array])
         }
     }
 

@@ -3,14 +3,14 @@ struct BatchChecks: Sendable {
     let lanes: Int
     let actionCount: Int
     let autoreset: AutoresetMode
-    /// Bytes of one observation.
+    /// Bytes of one board that a reset may bring.
     let bytesPerBoard: Int
 
     init(_ game: some Game, _ options: BatchOptions) {
         lanes = options.lanes
         actionCount = game.actions.count
         autoreset = options.autoreset
-        bytesPerBoard = game.observationSpace.shape.reduce(1, *)
+        bytesPerBoard = game.boardSpace.shape.reduce(1, *)
     }
 
     /// The first reset has to reset all lanes, so either all of them have been reset or none.
@@ -21,7 +21,8 @@ struct BatchChecks: Sendable {
     }
 
     func step(
-        _ actions: UnsafeRawBufferPointer, isSeeded: Bool, isFinished: (_ lane: Int) -> Bool
+        _ actions: UnsafeRawBufferPointer, isSeeded: Bool, skippingFinished: Bool,
+        isFinished: (_ lane: Int) -> Bool
     ) throws(EnvironmentError) {
         try seeded(isSeeded)
         // One look at the largest; only a refused batch is looked at again for the lane.
@@ -32,7 +33,7 @@ struct BatchChecks: Sendable {
                 "actions", lane: lane,
                 "action \(actions[lane]) of lane \(lane) is outside 0...\(actionCount - 1)")
         }
-        guard autoreset == .disabled else { return }
+        guard autoreset == .disabled, !skippingFinished else { return }
         for lane in 0..<lanes where isFinished(lane) {
             throw .precondition(
                 "actions", lane: lane,
@@ -68,6 +69,25 @@ struct BatchChecks: Sendable {
             }
         }
     }
+
+    func restore(
+        _ input: RestoreInput, isSeeded: Bool, check: (UnsafeRawBufferPointer) throws(InvalidState) -> Void
+    ) throws(EnvironmentError) {
+        if !isSeeded, input.lanes.count < lanes {
+            let restored = Set(input.lanes)
+            let lane = (0..<lanes).first { !restored.contains($0) }!
+            throw .precondition(
+                "lanes", lane: lane, "lane \(lane) was never reset, so the restore has to include it")
+        }
+        for (index, lane) in input.lanes.enumerated() {
+            do throws(InvalidState) {
+                try check(input.record(index))
+            } catch {
+                throw .invalid(
+                    "blob", lane: lane, "the record \(input.rows[index]) for lane \(lane) \(error.message)")
+            }
+        }
+    }
 }
 
 extension ResetInput {
@@ -81,7 +101,7 @@ extension ResetInput {
         seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
     }
 
-    /// The observation that a lane starts from, nil where none is brought.
+    /// The board that a lane starts from, nil where none is brought.
     @inline(__always)
     func board(_ lane: Int, bytes: Int) -> UnsafeRawBufferPointer? {
         boards.map { UnsafeRawBufferPointer(rebasing: $0[lane * bytes..<(lane + 1) * bytes]) }

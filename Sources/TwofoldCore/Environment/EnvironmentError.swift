@@ -6,6 +6,8 @@ public struct EnvironmentError: Error, Equatable, Sendable {
         case invalidArgument
         /// Wrong in the state that the lane is in.
         case failedPrecondition
+        /// More than there is.
+        case resourceExhausted
     }
 
     /// What kind of refusal.
@@ -26,5 +28,10 @@ public struct EnvironmentError: Error, Equatable, Sendable {
     public static func precondition(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError
     {
         EnvironmentError(kind: .failedPrecondition, field: field, lane: lane, message: message)
+    }
+
+    /// A limit that would be exceeded.
+    public static func exhausted(_ field: String, _ message: String) -> EnvironmentError {
+        EnvironmentError(kind: .resourceExhausted, field: field, lane: nil, message: message)
     }
 }

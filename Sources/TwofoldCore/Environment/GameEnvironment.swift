@@ -2,12 +2,15 @@
 ///
 /// A lane's life, with its autoreset mode:
 ///
-///     first reset ──► playing ──step──► finished ──step (nextStep) or reset──► playing …
+///     first reset ──► playing ──step──► finished ──┬─ nextStep: the next step ──► playing …
+///                                                  ├─ sameStep: restart, before the step is told
+///                                                  └─ disabled: reset
 ///
 public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     private let game: Rules
     private let options: BatchOptions
     private let checks: BatchChecks
+    private let report: TransitionReport<Rules>
     private let storage: LaneStorage<Lane>
     /// Whether the first reset, which has to reset all lanes, has been.
     private var isSeeded = false
@@ -15,76 +18,109 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     public let resetArrays: [ArraySpec]
     public let stepArrays: [ArraySpec]
 
-    /// One board of the batch.
-    private struct Lane: Sendable {
-        var state: Rules.State
-        var generator = Generator(seed: 0)
-        var phase = Phase.playing
-        var episodeLength: Int32 = 0
-    }
+    private typealias Lane = LaneState<Rules.State>
 
-    private enum Phase: Sendable {
-        case playing
-        /// The episode has ended by the rules.
-        case terminated
-        /// The episode was cut by the step limit only.
-        case truncated
-    }
-
-    /// A batch of boards; the first reset starts them.
-    public init(_ game: Rules, _ options: BatchOptions) {
+    /// A batch of boards; the first reset starts them. Throws where the reward or the extra infos are
+    /// wrong.
+    public init(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         precondition(options.lanes >= 1)
         self.game = game
         self.options = options
         checks = BatchChecks(game, options)
+        report = try TransitionReport(game, options)
         storage = LaneStorage(count: options.lanes, repeating: Lane(state: game.makeState()))
         resetArrays = StandardArrays.reset(game)
-        stepArrays = StandardArrays.step(game)
+        stepArrays = StandardArrays.step(game) + report.arrays
     }
 
     public var lanes: Int { options.lanes }
+    public var playedGame: any Game { game }
+    public var autoreset: AutoresetMode { options.autoreset }
     public var nanosecondsPerLane: Int { 1000 }
+    public var bytesPerLane: Int { MemoryLayout<Lane>.stride }
     public var observationSpace: ObservationSpace { game.observationSpace }
+    public var boardSpace: ObservationSpace { game.boardSpace }
     public var actions: [String] { game.actions }
     public var afterstateArrays: [ArraySpec] { game.afterstates }
+    public var rewardTerms: [String] { report.program.names }
+    public var gameRules: [Rule] { game.rules }
+    public var recordSize: Int { game.recordSize }
 
     // MARK: step
 
     @specialized(where Rules == Game2048)
-    public func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
-        try checks.step(actions, isSeeded: isSeeded) { self.storage[$0].phase != .playing }
+    @specialized(where Rules == Concentration)
+    public func step(
+        actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool
+    ) throws(EnvironmentError) {
+        try checks.step(actions, isSeeded: isSeeded, skippingFinished: skippingFinished) {
+            self.isFinished($0)
+        }
         let actions = LaneInput<UInt8>(actions)
         let reward = resetArrays.count
-        let (terminated, truncated) = (reward + 1, reward + 2)
+        let (terminated, truncated, extras) = (reward + 1, reward + 2, reward + 3)
         let (game, storage) = (game, storage)
+        let report = report.isPlain ? nil : report
         let limit = options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max
+        let holdsFinished = options.autoreset == .disabled
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 var lane = storage[index]
+                let row = arrays.row(index)
                 var outcome = StepOutcome(reward: 0, terminated: false)
-                if lane.phase != .playing {
-                    game.start(&lane.state, generator: &lane.generator)
-                    lane.episodeLength = 0
-                    lane.phase = .playing
+                let waits = holdsFinished && lane.phase != .playing
+                if waits {
+                    // It tells the same again.
+                    report?.tellNone(game, row: row, first: extras)
+                } else if lane.phase != .playing {
+                    Self.start(game, &lane)
+                    report?.tellNone(game, row: row, first: extras)
                 } else {
-                    outcome = game.step(&lane.state, action: Int(actions[index]), generator: &lane.generator)
+                    let action = Int(actions[index])
+                    let before = report == nil ? nil : lane.state
+                    outcome = game.step(&lane.state, action: action, generator: &lane.generator)
+                    if let report, let before {
+                        outcome.reward = report.tell(
+                            game, from: before, action: action, to: lane.state,
+                            isTerminated: outcome.terminated, row: row, first: extras)
+                    }
                     lane.episodeLength += 1
                     if lane.episodeLength >= limit { lane.phase = .truncated }
                     if outcome.terminated { lane.phase = .terminated }
                 }
                 storage[index] = lane
-                let row = arrays.row(index)
                 Self.write(game, lane, to: row)
                 row.store(outcome.reward, array: reward)
                 row.store(outcome.terminated, array: terminated)
-                row.store(lane.phase != .playing && lane.episodeLength >= limit, array: truncated)
+                row.store(
+                    !waits && lane.phase != .playing && lane.episodeLength >= limit, array: truncated)
             }
         }
     }
 
+    @specialized(where Rules == Game2048)
+    @specialized(where Rules == Concentration)
+    public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
+        let (game, storage) = (game, storage)
+        options.workers.run(lanes: lanes.count, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
+            for row in range {
+                finals.keepFinal(row, ofLane: lanes[row], from: arrays)
+                var lane = storage[lanes[row]]
+                Self.start(game, &lane)
+                storage[lanes[row]] = lane
+                Self.write(game, lane, to: arrays.row(lanes[row]))
+            }
+        }
+    }
+
+    public func isFinished(_ lane: Int) -> Bool { storage[lane].phase != .playing }
+
+    public func checkSeeded() throws(EnvironmentError) { try checks.seeded(isSeeded) }
+
     // MARK: reset
 
     @specialized(where Rules == Game2048)
+    @specialized(where Rules == Concentration)
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         var scratch = game.makeState()
         try checks.reset(input, isSeeded: isSeeded) { (board) throws(InvalidBoard) in
@@ -97,14 +133,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
                 if input.resets(index) {
                     var lane = storage[index]
                     if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
-                    if let board = input.board(index, bytes: bytesPerBoard) {
-                        // Checked for every lane before the first one was changed.
-                        try! game.start(&lane.state, from: board)
-                    } else {
-                        game.start(&lane.state, generator: &lane.generator)
-                    }
-                    lane.phase = .playing
-                    lane.episodeLength = 0
+                    Self.start(game, &lane, from: input.board(index, bytes: bytesPerBoard))
                     storage[index] = lane
                 }
                 Self.write(game, storage[index], to: arrays.row(index))
@@ -115,6 +144,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     // MARK: observe, afterstates
 
     @specialized(where Rules == Game2048)
+    @specialized(where Rules == Concentration)
     public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
@@ -124,6 +154,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     }
 
     @specialized(where Rules == Game2048)
+    @specialized(where Rules == Concentration)
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
@@ -134,6 +165,52 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
                     of: lane.state, isTerminated: lane.phase == .terminated, to: arrays.row(index))
             }
         }
+    }
+
+    // MARK: snapshots
+
+    @specialized(where Rules == Game2048)
+    @specialized(where Rules == Concentration)
+    public func snapshot(
+        _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
+    ) throws(EnvironmentError) {
+        try checks.seeded(isSeeded)
+        let (game, storage) = (game, storage)
+        let records = RecordOutput(memory: records, recordSize: recordSize)
+        options.workers.run(lanes: lanes.count, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
+            for index in range { game.encode(storage[lanes[index]], into: records[index]) }
+        }
+    }
+
+    @specialized(where Rules == Game2048)
+    @specialized(where Rules == Concentration)
+    public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        try checks.restore(input, isSeeded: isSeeded) { (record) throws(InvalidState) in
+            _ = try self.game.decode(record)
+        }
+        isSeeded = true
+        let (game, storage) = (game, storage)
+        options.workers.run(lanes: input.lanes.count, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
+            for index in range {
+                // Checked for every lane before the first one was changed.
+                var lane = try! game.decode(input.record(index))
+                if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
+                storage[input.lanes[index]] = lane
+            }
+        }
+        try observe(into: arrays)
+    }
+
+    /// Starts an episode from a given board, which was checked before, or by drawing from the stream.
+    @inline(__always)
+    private static func start(_ game: Rules, _ lane: inout Lane, from board: UnsafeRawBufferPointer? = nil) {
+        if let board {
+            try! game.start(&lane.state, from: board)
+        } else {
+            game.start(&lane.state, generator: &lane.generator)
+        }
+        lane.episodeLength = 0
+        lane.phase = .playing
     }
 
     private static func write(_ game: Rules, _ lane: Lane, to row: LaneRow) {

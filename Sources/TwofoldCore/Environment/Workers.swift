@@ -12,13 +12,16 @@ public struct Workers: Sendable {
     public let threads: Int
     /// Lanes in a chunk; nil where it follows from how long a lane takes.
     public let chunk: Int?
+    /// What a thread does before it takes its first chunk of a batch that is spread.
+    let beforeWork: @Sendable () -> Void
 
     /// At most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes; it is for
     /// tests, to show that it makes no difference.
-    public init(threads: Int, chunk: Int? = nil) {
+    public init(threads: Int, chunk: Int? = nil, beforeWork: @escaping @Sendable () -> Void = {}) {
         precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
         self.chunk = chunk.map(Workers.wholeBlocks)
+        self.beforeWork = beforeWork
     }
 
     private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
@@ -35,6 +38,7 @@ public struct Workers: Sendable {
         guard workers > 1 else { return body(0..<lanes, 0) }
         let next = Atomic(0)
         DispatchQueue.concurrentPerform(iterations: workers) { worker in
+            beforeWork()
             while true {
                 let mine = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard mine < chunks else { return }

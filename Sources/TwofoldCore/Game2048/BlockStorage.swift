@@ -84,6 +84,49 @@ final class BlockStorage: @unchecked Sendable {
         return phase != KernelPhase.playing
     }
 
+    /// A lane's board and counts in the form of the readable rules.
+    func state(_ lane: Int) -> Game2048.State {
+        let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
+        func count(_ offset: Int) -> Int32 {
+            block.load(fromByteOffset: offset + column * 4, as: Int32.self)
+        }
+        var board = Board(rows: 4, columns: 4)
+        for cell in 0..<16 {
+            board[cell] = block.load(fromByteOffset: cell * KernelBlock.lanes + column, as: UInt8.self)
+        }
+        return Game2048.State(
+            board: board, score: Int(count(KernelBlock.score)), moves: count(KernelBlock.moves),
+            legalActions: board.legalActions)
+    }
+
+    /// A lane in the form of the readable rules.
+    func lane(_ lane: Int) -> LaneState<Game2048.State> {
+        let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
+        let words = (block + KernelBlock.words).assumingMemoryBound(to: UInt32.self) + column
+        return LaneState(
+            state: state(lane), generator: Generator(words: (words[0], words[64], words[128], words[192])),
+            phase: LanePhase(block.load(fromByteOffset: KernelBlock.phase + column, as: UInt8.self)),
+            episodeLength: block.load(fromByteOffset: KernelBlock.length + column * 4, as: Int32.self))
+    }
+
+    /// Puts a lane of the readable rules in the place of another.
+    func put(_ new: LaneState<Game2048.State>, into lane: Int) {
+        let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
+        func store(_ count: Int32, _ offset: Int) {
+            block.storeBytes(of: count, toByteOffset: offset + column * 4, as: Int32.self)
+        }
+        for cell in 0..<16 {
+            block.storeBytes(
+                of: new.state.board[cell], toByteOffset: cell * KernelBlock.lanes + column, as: UInt8.self)
+        }
+        seed(lane, with: new.generator)
+        store(Int32(clamping: new.state.score), KernelBlock.score)
+        store(new.state.moves, KernelBlock.moves)
+        store(new.episodeLength, KernelBlock.length)
+        block.storeBytes(
+            of: new.phase.kernel, toByteOffset: KernelBlock.phase + column, as: UInt8.self)
+    }
+
     /// Gives a lane a stream of its own.
     func seed(_ lane: Int, with generator: Generator) {
         let words = (block(of: lane) + KernelBlock.words).assumingMemoryBound(to: UInt32.self)
@@ -97,6 +140,26 @@ final class BlockStorage: @unchecked Sendable {
             Kernel.start(block(of: lane), lane: lane % KernelBlock.lanes, from: board.baseAddress!)
         } else {
             Kernel.start(block(of: lane), lane: lane % KernelBlock.lanes, rules: rules)
+        }
+    }
+}
+
+extension LanePhase {
+    /// The phase of a lane that was reset, from the kernel's number.
+    fileprivate init(_ kernel: UInt8) {
+        switch kernel {
+        case KernelPhase.terminated: self = .terminated
+        case KernelPhase.truncated: self = .truncated
+        default: self = .playing
+        }
+    }
+
+    /// The kernel's number for it.
+    fileprivate var kernel: UInt8 {
+        switch self {
+        case .playing: KernelPhase.playing
+        case .terminated: KernelPhase.terminated
+        case .truncated: KernelPhase.truncated
         }
     }
 }

@@ -2,23 +2,25 @@ internal import Kernel2048
 
 extension Game2048 {
     /// A batch of boards, run by the fastest engine that can: the kernel on 4 x 4.
-    public func makeEnvironment(_ options: BatchOptions) -> any VectorEnvironment {
+    ///
+    /// Throws where the reward or the extra infos are wrong.
+    public func makeEnvironment(_ options: BatchOptions) throws(EnvironmentError) -> any VectorEnvironment {
         let fitsKernel = config.rows == 4 && config.columns == 4
         return switch options.engine {
         case .automatic where fitsKernel, .avx2 where fitsKernel:
-            KernelEnvironment(self, options, .avx2)
+            try KernelEnvironment(self, options, .avx2)
         case .baseline where fitsKernel:
-            KernelEnvironment(self, options, .baseline)
+            try KernelEnvironment(self, options, .baseline)
         default:
-            GameEnvironment(self, options)
+            try GameEnvironment(self, options)
         }
     }
 }
 
 /// The vector environment of 2048 on 4 x 4, 64 boards at a time.
 ///
-/// It does what ``GameEnvironment`` does with the readable rules, bit by bit; only single lanes (a
-/// reset, the start of an episode) are done one by one.
+/// It does what ``GameEnvironment`` does with the readable rules, bit by bit; only the start of an
+/// episode is done lane by lane.
 final class KernelEnvironment: VectorEnvironment {
     private let game: Game2048
     private let options: BatchOptions
@@ -26,13 +28,18 @@ final class KernelEnvironment: VectorEnvironment {
     private let rules: KernelRules
     private let checks: BatchChecks
     private let blocks: BlockStorage
+    /// What a step tells on request; nil where nobody asks.
+    private let report: KernelReport?
     /// Whether the first reset, which has to reset all lanes, has been.
     private var isSeeded = false
 
     let resetArrays: [ArraySpec]
     let stepArrays: [ArraySpec]
+    let rewardTerms: [String]
 
-    init(_ game: Game2048, _ options: BatchOptions, _ operations: KernelOperations) {
+    init(
+        _ game: Game2048, _ options: BatchOptions, _ operations: KernelOperations
+    ) throws(EnvironmentError) {
         precondition(options.lanes >= 1 && game.config.rows == 4 && game.config.columns == 4)
         self.game = game
         self.options = options
@@ -42,30 +49,72 @@ final class KernelEnvironment: VectorEnvironment {
             fourThreshold: game.spawnLaw.threshold, startTiles: game.config.startTiles,
             goalExponent: game.goalExponent, stopAtGoal: game.config.stopAtGoal,
             illegalTerminates: game.config.illegalAction == .terminate,
-            maxEpisodeSteps: options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max)
+            maxEpisodeSteps: options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max,
+            holdsFinished: options.autoreset == .disabled)
         resetArrays = StandardArrays.reset(game)
-        stepArrays = StandardArrays.step(game)
+        let report = try TransitionReport(game, options)
+        self.report = report.isPlain ? nil : KernelReport(report, game)
+        rewardTerms = report.program.names
+        stepArrays = StandardArrays.step(game) + report.arrays
         blocks = BlockStorage(
             lanes: options.lanes, workers: options.workers.threads, stepArrays: stepArrays,
             afterstateArrays: game.afterstates)
     }
 
     var lanes: Int { options.lanes }
-    var nanosecondsPerLane: Int { 10 }
+    var playedGame: any Game { game }
+    var autoreset: AutoresetMode { options.autoreset }
+    var gameRules: [Rule] { game.rules }
+    var nanosecondsPerLane: Int { report == nil ? 10 : 25 }
+    var bytesPerLane: Int { KernelBlock.size / KernelBlock.lanes }
+    /// About how long it takes to start one lane's episode by itself.
+    private static let nanosecondsPerSingleLane = 200
     var observationSpace: ObservationSpace { game.observationSpace }
+    var boardSpace: ObservationSpace { game.boardSpace }
     var actions: [String] { game.actions }
     var afterstateArrays: [ArraySpec] { game.afterstates }
+    var recordSize: Int { game.recordSize }
 
     // MARK: the operations
 
-    func step(actions: UnsafeRawBufferPointer, into arrays: BatchArrays) throws(EnvironmentError) {
-        try checks.step(actions, isSeeded: isSeeded) { self.blocks.isFinished($0) }
-        let (operations, rules, blocks) = (operations, rules, blocks)
+    func isFinished(_ lane: Int) -> Bool { blocks.isFinished(lane) }
+
+    func checkSeeded() throws(EnvironmentError) { try checks.seeded(isSeeded) }
+
+    func step(
+        actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool
+    ) throws(EnvironmentError) {
+        try checks.step(actions, isSeeded: isSeeded, skippingFinished: skippingFinished) {
+            self.blocks.isFinished($0)
+        }
+        let (operations, rules, blocks, report) = (operations, rules, blocks, report)
         let actions = LaneInput<UInt8>(actions)
         run(into: arrays, tail: blocks.tail) { block, first, arrays, row, scratch in
+            if report != nil {
+                (scratch + KernelTrace.before).copyMemory(from: block, byteCount: KernelBlock.words)
+            }
             operations.step(
                 block, blocks.actions(actions, from: first), rules, arrays.kernelOutputs(row),
                 arrays.kernelStepOutputs(row), scratch)
+            if let report {
+                operations.report(report.program, report.outputs(arrays, row), scratch)
+            }
+        }
+    }
+
+    /// Few lanes of a block start at a time: they are told one by one, as the readable rules tell them.
+    func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
+        let (game, rules, blocks) = (game, rules, blocks)
+        options.workers.run(lanes: lanes.count, nanosecondsPerLane: Self.nanosecondsPerSingleLane) {
+            range, _ in
+            for row in range {
+                let lane = lanes[row]
+                finals.keepFinal(row, ofLane: lane, from: arrays)
+                blocks.start(lane, from: nil, rules: rules)
+                let told = arrays.row(lane)
+                game.write(blocks.state(lane), isTerminated: false, to: GameRow(row: told))
+                told.store(Int32(0), array: StandardArrays.episodeLength)
+            }
         }
     }
 
@@ -101,6 +150,36 @@ final class KernelEnvironment: VectorEnvironment {
                 block, arrays.address(array: 0, lane: row), arrays.address(array: 1, lane: row),
                 arrays.address(array: 2, lane: row), scratch)
         }
+    }
+
+    func snapshot(
+        _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
+    ) throws(EnvironmentError) {
+        try checks.seeded(isSeeded)
+        let (game, blocks) = (game, blocks)
+        let records = RecordOutput(memory: records, recordSize: recordSize)
+        options.workers.run(lanes: lanes.count, nanosecondsPerLane: Self.nanosecondsPerSingleLane) {
+            range, _ in
+            for index in range { game.encode(blocks.lane(lanes[index]), into: records[index]) }
+        }
+    }
+
+    func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        try checks.restore(input, isSeeded: isSeeded) { (record) throws(InvalidState) in
+            _ = try self.game.decode(record)
+        }
+        isSeeded = true
+        let (game, blocks) = (game, blocks)
+        options.workers.run(lanes: input.lanes.count, nanosecondsPerLane: Self.nanosecondsPerSingleLane) {
+            range, _ in
+            for index in range {
+                // Checked for every lane before the first one was changed.
+                var lane = try! game.decode(input.record(index))
+                if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
+                blocks.put(lane, into: input.lanes[index])
+            }
+        }
+        try observe(into: arrays)
     }
 
     /// Calls `body` for each block with the first of its lanes, and the arrays and the row in them to

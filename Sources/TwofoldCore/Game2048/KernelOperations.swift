@@ -20,6 +20,24 @@ struct KernelOperations: Sendable {
             UnsafeMutableRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer,
             UnsafeMutableRawPointer, UnsafeMutableRawPointer
         ) -> Void
+    let report: @Sendable (KernelRewardProgram, KernelReportOutputs, UnsafeMutableRawPointer) -> Void
+    let load: @Sendable (UnsafeRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Void
+    let move:
+        @Sendable (
+            UnsafeMutableRawPointer, UnsafeRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer,
+            UnsafeMutableRawPointer, UnsafeMutableRawPointer
+        ) -> Void
+    let legal: @Sendable (UnsafeMutableRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Void
+    let spawn:
+        @Sendable (
+            UnsafeMutableRawPointer, UInt64, UnsafeMutableRawPointer, UnsafeMutableRawPointer,
+            UnsafeMutableRawPointer
+        ) -> Void
+
+    let draw: @Sendable (UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Void
+    let chooseUniformly:
+        @Sendable (UnsafeRawPointer, UnsafeRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer) ->
+            Void
 
     /// For every processor.
     static let baseline = KernelOperations(
@@ -27,6 +45,19 @@ struct KernelOperations: Sendable {
         observe: { Kernel2048.Kernel.observe($0, rules: $1, $2, scratch: $3) },
         afterstates: {
             Kernel2048.Kernel.afterstates($0, boards: $1, rewards: $2, mask: $3, scratch: $4)
+        },
+        report: { Kernel2048.Kernel.report($0, $1, scratch: $2) },
+        load: { Kernel2048.Kernel.load($0, into: $1, scratch: $2) },
+        move: {
+            Kernel2048.Kernel.move($0, actions: $1, boards: $2, rewards: $3, legal: $4, scratch: $5)
+        },
+        legal: { Kernel2048.Kernel.legal($0, mask: $1, scratch: $2) },
+        spawn: {
+            Kernel2048.Kernel.spawn($0, fourThreshold: $1, boards: $2, outcomes: $3, scratch: $4)
+        },
+        draw: { Kernel2048.Kernel.drawWords($0, into: $1) },
+        chooseUniformly: {
+            Kernel2048.Kernel.chooseUniformly($0, mask: $1, into: $2, scratch: $3)
         })
 
     #if canImport(Kernel2048AVX2)
@@ -39,6 +70,19 @@ struct KernelOperations: Sendable {
             observe: { Kernel2048AVX2.Kernel.observe($0, rules: $1, $2, scratch: $3) },
             afterstates: {
                 Kernel2048AVX2.Kernel.afterstates($0, boards: $1, rewards: $2, mask: $3, scratch: $4)
+            },
+            report: { Kernel2048AVX2.Kernel.report($0, $1, scratch: $2) },
+            load: { Kernel2048AVX2.Kernel.load($0, into: $1, scratch: $2) },
+            move: {
+                Kernel2048AVX2.Kernel.move($0, actions: $1, boards: $2, rewards: $3, legal: $4, scratch: $5)
+            },
+            legal: { Kernel2048AVX2.Kernel.legal($0, mask: $1, scratch: $2) },
+            spawn: {
+                Kernel2048AVX2.Kernel.spawn($0, fourThreshold: $1, boards: $2, outcomes: $3, scratch: $4)
+            },
+            draw: { Kernel2048AVX2.Kernel.drawWords($0, into: $1) },
+            chooseUniformly: {
+                Kernel2048AVX2.Kernel.chooseUniformly($0, mask: $1, into: $2, scratch: $3)
             })
     #else
     /// There is no AVX2 on this kind of processor.

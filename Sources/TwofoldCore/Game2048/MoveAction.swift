@@ -91,3 +91,34 @@ public struct TrackedBoard: Equatable, Sendable {
         return TileID(rawValue: lastID)
     }
 }
+
+extension TrackedBoard {
+    /// What happened, tile by tile, from `board` through an action to `next`: its slides and merges, then
+    /// the one new tile. Nothing where the action is illegal and the board has stayed as it was. Throws
+    /// when `next` does not follow.
+    public static func explain(
+        _ board: Board, _ direction: Direction, _ next: Board
+    ) throws(InvalidBoard) -> [MoveAction] {
+        var tracked = TrackedBoard(board)
+        let moves = tracked.slide(towards: direction)
+        guard !moves.isEmpty else {
+            guard next == board else {
+                throw InvalidBoard(
+                    message: "does not follow: \(direction) is illegal, and the board has changed")
+            }
+            return []
+        }
+        let different = (0..<next.count).filter { next[$0] != tracked.board[$0] }
+        guard let cell = different.first else {
+            throw InvalidBoard(message: "does not follow: it has no new tile")
+        }
+        guard different.count == 1, tracked.board[cell] == 0, next[cell] <= 2 else {
+            let wrong: Int = different.first { tracked.board[$0] != 0 } ?? different[different.count - 1]
+            throw InvalidBoard(
+                message:
+                    "does not follow: cell \(wrong) is neither what \(direction) leaves there nor the one "
+                    + "new tile, a 2 or a 4")
+        }
+        return moves + [tracked.spawn(Spawn(cell: cell, exponent: next[cell]))]
+    }
+}

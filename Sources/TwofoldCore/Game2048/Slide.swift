@@ -14,6 +14,8 @@ public struct Slide: Equatable, Sendable {
     public private(set) var afterstate: Board
     /// Sum of the values of the tiles that merges made.
     public private(set) var mergeScore = 0
+    /// The exponents that merges made, each in its cell of the afterstate; 0 elsewhere.
+    public private(set) var merges: Board
     /// How many merges there were.
     public private(set) var mergeCount = 0
     /// Whether any tile changed its cell; false for an illegal action.
@@ -22,12 +24,15 @@ public struct Slide: Equatable, Sendable {
     /// Slides all tiles of `board` towards `direction`.
     public init(_ board: Board, towards direction: Direction) {
         afterstate = Board(rows: board.rows, columns: board.columns)
+        merges = afterstate
         for line in 0..<direction.lineCount(of: board) {
             let tokens = collapse(condense(board, line: line, towards: direction))
             for position in 0..<tokens.count {
                 let token = tokens[position]
-                afterstate[direction.cell(line: line, position: position, of: board)] = token.exponent
+                let cell = direction.cell(line: line, position: position, of: board)
+                afterstate[cell] = token.exponent
                 if token.isMerged {
+                    merges[cell] = token.exponent
                     mergeScore += 1 << Int(token.exponent)
                     mergeCount += 1
                 }

@@ -125,79 +125,157 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
 
 /// One request. `session`, `epoch` and `seq` have a fixed width on the wire (16, 4 and 8 bytes), so a
 /// client can encode the header of a step once and patch the number.
-public nonisolated struct Twofold_V1_Request: Sendable {
+public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
   /// 16 random bytes that the client draws for each session and keeps secret. Empty for requests that
-  /// belong to no session (hello).
-  public var session: Data = Data()
+  /// belong to no session (hello, expand).
+  /// belong to no session (hello, stats).
+  public var session: Data {
+    get {_storage._session}
+    set {_uniqueStorage()._session = newValue}
+  }
 
-  /// Who holds the session. Create starts it at 1. An older one is refused: STALE_EPOCH.
-  public var epoch: UInt32 = 0
+  /// Who holds the session. Create starts it at 1, resume raises it. An older one is refused:
+  /// STALE_EPOCH. 0 in a resume.
+  public var epoch: UInt32 {
+    get {_storage._epoch}
+    set {_uniqueStorage()._epoch = newValue}
+  }
 
   /// Position of this request in the session: create is 1, and each request that was carried out adds
   /// one. The last number again, with the same bytes, gets the stored reply again; with other bytes,
   /// CONFLICT. A refused request uses up no number. 0 for requests that belong to no session.
-  public var seq: UInt64 = 0
+  public var seq: UInt64 {
+    get {_storage._seq}
+    set {_uniqueStorage()._seq = newValue}
+  }
 
-  public var op: Twofold_V1_Request.OneOf_Op? = nil
+  public var op: OneOf_Op? {
+    get {return _storage._op}
+    set {_uniqueStorage()._op = newValue}
+  }
 
   public var hello: Twofold_V1_HelloRequest {
     get {
-      if case .hello(let v)? = op {return v}
+      if case .hello(let v)? = _storage._op {return v}
       return Twofold_V1_HelloRequest()
     }
-    set {op = .hello(newValue)}
+    set {_uniqueStorage()._op = .hello(newValue)}
   }
 
   public var create: Twofold_V1_CreateRequest {
     get {
-      if case .create(let v)? = op {return v}
+      if case .create(let v)? = _storage._op {return v}
       return Twofold_V1_CreateRequest()
     }
-    set {op = .create(newValue)}
+    set {_uniqueStorage()._op = .create(newValue)}
   }
 
   public var reset: Twofold_V1_ResetRequest {
     get {
-      if case .reset(let v)? = op {return v}
+      if case .reset(let v)? = _storage._op {return v}
       return Twofold_V1_ResetRequest()
     }
-    set {op = .reset(newValue)}
+    set {_uniqueStorage()._op = .reset(newValue)}
   }
 
   public var step: Twofold_V1_StepRequest {
     get {
-      if case .step(let v)? = op {return v}
+      if case .step(let v)? = _storage._op {return v}
       return Twofold_V1_StepRequest()
     }
-    set {op = .step(newValue)}
+    set {_uniqueStorage()._op = .step(newValue)}
   }
 
   public var observe: Twofold_V1_ObserveRequest {
     get {
-      if case .observe(let v)? = op {return v}
+      if case .observe(let v)? = _storage._op {return v}
       return Twofold_V1_ObserveRequest()
     }
-    set {op = .observe(newValue)}
+    set {_uniqueStorage()._op = .observe(newValue)}
   }
 
   public var afterstates: Twofold_V1_AfterstatesRequest {
     get {
-      if case .afterstates(let v)? = op {return v}
+      if case .afterstates(let v)? = _storage._op {return v}
       return Twofold_V1_AfterstatesRequest()
     }
-    set {op = .afterstates(newValue)}
+    set {_uniqueStorage()._op = .afterstates(newValue)}
   }
 
   public var close: Twofold_V1_CloseRequest {
     get {
-      if case .close(let v)? = op {return v}
+      if case .close(let v)? = _storage._op {return v}
       return Twofold_V1_CloseRequest()
     }
-    set {op = .close(newValue)}
+    set {_uniqueStorage()._op = .close(newValue)}
+  }
+
+  public var snapshot: Twofold_V1_SnapshotRequest {
+    get {
+      if case .snapshot(let v)? = _storage._op {return v}
+      return Twofold_V1_SnapshotRequest()
+    }
+    set {_uniqueStorage()._op = .snapshot(newValue)}
+  }
+
+  public var restore: Twofold_V1_RestoreRequest {
+    get {
+      if case .restore(let v)? = _storage._op {return v}
+      return Twofold_V1_RestoreRequest()
+    }
+    set {_uniqueStorage()._op = .restore(newValue)}
+  }
+
+  public var expand: Twofold_V1_ExpandRequest {
+    get {
+      if case .expand(let v)? = _storage._op {return v}
+      return Twofold_V1_ExpandRequest()
+    }
+    set {_uniqueStorage()._op = .expand(newValue)}
+  }
+
+  public var stats: Twofold_V1_StatsRequest {
+    get {
+      if case .stats(let v)? = _storage._op {return v}
+      return Twofold_V1_StatsRequest()
+    }
+    set {_uniqueStorage()._op = .stats(newValue)}
+  }
+
+  public var resume: Twofold_V1_ResumeRequest {
+    get {
+      if case .resume(let v)? = _storage._op {return v}
+      return Twofold_V1_ResumeRequest()
+    }
+    set {_uniqueStorage()._op = .resume(newValue)}
+  }
+
+  public var keepalive: Twofold_V1_KeepaliveRequest {
+    get {
+      if case .keepalive(let v)? = _storage._op {return v}
+      return Twofold_V1_KeepaliveRequest()
+    }
+    set {_uniqueStorage()._op = .keepalive(newValue)}
+  }
+
+  public var rollout: Twofold_V1_RolloutRequest {
+    get {
+      if case .rollout(let v)? = _storage._op {return v}
+      return Twofold_V1_RolloutRequest()
+    }
+    set {_uniqueStorage()._op = .rollout(newValue)}
+  }
+
+  public var policy: Twofold_V1_PolicyRequest {
+    get {
+      if case .policy(let v)? = _storage._op {return v}
+      return Twofold_V1_PolicyRequest()
+    }
+    set {_uniqueStorage()._op = .policy(newValue)}
   }
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -210,10 +288,20 @@ public nonisolated struct Twofold_V1_Request: Sendable {
     case observe(Twofold_V1_ObserveRequest)
     case afterstates(Twofold_V1_AfterstatesRequest)
     case close(Twofold_V1_CloseRequest)
+    case snapshot(Twofold_V1_SnapshotRequest)
+    case restore(Twofold_V1_RestoreRequest)
+    case expand(Twofold_V1_ExpandRequest)
+    case stats(Twofold_V1_StatsRequest)
+    case resume(Twofold_V1_ResumeRequest)
+    case keepalive(Twofold_V1_KeepaliveRequest)
+    case rollout(Twofold_V1_RolloutRequest)
+    case policy(Twofold_V1_PolicyRequest)
 
   }
 
   public init() {}
+
+  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 /// One reply. A result stands in the slot of its request's number; an error in a slot of its own.
@@ -291,6 +379,70 @@ public nonisolated struct Twofold_V1_Reply: Sendable {
     set {result = .close(newValue)}
   }
 
+  public var snapshot: Twofold_V1_SnapshotReply {
+    get {
+      if case .snapshot(let v)? = result {return v}
+      return Twofold_V1_SnapshotReply()
+    }
+    set {result = .snapshot(newValue)}
+  }
+
+  public var restore: Twofold_V1_RestoreReply {
+    get {
+      if case .restore(let v)? = result {return v}
+      return Twofold_V1_RestoreReply()
+    }
+    set {result = .restore(newValue)}
+  }
+
+  public var expand: Twofold_V1_ExpandReply {
+    get {
+      if case .expand(let v)? = result {return v}
+      return Twofold_V1_ExpandReply()
+    }
+    set {result = .expand(newValue)}
+  }
+
+  public var stats: Twofold_V1_StatsReply {
+    get {
+      if case .stats(let v)? = result {return v}
+      return Twofold_V1_StatsReply()
+    }
+    set {result = .stats(newValue)}
+  }
+
+  public var resume: Twofold_V1_ResumeReply {
+    get {
+      if case .resume(let v)? = result {return v}
+      return Twofold_V1_ResumeReply()
+    }
+    set {result = .resume(newValue)}
+  }
+
+  public var keepalive: Twofold_V1_KeepaliveReply {
+    get {
+      if case .keepalive(let v)? = result {return v}
+      return Twofold_V1_KeepaliveReply()
+    }
+    set {result = .keepalive(newValue)}
+  }
+
+  public var rollout: Twofold_V1_RolloutReply {
+    get {
+      if case .rollout(let v)? = result {return v}
+      return Twofold_V1_RolloutReply()
+    }
+    set {result = .rollout(newValue)}
+  }
+
+  public var policy: Twofold_V1_PolicyReply {
+    get {
+      if case .policy(let v)? = result {return v}
+      return Twofold_V1_PolicyReply()
+    }
+    set {result = .policy(newValue)}
+  }
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public nonisolated enum OneOf_Result: Equatable, Sendable {
@@ -302,6 +454,14 @@ public nonisolated struct Twofold_V1_Reply: Sendable {
     case observe(Twofold_V1_ObserveReply)
     case afterstates(Twofold_V1_AfterstatesReply)
     case close(Twofold_V1_CloseReply)
+    case snapshot(Twofold_V1_SnapshotReply)
+    case restore(Twofold_V1_RestoreReply)
+    case expand(Twofold_V1_ExpandReply)
+    case stats(Twofold_V1_StatsReply)
+    case resume(Twofold_V1_ResumeReply)
+    case keepalive(Twofold_V1_KeepaliveReply)
+    case rollout(Twofold_V1_RolloutReply)
+    case policy(Twofold_V1_PolicyReply)
 
   }
 
@@ -343,12 +503,23 @@ public nonisolated struct Twofold_V1_Error: Sendable {
   /// Clears the value of `expectedSeq`. Subsequent reads from it will return its default value.
   public mutating func clearExpectedSeq() {self._expectedSeq = nil}
 
+  /// With SHUTTING_DOWN: milliseconds after which to send the same bytes again, to whoever answers then.
+  public var retryAfterMs: UInt32 {
+    get {_retryAfterMs ?? 0}
+    set {_retryAfterMs = newValue}
+  }
+  /// Returns true if `retryAfterMs` has been explicitly set.
+  public var hasRetryAfterMs: Bool {self._retryAfterMs != nil}
+  /// Clears the value of `retryAfterMs`. Subsequent reads from it will return its default value.
+  public mutating func clearRetryAfterMs() {self._retryAfterMs = nil}
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
 
   fileprivate var _lane: UInt64? = nil
   fileprivate var _expectedSeq: UInt64? = nil
+  fileprivate var _retryAfterMs: UInt32? = nil
 }
 
 // MARK: - Code below here is support for the SwiftProtobuf runtime.
@@ -361,166 +532,344 @@ nonisolated extension Twofold_V1_ErrorCode: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Request"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}session\0\u{1}epoch\0\u{1}seq\0\u{2}\u{d}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}session\0\u{1}epoch\0\u{1}seq\0\u{2}\u{d}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0")
+
+  fileprivate class _StorageClass {
+    var _session: Data = Data()
+    var _epoch: UInt32 = 0
+    var _seq: UInt64 = 0
+    var _op: Twofold_V1_Request.OneOf_Op?
+
+      // This property is used as the initial default value for new instances of the type.
+      // The type itself is protecting the reference to its storage via CoW semantics.
+      // This will force a copy to be made of this reference when the first mutation occurs;
+      // hence, it is safe to mark this as `nonisolated(unsafe)`.
+      static nonisolated(unsafe) let defaultInstance = _StorageClass()
+
+    private init() {}
+
+    init(copying source: _StorageClass) {
+      _session = source._session
+      _epoch = source._epoch
+      _seq = source._seq
+      _op = source._op
+    }
+  }
+
+  fileprivate mutating func _uniqueStorage() -> _StorageClass {
+    if !isKnownUniquelyReferenced(&_storage) {
+      _storage = _StorageClass(copying: _storage)
+    }
+    return _storage
+  }
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularBytesField(value: &self.session) }()
-      case 2: try { try decoder.decodeSingularFixed32Field(value: &self.epoch) }()
-      case 3: try { try decoder.decodeSingularFixed64Field(value: &self.seq) }()
-      case 16: try {
-        var v: Twofold_V1_HelloRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .hello(let m) = current {v = m}
+    _ = _uniqueStorage()
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      while let fieldNumber = try decoder.nextFieldNumber() {
+        // The use of inline closures is to circumvent an issue where the compiler
+        // allocates stack space for every case branch when no optimizations are
+        // enabled. https://github.com/apple/swift-protobuf/issues/1034
+        switch fieldNumber {
+        case 1: try { try decoder.decodeSingularBytesField(value: &_storage._session) }()
+        case 2: try { try decoder.decodeSingularFixed32Field(value: &_storage._epoch) }()
+        case 3: try { try decoder.decodeSingularFixed64Field(value: &_storage._seq) }()
+        case 16: try {
+          var v: Twofold_V1_HelloRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .hello(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .hello(v)
+          }
+        }()
+        case 17: try {
+          var v: Twofold_V1_CreateRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .create(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .create(v)
+          }
+        }()
+        case 18: try {
+          var v: Twofold_V1_ResetRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .reset(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .reset(v)
+          }
+        }()
+        case 19: try {
+          var v: Twofold_V1_StepRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .step(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .step(v)
+          }
+        }()
+        case 20: try {
+          var v: Twofold_V1_ObserveRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .observe(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .observe(v)
+          }
+        }()
+        case 21: try {
+          var v: Twofold_V1_AfterstatesRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .afterstates(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .afterstates(v)
+          }
+        }()
+        case 22: try {
+          var v: Twofold_V1_CloseRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .close(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .close(v)
+          }
+        }()
+        case 23: try {
+          var v: Twofold_V1_SnapshotRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .snapshot(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .snapshot(v)
+          }
+        }()
+        case 24: try {
+          var v: Twofold_V1_RestoreRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .restore(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .restore(v)
+          }
+        }()
+        case 25: try {
+          var v: Twofold_V1_ExpandRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .expand(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .expand(v)
+          }
+        }()
+        case 26: try {
+          var v: Twofold_V1_StatsRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .stats(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .stats(v)
+          }
+        }()
+        case 27: try {
+          var v: Twofold_V1_ResumeRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .resume(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .resume(v)
+          }
+        }()
+        case 28: try {
+          var v: Twofold_V1_KeepaliveRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .keepalive(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .keepalive(v)
+          }
+        }()
+        case 29: try {
+          var v: Twofold_V1_RolloutRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .rollout(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .rollout(v)
+          }
+        }()
+        case 30: try {
+          var v: Twofold_V1_PolicyRequest?
+          var hadOneofValue = false
+          if let current = _storage._op {
+            hadOneofValue = true
+            if case .policy(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._op = .policy(v)
+          }
+        }()
+        default: break
         }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .hello(v)
-        }
-      }()
-      case 17: try {
-        var v: Twofold_V1_CreateRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .create(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .create(v)
-        }
-      }()
-      case 18: try {
-        var v: Twofold_V1_ResetRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .reset(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .reset(v)
-        }
-      }()
-      case 19: try {
-        var v: Twofold_V1_StepRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .step(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .step(v)
-        }
-      }()
-      case 20: try {
-        var v: Twofold_V1_ObserveRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .observe(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .observe(v)
-        }
-      }()
-      case 21: try {
-        var v: Twofold_V1_AfterstatesRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .afterstates(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .afterstates(v)
-        }
-      }()
-      case 22: try {
-        var v: Twofold_V1_CloseRequest?
-        var hadOneofValue = false
-        if let current = self.op {
-          hadOneofValue = true
-          if case .close(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.op = .close(v)
-        }
-      }()
-      default: break
       }
     }
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
-    if !self.session.isEmpty {
-      try visitor.visitSingularBytesField(value: self.session, fieldNumber: 1)
-    }
-    if self.epoch != 0 {
-      try visitor.visitSingularFixed32Field(value: self.epoch, fieldNumber: 2)
-    }
-    if self.seq != 0 {
-      try visitor.visitSingularFixed64Field(value: self.seq, fieldNumber: 3)
-    }
-    switch self.op {
-    case .hello?: try {
-      guard case .hello(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
-    }()
-    case .create?: try {
-      guard case .create(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
-    }()
-    case .reset?: try {
-      guard case .reset(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
-    }()
-    case .step?: try {
-      guard case .step(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 19)
-    }()
-    case .observe?: try {
-      guard case .observe(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
-    }()
-    case .afterstates?: try {
-      guard case .afterstates(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
-    }()
-    case .close?: try {
-      guard case .close(let v)? = self.op else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
-    }()
-    case nil: break
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every if/case branch local when no optimizations
+      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+      // https://github.com/apple/swift-protobuf/issues/1182
+      if !_storage._session.isEmpty {
+        try visitor.visitSingularBytesField(value: _storage._session, fieldNumber: 1)
+      }
+      if _storage._epoch != 0 {
+        try visitor.visitSingularFixed32Field(value: _storage._epoch, fieldNumber: 2)
+      }
+      if _storage._seq != 0 {
+        try visitor.visitSingularFixed64Field(value: _storage._seq, fieldNumber: 3)
+      }
+      switch _storage._op {
+      case .hello?: try {
+        guard case .hello(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
+      }()
+      case .create?: try {
+        guard case .create(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
+      }()
+      case .reset?: try {
+        guard case .reset(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
+      }()
+      case .step?: try {
+        guard case .step(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 19)
+      }()
+      case .observe?: try {
+        guard case .observe(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
+      }()
+      case .afterstates?: try {
+        guard case .afterstates(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
+      }()
+      case .close?: try {
+        guard case .close(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
+      }()
+      case .snapshot?: try {
+        guard case .snapshot(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 23)
+      }()
+      case .restore?: try {
+        guard case .restore(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 24)
+      }()
+      case .expand?: try {
+        guard case .expand(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 25)
+      }()
+      case .stats?: try {
+        guard case .stats(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 26)
+      }()
+      case .resume?: try {
+        guard case .resume(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 27)
+      }()
+      case .keepalive?: try {
+        guard case .keepalive(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 28)
+      }()
+      case .rollout?: try {
+        guard case .rollout(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 29)
+      }()
+      case .policy?: try {
+        guard case .policy(let v)? = _storage._op else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 30)
+      }()
+      case nil: break
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_Request, rhs: Twofold_V1_Request) -> Bool {
-    if lhs.session != rhs.session {return false}
-    if lhs.epoch != rhs.epoch {return false}
-    if lhs.seq != rhs.seq {return false}
-    if lhs.op != rhs.op {return false}
+    if lhs._storage !== rhs._storage {
+      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
+        let _storage = _args.0
+        let rhs_storage = _args.1
+        if _storage._session != rhs_storage._session {return false}
+        if _storage._epoch != rhs_storage._epoch {return false}
+        if _storage._seq != rhs_storage._seq {return false}
+        if _storage._op != rhs_storage._op {return false}
+        return true
+      }
+      if !storagesAreEqual {return false}
+    }
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -528,7 +877,7 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
 
 nonisolated extension Twofold_V1_Reply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Reply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}seq\0\u{2}\u{e}error\0\u{1}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}seq\0\u{2}\u{e}error\0\u{1}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -641,6 +990,110 @@ nonisolated extension Twofold_V1_Reply: SwiftProtobuf.Message, SwiftProtobuf._Me
           self.result = .close(v)
         }
       }()
+      case 23: try {
+        var v: Twofold_V1_SnapshotReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .snapshot(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .snapshot(v)
+        }
+      }()
+      case 24: try {
+        var v: Twofold_V1_RestoreReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .restore(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .restore(v)
+        }
+      }()
+      case 25: try {
+        var v: Twofold_V1_ExpandReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .expand(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .expand(v)
+        }
+      }()
+      case 26: try {
+        var v: Twofold_V1_StatsReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .stats(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .stats(v)
+        }
+      }()
+      case 27: try {
+        var v: Twofold_V1_ResumeReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .resume(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .resume(v)
+        }
+      }()
+      case 28: try {
+        var v: Twofold_V1_KeepaliveReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .keepalive(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .keepalive(v)
+        }
+      }()
+      case 29: try {
+        var v: Twofold_V1_RolloutReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .rollout(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .rollout(v)
+        }
+      }()
+      case 30: try {
+        var v: Twofold_V1_PolicyReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .policy(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .policy(v)
+        }
+      }()
       default: break
       }
     }
@@ -687,6 +1140,38 @@ nonisolated extension Twofold_V1_Reply: SwiftProtobuf.Message, SwiftProtobuf._Me
       guard case .close(let v)? = self.result else { preconditionFailure() }
       try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
     }()
+    case .snapshot?: try {
+      guard case .snapshot(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 23)
+    }()
+    case .restore?: try {
+      guard case .restore(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 24)
+    }()
+    case .expand?: try {
+      guard case .expand(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 25)
+    }()
+    case .stats?: try {
+      guard case .stats(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 26)
+    }()
+    case .resume?: try {
+      guard case .resume(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 27)
+    }()
+    case .keepalive?: try {
+      guard case .keepalive(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 28)
+    }()
+    case .rollout?: try {
+      guard case .rollout(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 29)
+    }()
+    case .policy?: try {
+      guard case .policy(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 30)
+    }()
     case nil: break
     }
     try unknownFields.traverse(visitor: &visitor)
@@ -702,7 +1187,7 @@ nonisolated extension Twofold_V1_Reply: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension Twofold_V1_Error: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Error"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}code\0\u{1}message\0\u{1}field\0\u{1}lane\0\u{3}expected_seq\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}code\0\u{1}message\0\u{1}field\0\u{1}lane\0\u{3}expected_seq\0\u{3}retry_after_ms\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -715,6 +1200,7 @@ nonisolated extension Twofold_V1_Error: SwiftProtobuf.Message, SwiftProtobuf._Me
       case 3: try { try decoder.decodeSingularStringField(value: &self.field) }()
       case 4: try { try decoder.decodeSingularUInt64Field(value: &self._lane) }()
       case 5: try { try decoder.decodeSingularUInt64Field(value: &self._expectedSeq) }()
+      case 6: try { try decoder.decodeSingularUInt32Field(value: &self._retryAfterMs) }()
       default: break
       }
     }
@@ -740,6 +1226,9 @@ nonisolated extension Twofold_V1_Error: SwiftProtobuf.Message, SwiftProtobuf._Me
     try { if let v = self._expectedSeq {
       try visitor.visitSingularUInt64Field(value: v, fieldNumber: 5)
     } }()
+    try { if let v = self._retryAfterMs {
+      try visitor.visitSingularUInt32Field(value: v, fieldNumber: 6)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -749,6 +1238,7 @@ nonisolated extension Twofold_V1_Error: SwiftProtobuf.Message, SwiftProtobuf._Me
     if lhs.field != rhs.field {return false}
     if lhs._lane != rhs._lane {return false}
     if lhs._expectedSeq != rhs._expectedSeq {return false}
+    if lhs._retryAfterMs != rhs._retryAfterMs {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -8,10 +8,16 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// The requests of an environment's life: hello, create, reset, step, observe, afterstates, close.
+// The requests of an environment's life: hello, create, reset, step, observe, afterstates, snapshot,
+// restore, keepalive, resume, close.
 // Nothing here knows a game: spaces, arrays and actions are told by name, so a new game adds its
 // configuration to CreateRequest and no message.
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
 import SwiftProtobuf
 
 // If the compiler emits an error on this type, it is because this file
@@ -32,7 +38,8 @@ public nonisolated enum Twofold_V1_AutoresetMode: SwiftProtobuf.Enum, Swift.Case
   /// observation, with reward 0.
   case nextStep // = 1
 
-  /// The episode's last step already returns the new episode's first observation.
+  /// The episode's last step already returns the new episode's first observation; what the episode's
+  /// end looked like is told in StepReply.finals.
   case sameStep // = 2
 
   /// A finished lane has to be reset by a reset request; a step of it is refused.
@@ -183,8 +190,15 @@ public nonisolated struct Twofold_V1_EnvironmentInfo: Sendable {
   /// "twofold/Game2048-v0"
   public var id: String = String()
 
-  /// Names of the actions in the order of their numbers: "up", "right", "down", "left".
+  /// Names of the actions in the order of their numbers: "up", "right", "down", "left". Where the number of
+  /// actions depends on the configuration, those of the default one.
   public var actions: [String] = []
+
+  /// The reward terms that it has: "merge_score", "empty_cells".
+  public var rewardTerms: [String] = []
+
+  /// What CreateRequest.extra_infos may name.
+  public var extraInfos: [String] = []
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -205,44 +219,101 @@ public nonisolated struct Twofold_V1_Limits: Sendable {
 
   public var maxSessions: UInt64 = 0
 
+  /// Boards of all sessions together.
+  public var maxBoards: UInt64 = 0
+
+  /// Bytes of all sessions together: their boards, the memory of their replies, the requests that are
+  /// kept to recognise repeats.
+  public var maxBytes: UInt64 = 0
+
+  /// Sessions of one client key at a time; has a meaning on encrypted endpoints only, where clients can
+  /// be told apart.
+  public var maxSessionsPerClient: UInt64 = 0
+
+  /// Seconds without a request after which a session ends; 0 means never.
+  public var idleTimeout: UInt64 = 0
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
 }
 
-public nonisolated struct Twofold_V1_CreateRequest: Sendable {
+public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
   /// "twofold/Game2048-v0"
-  public var environmentID: String = String()
+  public var environmentID: String {
+    get {_storage._environmentID}
+    set {_uniqueStorage()._environmentID = newValue}
+  }
 
   /// Boards in the batch, at least 1.
-  public var numEnvs: UInt64 = 0
+  public var numEnvs: UInt64 {
+    get {_storage._numEnvs}
+    set {_uniqueStorage()._numEnvs = newValue}
+  }
 
   /// Unspecified means NEXT_STEP.
-  public var autoresetMode: Twofold_V1_AutoresetMode = .unspecified
+  public var autoresetMode: Twofold_V1_AutoresetMode {
+    get {_storage._autoresetMode}
+    set {_uniqueStorage()._autoresetMode = newValue}
+  }
 
   /// Steps after which an episode is truncated; absent means never.
   public var maxEpisodeSteps: UInt64 {
-    get {_maxEpisodeSteps ?? 0}
-    set {_maxEpisodeSteps = newValue}
+    get {_storage._maxEpisodeSteps ?? 0}
+    set {_uniqueStorage()._maxEpisodeSteps = newValue}
   }
   /// Returns true if `maxEpisodeSteps` has been explicitly set.
-  public var hasMaxEpisodeSteps: Bool {self._maxEpisodeSteps != nil}
+  public var hasMaxEpisodeSteps: Bool {_storage._maxEpisodeSteps != nil}
   /// Clears the value of `maxEpisodeSteps`. Subsequent reads from it will return its default value.
-  public mutating func clearMaxEpisodeSteps() {self._maxEpisodeSteps = nil}
+  public mutating func clearMaxEpisodeSteps() {_uniqueStorage()._maxEpisodeSteps = nil}
+
+  /// What a step earns; absent means the game's own reward.
+  public var reward: Twofold_V1_RewardSpec {
+    get {_storage._reward ?? Twofold_V1_RewardSpec()}
+    set {_uniqueStorage()._reward = newValue}
+  }
+  /// Returns true if `reward` has been explicitly set.
+  public var hasReward: Bool {_storage._reward != nil}
+  /// Clears the value of `reward`. Subsequent reads from it will return its default value.
+  public mutating func clearReward() {_uniqueStorage()._reward = nil}
+
+  /// Arrays that StepReply has beyond the usual ones, in this order behind them: "reward_terms" (float32
+  /// [num_envs, terms]: each term's weighted value, before scale and clip) and the game's own.
+  public var extraInfos: [String] {
+    get {_storage._extraInfos}
+    set {_uniqueStorage()._extraInfos = newValue}
+  }
+
+  /// What the client wants to be told when the session is resumed; the server does not look at it.
+  public var clientArguments: String {
+    get {_storage._clientArguments}
+    set {_uniqueStorage()._clientArguments = newValue}
+  }
 
   /// The game's own arguments; its slot has to fit the environment id. Absent means all defaults.
-  public var config: Twofold_V1_CreateRequest.OneOf_Config? = nil
+  public var config: OneOf_Config? {
+    get {return _storage._config}
+    set {_uniqueStorage()._config = newValue}
+  }
 
   public var game2048: Twofold_V1_Game2048Config {
     get {
-      if case .game2048(let v)? = config {return v}
+      if case .game2048(let v)? = _storage._config {return v}
       return Twofold_V1_Game2048Config()
     }
-    set {config = .game2048(newValue)}
+    set {_uniqueStorage()._config = .game2048(newValue)}
+  }
+
+  public var concentration: Twofold_V1_ConcentrationConfig {
+    get {
+      if case .concentration(let v)? = _storage._config {return v}
+      return Twofold_V1_ConcentrationConfig()
+    }
+    set {_uniqueStorage()._config = .concentration(newValue)}
   }
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -250,79 +321,197 @@ public nonisolated struct Twofold_V1_CreateRequest: Sendable {
   /// The game's own arguments; its slot has to fit the environment id. Absent means all defaults.
   public nonisolated enum OneOf_Config: Equatable, Sendable {
     case game2048(Twofold_V1_Game2048Config)
+    case concentration(Twofold_V1_ConcentrationConfig)
 
   }
 
   public init() {}
 
-  fileprivate var _maxEpisodeSteps: UInt64? = nil
+  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
-public nonisolated struct Twofold_V1_CreateReply: Sendable {
+/// What a step earns: clip(scale * (weight_1 * term_1 + weight_2 * term_2 + ...)), summed in this order
+/// in float64 and rounded once, to float32. Numbers have to be finite, 10^9 at most either way.
+public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  public var epoch: UInt32 = 0
+  /// 1 ... 32 of them; one may stand here twice.
+  public var terms: [Twofold_V1_RewardTerm] = []
 
-  /// Of one board; the batch adds a leading axis of num_envs.
-  public var observationSpace: Twofold_V1_Space {
-    get {_observationSpace ?? Twofold_V1_Space()}
-    set {_observationSpace = newValue}
+  /// Default 1.
+  public var scale: Double {
+    get {_scale ?? 0}
+    set {_scale = newValue}
   }
-  /// Returns true if `observationSpace` has been explicitly set.
-  public var hasObservationSpace: Bool {self._observationSpace != nil}
-  /// Clears the value of `observationSpace`. Subsequent reads from it will return its default value.
-  public mutating func clearObservationSpace() {self._observationSpace = nil}
+  /// Returns true if `scale` has been explicitly set.
+  public var hasScale: Bool {self._scale != nil}
+  /// Clears the value of `scale`. Subsequent reads from it will return its default value.
+  public mutating func clearScale() {self._scale = nil}
 
-  public var actionSpace: Twofold_V1_Space {
-    get {_actionSpace ?? Twofold_V1_Space()}
-    set {_actionSpace = newValue}
+  /// Absent means no such bound.
+  public var clipLow: Double {
+    get {_clipLow ?? 0}
+    set {_clipLow = newValue}
   }
-  /// Returns true if `actionSpace` has been explicitly set.
-  public var hasActionSpace: Bool {self._actionSpace != nil}
-  /// Clears the value of `actionSpace`. Subsequent reads from it will return its default value.
-  public mutating func clearActionSpace() {self._actionSpace = nil}
+  /// Returns true if `clipLow` has been explicitly set.
+  public var hasClipLow: Bool {self._clipLow != nil}
+  /// Clears the value of `clipLow`. Subsequent reads from it will return its default value.
+  public mutating func clearClipLow() {self._clipLow = nil}
 
-  /// Payload of ResetReply and of ObserveReply.
-  public var reset: Twofold_V1_PayloadLayout {
-    get {_reset ?? Twofold_V1_PayloadLayout()}
-    set {_reset = newValue}
+  public var clipHigh: Double {
+    get {_clipHigh ?? 0}
+    set {_clipHigh = newValue}
   }
-  /// Returns true if `reset` has been explicitly set.
-  public var hasReset: Bool {self._reset != nil}
-  /// Clears the value of `reset`. Subsequent reads from it will return its default value.
-  public mutating func clearReset() {self._reset = nil}
-
-  /// Payload of StepReply.
-  public var step: Twofold_V1_PayloadLayout {
-    get {_step ?? Twofold_V1_PayloadLayout()}
-    set {_step = newValue}
-  }
-  /// Returns true if `step` has been explicitly set.
-  public var hasStep: Bool {self._step != nil}
-  /// Clears the value of `step`. Subsequent reads from it will return its default value.
-  public mutating func clearStep() {self._step = nil}
-
-  /// Payload of AfterstatesReply; no arrays where the game has no afterstates.
-  public var afterstates: Twofold_V1_PayloadLayout {
-    get {_afterstates ?? Twofold_V1_PayloadLayout()}
-    set {_afterstates = newValue}
-  }
-  /// Returns true if `afterstates` has been explicitly set.
-  public var hasAfterstates: Bool {self._afterstates != nil}
-  /// Clears the value of `afterstates`. Subsequent reads from it will return its default value.
-  public mutating func clearAfterstates() {self._afterstates = nil}
+  /// Returns true if `clipHigh` has been explicitly set.
+  public var hasClipHigh: Bool {self._clipHigh != nil}
+  /// Clears the value of `clipHigh`. Subsequent reads from it will return its default value.
+  public mutating func clearClipHigh() {self._clipHigh = nil}
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
 
-  fileprivate var _observationSpace: Twofold_V1_Space? = nil
-  fileprivate var _actionSpace: Twofold_V1_Space? = nil
-  fileprivate var _reset: Twofold_V1_PayloadLayout? = nil
-  fileprivate var _step: Twofold_V1_PayloadLayout? = nil
-  fileprivate var _afterstates: Twofold_V1_PayloadLayout? = nil
+  fileprivate var _scale: Double? = nil
+  fileprivate var _clipLow: Double? = nil
+  fileprivate var _clipHigh: Double? = nil
+}
+
+/// One term of the environment by its name; docs/rewards.md has the formulas.
+public nonisolated struct Twofold_V1_RewardTerm: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var name: String = String()
+
+  /// Default 1.
+  public var weight: Double {
+    get {_weight ?? 0}
+    set {_weight = newValue}
+  }
+  /// Returns true if `weight` has been explicitly set.
+  public var hasWeight: Bool {self._weight != nil}
+  /// Clears the value of `weight`. Subsequent reads from it will return its default value.
+  public mutating func clearWeight() {self._weight = nil}
+
+  public var parameters: [Twofold_V1_RewardParameter] = []
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+
+  fileprivate var _weight: Double? = nil
+}
+
+/// "gamma" of a potential term: the learner's discount, one number in 0 ... 1. "table" of a term that
+/// takes one.
+public nonisolated struct Twofold_V1_RewardParameter: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var name: String = String()
+
+  public var values: [Double] = []
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+public nonisolated struct Twofold_V1_CreateReply: @unchecked Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var epoch: UInt32 {
+    get {_storage._epoch}
+    set {_uniqueStorage()._epoch = newValue}
+  }
+
+  /// Of one board; the batch adds a leading axis of num_envs.
+  public var observationSpace: Twofold_V1_Space {
+    get {_storage._observationSpace ?? Twofold_V1_Space()}
+    set {_uniqueStorage()._observationSpace = newValue}
+  }
+  /// Returns true if `observationSpace` has been explicitly set.
+  public var hasObservationSpace: Bool {_storage._observationSpace != nil}
+  /// Clears the value of `observationSpace`. Subsequent reads from it will return its default value.
+  public mutating func clearObservationSpace() {_uniqueStorage()._observationSpace = nil}
+
+  public var actionSpace: Twofold_V1_Space {
+    get {_storage._actionSpace ?? Twofold_V1_Space()}
+    set {_uniqueStorage()._actionSpace = newValue}
+  }
+  /// Returns true if `actionSpace` has been explicitly set.
+  public var hasActionSpace: Bool {_storage._actionSpace != nil}
+  /// Clears the value of `actionSpace`. Subsequent reads from it will return its default value.
+  public mutating func clearActionSpace() {_uniqueStorage()._actionSpace = nil}
+
+  /// Payload of ResetReply and of ObserveReply.
+  public var reset: Twofold_V1_PayloadLayout {
+    get {_storage._reset ?? Twofold_V1_PayloadLayout()}
+    set {_uniqueStorage()._reset = newValue}
+  }
+  /// Returns true if `reset` has been explicitly set.
+  public var hasReset: Bool {_storage._reset != nil}
+  /// Clears the value of `reset`. Subsequent reads from it will return its default value.
+  public mutating func clearReset() {_uniqueStorage()._reset = nil}
+
+  /// Payload of StepReply.
+  public var step: Twofold_V1_PayloadLayout {
+    get {_storage._step ?? Twofold_V1_PayloadLayout()}
+    set {_uniqueStorage()._step = newValue}
+  }
+  /// Returns true if `step` has been explicitly set.
+  public var hasStep: Bool {_storage._step != nil}
+  /// Clears the value of `step`. Subsequent reads from it will return its default value.
+  public mutating func clearStep() {_uniqueStorage()._step = nil}
+
+  /// Payload of AfterstatesReply; no arrays where the game has no afterstates.
+  public var afterstates: Twofold_V1_PayloadLayout {
+    get {_storage._afterstates ?? Twofold_V1_PayloadLayout()}
+    set {_uniqueStorage()._afterstates = newValue}
+  }
+  /// Returns true if `afterstates` has been explicitly set.
+  public var hasAfterstates: Bool {_storage._afterstates != nil}
+  /// Clears the value of `afterstates`. Subsequent reads from it will return its default value.
+  public mutating func clearAfterstates() {_uniqueStorage()._afterstates = nil}
+
+  /// The terms of the reward in their order: the columns of the extra info "reward_terms".
+  public var rewardTerms: [String] {
+    get {_storage._rewardTerms}
+    set {_uniqueStorage()._rewardTerms = newValue}
+  }
+
+  /// With SAME_STEP: StepReply.finals as it is when all episodes end in the same step. No step's payload
+  /// is longer than this one's size. Absent in the other modes.
+  public var finals: Twofold_V1_PayloadLayout {
+    get {_storage._finals ?? Twofold_V1_PayloadLayout()}
+    set {_uniqueStorage()._finals = newValue}
+  }
+  /// Returns true if `finals` has been explicitly set.
+  public var hasFinals: Bool {_storage._finals != nil}
+  /// Clears the value of `finals`. Subsequent reads from it will return its default value.
+  public mutating func clearFinals() {_uniqueStorage()._finals = nil}
+
+  /// One board of ResetRequest's `boards`.
+  public var boardSpace: Twofold_V1_Space {
+    get {_storage._boardSpace ?? Twofold_V1_Space()}
+    set {_uniqueStorage()._boardSpace = newValue}
+  }
+  /// Returns true if `boardSpace` has been explicitly set.
+  public var hasBoardSpace: Bool {_storage._boardSpace != nil}
+  /// Clears the value of `boardSpace`. Subsequent reads from it will return its default value.
+  public mutating func clearBoardSpace() {_uniqueStorage()._boardSpace = nil}
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+
+  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 public nonisolated struct Twofold_V1_Space: Sendable {
@@ -432,7 +621,7 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
 ///
 ///   seeds   uint64 [num_envs]                 the board's stream of random numbers starts anew
 ///   mask    uint8  [num_envs]                 1: reset this lane, 0: leave it as it is
-///   boards  uint8  [num_envs, observation…]   the board to start from; score 0
+///   boards  uint8  [num_envs, board_space…]   the board to start from; score 0
 ///
 /// Rows of seeds and boards outside the mask are ignored. A lane without new seeds goes on with its
 /// stream. A session's first reset has to bring seeds and to include all lanes. The reply's payload holds all num_envs rows,
@@ -463,7 +652,8 @@ public nonisolated struct Twofold_V1_ResetReply: Sendable {
   public init() {}
 }
 
-/// Payload: actions uint8 [num_envs]. The reply's payload is CreateReply.step.
+/// Payload: actions uint8 [num_envs]. The reply's payload is CreateReply.step, and with SAME_STEP what
+/// StepReply.finals announces behind it.
 public nonisolated struct Twofold_V1_StepRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -479,9 +669,27 @@ public nonisolated struct Twofold_V1_StepReply: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
+  /// With SAME_STEP, where k >= 1 episodes have ended in this step: what they ended with, behind the
+  /// arrays of CreateReply.step in the same payload. Absent where none has ended. The arrays are
+  ///
+  ///   lanes         uint64 [k]       the lanes whose episode has ended, ascending
+  ///   observation … [k, …]           the arrays of CreateReply.reset, with a row for each of those lanes
+  ///
+  /// The offsets count from the start of the payload, and `size` is that of the whole payload.
+  public var finals: Twofold_V1_PayloadLayout {
+    get {_finals ?? Twofold_V1_PayloadLayout()}
+    set {_finals = newValue}
+  }
+  /// Returns true if `finals` has been explicitly set.
+  public var hasFinals: Bool {self._finals != nil}
+  /// Clears the value of `finals`. Subsequent reads from it will return its default value.
+  public mutating func clearFinals() {self._finals = nil}
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
+
+  fileprivate var _finals: Twofold_V1_PayloadLayout? = nil
 }
 
 /// Tells the current state again and changes nothing; no payload. The reply's payload is
@@ -526,6 +734,149 @@ public nonisolated struct Twofold_V1_AfterstatesReply: Sendable {
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
+}
+
+/// Copies lanes with everything that their future depends on; changes nothing. Payload: the lanes' numbers,
+/// uint64 [k], all different; no payload for all lanes in their order. The reply's payload is the snapshot,
+/// whose form docs/snapshots.md describes.
+public nonisolated struct Twofold_V1_SnapshotRequest: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+public nonisolated struct Twofold_V1_SnapshotReply: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+/// Puts lanes of a snapshot into lanes of this session, whose rules have to be the same; reward, autoreset
+/// mode, step limit and num_envs may differ. The payload holds the arrays that are announced here, in this
+/// order, then the snapshot, one behind the other without padding:
+///
+///   lanes   uint64 [count]   the lanes to restore, all different; absent: all, so count is num_envs
+///   rows    uint64 [count]   which of the snapshot's lanes each gets; absent: one after the other, and
+///                            the snapshot has count lanes
+///   seeds   uint64 [count]   a new stream of random numbers for each; absent: the snapshot's streams go on
+///
+/// A restore before the session's first reset has to include all lanes, and takes its place. The reply's
+/// payload is CreateReply.reset, with all num_envs rows.
+public nonisolated struct Twofold_V1_RestoreRequest: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// Lanes to restore, at least 1.
+  public var count: UInt64 = 0
+
+  public var lanes: Bool = false
+
+  public var rows: Bool = false
+
+  public var seeds: Bool = false
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+public nonisolated struct Twofold_V1_RestoreReply: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+/// Changes nothing; like every request it starts the time anew after which an idle session ends.
+public nonisolated struct Twofold_V1_KeepaliveRequest: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+public nonisolated struct Twofold_V1_KeepaliveReply: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+/// Takes a session over, from a client that has died or from one that is to be shut out: whoever knows the
+/// session's id. Its epoch and seq are 0. While a request of the session is being carried out the answer
+/// waits for its end.
+public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// 16 random bytes that name who takes over. The same holder gets the same epoch again; each other one
+  /// raises it, and requests with the older epoch are refused from then on: STALE_EPOCH.
+  public var holder: Data = Data()
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+/// The reply's payload frame is that of the last reply, where that has one.
+public nonisolated struct Twofold_V1_ResumeReply: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// For all requests from now on.
+  public var epoch: UInt32 = 0
+
+  /// The last request that was carried out; the next one has the number behind it.
+  public var lastSeq: UInt64 = 0
+
+  /// What the session was created with, and the answer to it.
+  public var create: Twofold_V1_CreateRequest {
+    get {_create ?? Twofold_V1_CreateRequest()}
+    set {_create = newValue}
+  }
+  /// Returns true if `create` has been explicitly set.
+  public var hasCreate: Bool {self._create != nil}
+  /// Clears the value of `create`. Subsequent reads from it will return its default value.
+  public mutating func clearCreate() {self._create = nil}
+
+  public var created: Twofold_V1_CreateReply {
+    get {_created ?? Twofold_V1_CreateReply()}
+    set {_created = newValue}
+  }
+  /// Returns true if `created` has been explicitly set.
+  public var hasCreated: Bool {self._created != nil}
+  /// Clears the value of `created`. Subsequent reads from it will return its default value.
+  public mutating func clearCreated() {self._created = nil}
+
+  /// The first frame of the last request's reply.
+  public var lastReply: Data = Data()
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+
+  fileprivate var _create: Twofold_V1_CreateRequest? = nil
+  fileprivate var _created: Twofold_V1_CreateReply? = nil
 }
 
 /// Ends the session and frees its boards. The id stays known as closed.
@@ -652,7 +1003,7 @@ nonisolated extension Twofold_V1_HelloReply: SwiftProtobuf.Message, SwiftProtobu
 
 nonisolated extension Twofold_V1_EnvironmentInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".EnvironmentInfo"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}actions\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}actions\0\u{3}reward_terms\0\u{3}extra_infos\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -662,6 +1013,8 @@ nonisolated extension Twofold_V1_EnvironmentInfo: SwiftProtobuf.Message, SwiftPr
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularStringField(value: &self.id) }()
       case 2: try { try decoder.decodeRepeatedStringField(value: &self.actions) }()
+      case 3: try { try decoder.decodeRepeatedStringField(value: &self.rewardTerms) }()
+      case 4: try { try decoder.decodeRepeatedStringField(value: &self.extraInfos) }()
       default: break
       }
     }
@@ -674,12 +1027,20 @@ nonisolated extension Twofold_V1_EnvironmentInfo: SwiftProtobuf.Message, SwiftPr
     if !self.actions.isEmpty {
       try visitor.visitRepeatedStringField(value: self.actions, fieldNumber: 2)
     }
+    if !self.rewardTerms.isEmpty {
+      try visitor.visitRepeatedStringField(value: self.rewardTerms, fieldNumber: 3)
+    }
+    if !self.extraInfos.isEmpty {
+      try visitor.visitRepeatedStringField(value: self.extraInfos, fieldNumber: 4)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_EnvironmentInfo, rhs: Twofold_V1_EnvironmentInfo) -> Bool {
     if lhs.id != rhs.id {return false}
     if lhs.actions != rhs.actions {return false}
+    if lhs.rewardTerms != rhs.rewardTerms {return false}
+    if lhs.extraInfos != rhs.extraInfos {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -687,7 +1048,7 @@ nonisolated extension Twofold_V1_EnvironmentInfo: SwiftProtobuf.Message, SwiftPr
 
 nonisolated extension Twofold_V1_Limits: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Limits"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}max_message_bytes\0\u{3}max_boards_per_session\0\u{3}max_sessions\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}max_message_bytes\0\u{3}max_boards_per_session\0\u{3}max_sessions\0\u{3}max_boards\0\u{3}max_bytes\0\u{3}max_sessions_per_client\0\u{3}idle_timeout\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -698,6 +1059,10 @@ nonisolated extension Twofold_V1_Limits: SwiftProtobuf.Message, SwiftProtobuf._M
       case 1: try { try decoder.decodeSingularUInt64Field(value: &self.maxMessageBytes) }()
       case 2: try { try decoder.decodeSingularUInt64Field(value: &self.maxBoardsPerSession) }()
       case 3: try { try decoder.decodeSingularUInt64Field(value: &self.maxSessions) }()
+      case 4: try { try decoder.decodeSingularUInt64Field(value: &self.maxBoards) }()
+      case 5: try { try decoder.decodeSingularUInt64Field(value: &self.maxBytes) }()
+      case 6: try { try decoder.decodeSingularUInt64Field(value: &self.maxSessionsPerClient) }()
+      case 7: try { try decoder.decodeSingularUInt64Field(value: &self.idleTimeout) }()
       default: break
       }
     }
@@ -713,6 +1078,18 @@ nonisolated extension Twofold_V1_Limits: SwiftProtobuf.Message, SwiftProtobuf._M
     if self.maxSessions != 0 {
       try visitor.visitSingularUInt64Field(value: self.maxSessions, fieldNumber: 3)
     }
+    if self.maxBoards != 0 {
+      try visitor.visitSingularUInt64Field(value: self.maxBoards, fieldNumber: 4)
+    }
+    if self.maxBytes != 0 {
+      try visitor.visitSingularUInt64Field(value: self.maxBytes, fieldNumber: 5)
+    }
+    if self.maxSessionsPerClient != 0 {
+      try visitor.visitSingularUInt64Field(value: self.maxSessionsPerClient, fieldNumber: 6)
+    }
+    if self.idleTimeout != 0 {
+      try visitor.visitSingularUInt64Field(value: self.idleTimeout, fieldNumber: 7)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -720,6 +1097,10 @@ nonisolated extension Twofold_V1_Limits: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.maxMessageBytes != rhs.maxMessageBytes {return false}
     if lhs.maxBoardsPerSession != rhs.maxBoardsPerSession {return false}
     if lhs.maxSessions != rhs.maxSessions {return false}
+    if lhs.maxBoards != rhs.maxBoards {return false}
+    if lhs.maxBytes != rhs.maxBytes {return false}
+    if lhs.maxSessionsPerClient != rhs.maxSessionsPerClient {return false}
+    if lhs.idleTimeout != rhs.idleTimeout {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -727,7 +1108,159 @@ nonisolated extension Twofold_V1_Limits: SwiftProtobuf.Message, SwiftProtobuf._M
 
 nonisolated extension Twofold_V1_CreateRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".CreateRequest"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}environment_id\0\u{3}num_envs\0\u{3}autoreset_mode\0\u{3}max_episode_steps\0\u{2}\u{c}game2048\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}environment_id\0\u{3}num_envs\0\u{3}autoreset_mode\0\u{3}max_episode_steps\0\u{1}reward\0\u{3}extra_infos\0\u{3}client_arguments\0\u{2}\u{9}game2048\0\u{1}concentration\0")
+
+  fileprivate class _StorageClass {
+    var _environmentID: String = String()
+    var _numEnvs: UInt64 = 0
+    var _autoresetMode: Twofold_V1_AutoresetMode = .unspecified
+    var _maxEpisodeSteps: UInt64? = nil
+    var _reward: Twofold_V1_RewardSpec? = nil
+    var _extraInfos: [String] = []
+    var _clientArguments: String = String()
+    var _config: Twofold_V1_CreateRequest.OneOf_Config?
+
+      // This property is used as the initial default value for new instances of the type.
+      // The type itself is protecting the reference to its storage via CoW semantics.
+      // This will force a copy to be made of this reference when the first mutation occurs;
+      // hence, it is safe to mark this as `nonisolated(unsafe)`.
+      static nonisolated(unsafe) let defaultInstance = _StorageClass()
+
+    private init() {}
+
+    init(copying source: _StorageClass) {
+      _environmentID = source._environmentID
+      _numEnvs = source._numEnvs
+      _autoresetMode = source._autoresetMode
+      _maxEpisodeSteps = source._maxEpisodeSteps
+      _reward = source._reward
+      _extraInfos = source._extraInfos
+      _clientArguments = source._clientArguments
+      _config = source._config
+    }
+  }
+
+  fileprivate mutating func _uniqueStorage() -> _StorageClass {
+    if !isKnownUniquelyReferenced(&_storage) {
+      _storage = _StorageClass(copying: _storage)
+    }
+    return _storage
+  }
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    _ = _uniqueStorage()
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      while let fieldNumber = try decoder.nextFieldNumber() {
+        // The use of inline closures is to circumvent an issue where the compiler
+        // allocates stack space for every case branch when no optimizations are
+        // enabled. https://github.com/apple/swift-protobuf/issues/1034
+        switch fieldNumber {
+        case 1: try { try decoder.decodeSingularStringField(value: &_storage._environmentID) }()
+        case 2: try { try decoder.decodeSingularUInt64Field(value: &_storage._numEnvs) }()
+        case 3: try { try decoder.decodeSingularEnumField(value: &_storage._autoresetMode) }()
+        case 4: try { try decoder.decodeSingularUInt64Field(value: &_storage._maxEpisodeSteps) }()
+        case 5: try { try decoder.decodeSingularMessageField(value: &_storage._reward) }()
+        case 6: try { try decoder.decodeRepeatedStringField(value: &_storage._extraInfos) }()
+        case 7: try { try decoder.decodeSingularStringField(value: &_storage._clientArguments) }()
+        case 16: try {
+          var v: Twofold_V1_Game2048Config?
+          var hadOneofValue = false
+          if let current = _storage._config {
+            hadOneofValue = true
+            if case .game2048(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._config = .game2048(v)
+          }
+        }()
+        case 17: try {
+          var v: Twofold_V1_ConcentrationConfig?
+          var hadOneofValue = false
+          if let current = _storage._config {
+            hadOneofValue = true
+            if case .concentration(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._config = .concentration(v)
+          }
+        }()
+        default: break
+        }
+      }
+    }
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every if/case branch local when no optimizations
+      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+      // https://github.com/apple/swift-protobuf/issues/1182
+      if !_storage._environmentID.isEmpty {
+        try visitor.visitSingularStringField(value: _storage._environmentID, fieldNumber: 1)
+      }
+      if _storage._numEnvs != 0 {
+        try visitor.visitSingularUInt64Field(value: _storage._numEnvs, fieldNumber: 2)
+      }
+      if _storage._autoresetMode != .unspecified {
+        try visitor.visitSingularEnumField(value: _storage._autoresetMode, fieldNumber: 3)
+      }
+      try { if let v = _storage._maxEpisodeSteps {
+        try visitor.visitSingularUInt64Field(value: v, fieldNumber: 4)
+      } }()
+      try { if let v = _storage._reward {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
+      } }()
+      if !_storage._extraInfos.isEmpty {
+        try visitor.visitRepeatedStringField(value: _storage._extraInfos, fieldNumber: 6)
+      }
+      if !_storage._clientArguments.isEmpty {
+        try visitor.visitSingularStringField(value: _storage._clientArguments, fieldNumber: 7)
+      }
+      switch _storage._config {
+      case .game2048?: try {
+        guard case .game2048(let v)? = _storage._config else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
+      }()
+      case .concentration?: try {
+        guard case .concentration(let v)? = _storage._config else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
+      }()
+      case nil: break
+      }
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_CreateRequest, rhs: Twofold_V1_CreateRequest) -> Bool {
+    if lhs._storage !== rhs._storage {
+      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
+        let _storage = _args.0
+        let rhs_storage = _args.1
+        if _storage._environmentID != rhs_storage._environmentID {return false}
+        if _storage._numEnvs != rhs_storage._numEnvs {return false}
+        if _storage._autoresetMode != rhs_storage._autoresetMode {return false}
+        if _storage._maxEpisodeSteps != rhs_storage._maxEpisodeSteps {return false}
+        if _storage._reward != rhs_storage._reward {return false}
+        if _storage._extraInfos != rhs_storage._extraInfos {return false}
+        if _storage._clientArguments != rhs_storage._clientArguments {return false}
+        if _storage._config != rhs_storage._config {return false}
+        return true
+      }
+      if !storagesAreEqual {return false}
+    }
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_RewardSpec: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".RewardSpec"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}terms\0\u{1}scale\0\u{3}clip_low\0\u{3}clip_high\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -735,23 +1268,10 @@ nonisolated extension Twofold_V1_CreateRequest: SwiftProtobuf.Message, SwiftProt
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.environmentID) }()
-      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.numEnvs) }()
-      case 3: try { try decoder.decodeSingularEnumField(value: &self.autoresetMode) }()
-      case 4: try { try decoder.decodeSingularUInt64Field(value: &self._maxEpisodeSteps) }()
-      case 16: try {
-        var v: Twofold_V1_Game2048Config?
-        var hadOneofValue = false
-        if let current = self.config {
-          hadOneofValue = true
-          if case .game2048(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.config = .game2048(v)
-        }
-      }()
+      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.terms) }()
+      case 2: try { try decoder.decodeSingularDoubleField(value: &self._scale) }()
+      case 3: try { try decoder.decodeSingularDoubleField(value: &self._clipLow) }()
+      case 4: try { try decoder.decodeSingularDoubleField(value: &self._clipHigh) }()
       default: break
       }
     }
@@ -762,30 +1282,105 @@ nonisolated extension Twofold_V1_CreateRequest: SwiftProtobuf.Message, SwiftProt
     // allocates stack space for every if/case branch local when no optimizations
     // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
     // https://github.com/apple/swift-protobuf/issues/1182
-    if !self.environmentID.isEmpty {
-      try visitor.visitSingularStringField(value: self.environmentID, fieldNumber: 1)
+    if !self.terms.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.terms, fieldNumber: 1)
     }
-    if self.numEnvs != 0 {
-      try visitor.visitSingularUInt64Field(value: self.numEnvs, fieldNumber: 2)
-    }
-    if self.autoresetMode != .unspecified {
-      try visitor.visitSingularEnumField(value: self.autoresetMode, fieldNumber: 3)
-    }
-    try { if let v = self._maxEpisodeSteps {
-      try visitor.visitSingularUInt64Field(value: v, fieldNumber: 4)
+    try { if let v = self._scale {
+      try visitor.visitSingularDoubleField(value: v, fieldNumber: 2)
     } }()
-    try { if case .game2048(let v)? = self.config {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
+    try { if let v = self._clipLow {
+      try visitor.visitSingularDoubleField(value: v, fieldNumber: 3)
+    } }()
+    try { if let v = self._clipHigh {
+      try visitor.visitSingularDoubleField(value: v, fieldNumber: 4)
     } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
-  public static func ==(lhs: Twofold_V1_CreateRequest, rhs: Twofold_V1_CreateRequest) -> Bool {
-    if lhs.environmentID != rhs.environmentID {return false}
-    if lhs.numEnvs != rhs.numEnvs {return false}
-    if lhs.autoresetMode != rhs.autoresetMode {return false}
-    if lhs._maxEpisodeSteps != rhs._maxEpisodeSteps {return false}
-    if lhs.config != rhs.config {return false}
+  public static func ==(lhs: Twofold_V1_RewardSpec, rhs: Twofold_V1_RewardSpec) -> Bool {
+    if lhs.terms != rhs.terms {return false}
+    if lhs._scale != rhs._scale {return false}
+    if lhs._clipLow != rhs._clipLow {return false}
+    if lhs._clipHigh != rhs._clipHigh {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_RewardTerm: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".RewardTerm"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}name\0\u{1}weight\0\u{1}parameters\0")
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularStringField(value: &self.name) }()
+      case 2: try { try decoder.decodeSingularDoubleField(value: &self._weight) }()
+      case 3: try { try decoder.decodeRepeatedMessageField(value: &self.parameters) }()
+      default: break
+      }
+    }
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if !self.name.isEmpty {
+      try visitor.visitSingularStringField(value: self.name, fieldNumber: 1)
+    }
+    try { if let v = self._weight {
+      try visitor.visitSingularDoubleField(value: v, fieldNumber: 2)
+    } }()
+    if !self.parameters.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.parameters, fieldNumber: 3)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_RewardTerm, rhs: Twofold_V1_RewardTerm) -> Bool {
+    if lhs.name != rhs.name {return false}
+    if lhs._weight != rhs._weight {return false}
+    if lhs.parameters != rhs.parameters {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_RewardParameter: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".RewardParameter"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}name\0\u{1}values\0")
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularStringField(value: &self.name) }()
+      case 2: try { try decoder.decodeRepeatedDoubleField(value: &self.values) }()
+      default: break
+      }
+    }
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.name.isEmpty {
+      try visitor.visitSingularStringField(value: self.name, fieldNumber: 1)
+    }
+    if !self.values.isEmpty {
+      try visitor.visitPackedDoubleField(value: self.values, fieldNumber: 2)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_RewardParameter, rhs: Twofold_V1_RewardParameter) -> Bool {
+    if lhs.name != rhs.name {return false}
+    if lhs.values != rhs.values {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -793,58 +1388,125 @@ nonisolated extension Twofold_V1_CreateRequest: SwiftProtobuf.Message, SwiftProt
 
 nonisolated extension Twofold_V1_CreateReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".CreateReply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}epoch\0\u{3}observation_space\0\u{3}action_space\0\u{1}reset\0\u{1}step\0\u{1}afterstates\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}epoch\0\u{3}observation_space\0\u{3}action_space\0\u{1}reset\0\u{1}step\0\u{1}afterstates\0\u{3}reward_terms\0\u{1}finals\0\u{4}\u{2}board_space\0")
+
+  fileprivate class _StorageClass {
+    var _epoch: UInt32 = 0
+    var _observationSpace: Twofold_V1_Space? = nil
+    var _actionSpace: Twofold_V1_Space? = nil
+    var _reset: Twofold_V1_PayloadLayout? = nil
+    var _step: Twofold_V1_PayloadLayout? = nil
+    var _afterstates: Twofold_V1_PayloadLayout? = nil
+    var _rewardTerms: [String] = []
+    var _finals: Twofold_V1_PayloadLayout? = nil
+    var _boardSpace: Twofold_V1_Space? = nil
+
+      // This property is used as the initial default value for new instances of the type.
+      // The type itself is protecting the reference to its storage via CoW semantics.
+      // This will force a copy to be made of this reference when the first mutation occurs;
+      // hence, it is safe to mark this as `nonisolated(unsafe)`.
+      static nonisolated(unsafe) let defaultInstance = _StorageClass()
+
+    private init() {}
+
+    init(copying source: _StorageClass) {
+      _epoch = source._epoch
+      _observationSpace = source._observationSpace
+      _actionSpace = source._actionSpace
+      _reset = source._reset
+      _step = source._step
+      _afterstates = source._afterstates
+      _rewardTerms = source._rewardTerms
+      _finals = source._finals
+      _boardSpace = source._boardSpace
+    }
+  }
+
+  fileprivate mutating func _uniqueStorage() -> _StorageClass {
+    if !isKnownUniquelyReferenced(&_storage) {
+      _storage = _StorageClass(copying: _storage)
+    }
+    return _storage
+  }
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularFixed32Field(value: &self.epoch) }()
-      case 2: try { try decoder.decodeSingularMessageField(value: &self._observationSpace) }()
-      case 3: try { try decoder.decodeSingularMessageField(value: &self._actionSpace) }()
-      case 4: try { try decoder.decodeSingularMessageField(value: &self._reset) }()
-      case 5: try { try decoder.decodeSingularMessageField(value: &self._step) }()
-      case 6: try { try decoder.decodeSingularMessageField(value: &self._afterstates) }()
-      default: break
+    _ = _uniqueStorage()
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      while let fieldNumber = try decoder.nextFieldNumber() {
+        // The use of inline closures is to circumvent an issue where the compiler
+        // allocates stack space for every case branch when no optimizations are
+        // enabled. https://github.com/apple/swift-protobuf/issues/1034
+        switch fieldNumber {
+        case 1: try { try decoder.decodeSingularFixed32Field(value: &_storage._epoch) }()
+        case 2: try { try decoder.decodeSingularMessageField(value: &_storage._observationSpace) }()
+        case 3: try { try decoder.decodeSingularMessageField(value: &_storage._actionSpace) }()
+        case 4: try { try decoder.decodeSingularMessageField(value: &_storage._reset) }()
+        case 5: try { try decoder.decodeSingularMessageField(value: &_storage._step) }()
+        case 6: try { try decoder.decodeSingularMessageField(value: &_storage._afterstates) }()
+        case 7: try { try decoder.decodeRepeatedStringField(value: &_storage._rewardTerms) }()
+        case 8: try { try decoder.decodeSingularMessageField(value: &_storage._finals) }()
+        case 10: try { try decoder.decodeSingularMessageField(value: &_storage._boardSpace) }()
+        default: break
+        }
       }
     }
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
-    if self.epoch != 0 {
-      try visitor.visitSingularFixed32Field(value: self.epoch, fieldNumber: 1)
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every if/case branch local when no optimizations
+      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+      // https://github.com/apple/swift-protobuf/issues/1182
+      if _storage._epoch != 0 {
+        try visitor.visitSingularFixed32Field(value: _storage._epoch, fieldNumber: 1)
+      }
+      try { if let v = _storage._observationSpace {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 2)
+      } }()
+      try { if let v = _storage._actionSpace {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
+      } }()
+      try { if let v = _storage._reset {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 4)
+      } }()
+      try { if let v = _storage._step {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
+      } }()
+      try { if let v = _storage._afterstates {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+      } }()
+      if !_storage._rewardTerms.isEmpty {
+        try visitor.visitRepeatedStringField(value: _storage._rewardTerms, fieldNumber: 7)
+      }
+      try { if let v = _storage._finals {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
+      } }()
+      try { if let v = _storage._boardSpace {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 10)
+      } }()
     }
-    try { if let v = self._observationSpace {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 2)
-    } }()
-    try { if let v = self._actionSpace {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
-    } }()
-    try { if let v = self._reset {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 4)
-    } }()
-    try { if let v = self._step {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
-    } }()
-    try { if let v = self._afterstates {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_CreateReply, rhs: Twofold_V1_CreateReply) -> Bool {
-    if lhs.epoch != rhs.epoch {return false}
-    if lhs._observationSpace != rhs._observationSpace {return false}
-    if lhs._actionSpace != rhs._actionSpace {return false}
-    if lhs._reset != rhs._reset {return false}
-    if lhs._step != rhs._step {return false}
-    if lhs._afterstates != rhs._afterstates {return false}
+    if lhs._storage !== rhs._storage {
+      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
+        let _storage = _args.0
+        let rhs_storage = _args.1
+        if _storage._epoch != rhs_storage._epoch {return false}
+        if _storage._observationSpace != rhs_storage._observationSpace {return false}
+        if _storage._actionSpace != rhs_storage._actionSpace {return false}
+        if _storage._reset != rhs_storage._reset {return false}
+        if _storage._step != rhs_storage._step {return false}
+        if _storage._afterstates != rhs_storage._afterstates {return false}
+        if _storage._rewardTerms != rhs_storage._rewardTerms {return false}
+        if _storage._finals != rhs_storage._finals {return false}
+        if _storage._boardSpace != rhs_storage._boardSpace {return false}
+        return true
+      }
+      if !storagesAreEqual {return false}
+    }
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -1152,18 +1814,33 @@ nonisolated extension Twofold_V1_StepRequest: SwiftProtobuf.Message, SwiftProtob
 
 nonisolated extension Twofold_V1_StepReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".StepReply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}finals\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    // Load everything into unknown fields
-    while try decoder.nextFieldNumber() != nil {}
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularMessageField(value: &self._finals) }()
+      default: break
+      }
+    }
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    try { if let v = self._finals {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_StepReply, rhs: Twofold_V1_StepReply) -> Bool {
+    if lhs._finals != rhs._finals {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -1240,6 +1917,230 @@ nonisolated extension Twofold_V1_AfterstatesReply: SwiftProtobuf.Message, SwiftP
   }
 
   public static func ==(lhs: Twofold_V1_AfterstatesReply, rhs: Twofold_V1_AfterstatesReply) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_SnapshotRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".SnapshotRequest"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_SnapshotRequest, rhs: Twofold_V1_SnapshotRequest) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_SnapshotReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".SnapshotReply"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_SnapshotReply, rhs: Twofold_V1_SnapshotReply) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_RestoreRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".RestoreRequest"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}count\0\u{1}lanes\0\u{1}rows\0\u{1}seeds\0")
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularUInt64Field(value: &self.count) }()
+      case 2: try { try decoder.decodeSingularBoolField(value: &self.lanes) }()
+      case 3: try { try decoder.decodeSingularBoolField(value: &self.rows) }()
+      case 4: try { try decoder.decodeSingularBoolField(value: &self.seeds) }()
+      default: break
+      }
+    }
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.count != 0 {
+      try visitor.visitSingularUInt64Field(value: self.count, fieldNumber: 1)
+    }
+    if self.lanes != false {
+      try visitor.visitSingularBoolField(value: self.lanes, fieldNumber: 2)
+    }
+    if self.rows != false {
+      try visitor.visitSingularBoolField(value: self.rows, fieldNumber: 3)
+    }
+    if self.seeds != false {
+      try visitor.visitSingularBoolField(value: self.seeds, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_RestoreRequest, rhs: Twofold_V1_RestoreRequest) -> Bool {
+    if lhs.count != rhs.count {return false}
+    if lhs.lanes != rhs.lanes {return false}
+    if lhs.rows != rhs.rows {return false}
+    if lhs.seeds != rhs.seeds {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_RestoreReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".RestoreReply"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_RestoreReply, rhs: Twofold_V1_RestoreReply) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_KeepaliveRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".KeepaliveRequest"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_KeepaliveRequest, rhs: Twofold_V1_KeepaliveRequest) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_KeepaliveReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".KeepaliveReply"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_KeepaliveReply, rhs: Twofold_V1_KeepaliveReply) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_ResumeRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".ResumeRequest"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}holder\0")
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.holder) }()
+      default: break
+      }
+    }
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.holder.isEmpty {
+      try visitor.visitSingularBytesField(value: self.holder, fieldNumber: 1)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_ResumeRequest, rhs: Twofold_V1_ResumeRequest) -> Bool {
+    if lhs.holder != rhs.holder {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_ResumeReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".ResumeReply"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}epoch\0\u{3}last_seq\0\u{1}create\0\u{1}created\0\u{3}last_reply\0")
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularFixed32Field(value: &self.epoch) }()
+      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.lastSeq) }()
+      case 3: try { try decoder.decodeSingularMessageField(value: &self._create) }()
+      case 4: try { try decoder.decodeSingularMessageField(value: &self._created) }()
+      case 5: try { try decoder.decodeSingularBytesField(value: &self.lastReply) }()
+      default: break
+      }
+    }
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if self.epoch != 0 {
+      try visitor.visitSingularFixed32Field(value: self.epoch, fieldNumber: 1)
+    }
+    if self.lastSeq != 0 {
+      try visitor.visitSingularUInt64Field(value: self.lastSeq, fieldNumber: 2)
+    }
+    try { if let v = self._create {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
+    } }()
+    try { if let v = self._created {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 4)
+    } }()
+    if !self.lastReply.isEmpty {
+      try visitor.visitSingularBytesField(value: self.lastReply, fieldNumber: 5)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_ResumeReply, rhs: Twofold_V1_ResumeReply) -> Bool {
+    if lhs.epoch != rhs.epoch {return false}
+    if lhs.lastSeq != rhs.lastSeq {return false}
+    if lhs._create != rhs._create {return false}
+    if lhs._created != rhs._created {return false}
+    if lhs.lastReply != rhs.lastReply {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -1,0 +1,86 @@
+internal import TwofoldCore
+
+/// Measures rollouts under random legal play, the choosing included: what a rollout's reply holds, written
+/// to memory and sent nowhere. One thread; rounds as in the plan.
+public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
+    var rows: [BenchmarkRow] = []
+    for boards in plan.sizes where boards <= 65_536 {
+        for contestant in [Contestant.avx2, .baseline] where Contestant.available.contains(contestant) {
+            let player = try RolloutPlayer(
+                contestant.makeEnvironment(lanes: boards, workers: Workers(threads: 1)))
+            _ = try player.measure(plan.time)
+            let rates = try (0..<plan.rounds).map { _ in try player.measure(plan.time) }.sorted()
+            rows.append(
+                BenchmarkRow(
+                    game: contestant.game, engine: "rollout, " + contestant.rawValue, boards: boards,
+                    threads: 1,
+                    median: rates[rates.count / 2], minimum: rates[0], maximum: rates[rates.count - 1]))
+        }
+    }
+    return rows
+}
+
+/// A batch, its policy and the memory of a rollout of about 4 MB.
+private final class RolloutPlayer {
+    private let environment: any VectorEnvironment
+    private let rollout: BatchRollout
+    private let streams: PolicyStreams
+    private let policy = RandomPolicy()
+    private let steps: Int
+    private let memories: [UnsafeMutableRawBufferPointer]
+    private let frames: BatchArrays
+    private let rows: BatchArrays
+
+    init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
+        self.environment = environment
+        let lanes = environment.lanes
+        rollout = try BatchRollout(environment, infos: [])
+        streams = PolicyStreams(lanes: lanes)
+        let bytes = (rollout.frameArrays + rollout.stepArrays).reduce(0) { $0 + $1.bytesPerLane }
+        let steps = max(1, (4 << 20) / bytes)
+        self.steps = steps
+        func room(_ specs: [ArraySpec], _ rows: Int) -> (UnsafeMutableRawBufferPointer, BatchArrays) {
+            var offsets: [Int] = []
+            var end = 0
+            for spec in specs {
+                offsets.append(end)
+                end += (spec.bytesPerLane * rows + 63) / 64 * 64
+            }
+            let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: end, alignment: 64)
+            memory.initializeMemory(as: UInt8.self, repeating: 0)
+            return (memory, BatchArrays(memory, specs: specs, offsets: offsets, lanes: rows))
+        }
+        let (frameMemory, frames) = room(rollout.frameArrays, steps + 1)
+        let (rowMemory, rows) = room(rollout.stepArrays, steps)
+        memories = [frameMemory, rowMemory]
+        self.frames = frames
+        self.rows = rows
+
+        let seeds = (0..<lanes).map { UInt64($0).littleEndian }
+        for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
+        let (replyMemory, reply) = room(environment.resetArrays, lanes)
+        defer { replyMemory.deallocate() }
+        do {
+            try seeds.withUnsafeBytes { try environment.reset(ResetInput(seeds: $0), into: reply) }
+        } catch let error as EnvironmentError {
+            throw error
+        } catch {
+            preconditionFailure("a reset throws nothing else")
+        }
+    }
+
+    deinit { for memory in memories { memory.deallocate() } }
+
+    /// Boards stepped in a second, over about so long.
+    func measure(_ time: Duration) throws(EnvironmentError) -> Double {
+        let start = ContinuousClock.now
+        var done = 0
+        while ContinuousClock.now - start < time {
+            done += try rollout.run(
+                .policy(policy, streams), steps: steps, frames: frames, steps: rows, finals: nil,
+                finalsRoom: 0, until: nil
+            ).steps
+        }
+        return Double(done * environment.lanes) / ((ContinuousClock.now - start) / .seconds(1))
+    }
+}

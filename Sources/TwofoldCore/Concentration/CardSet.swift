@@ -1,0 +1,46 @@
+/// A set of cards by their numbers, one bit for each: card 0 is the lowest.
+public struct CardSet: Equatable, Sendable, BitwiseCopyable {
+    /// Cards that a set can tell apart.
+    public static let capacity = 128
+
+    private(set) var bits: UInt128
+
+    /// No card.
+    public init() { bits = 0 }
+
+    init(bits: UInt128) { self.bits = bits }
+
+    /// The cards 0 ..< `count`.
+    init(first count: Int) {
+        bits = count == CardSet.capacity ? .max : (1 << UInt128(count)) - 1
+    }
+
+    /// Whether the card is among them.
+    @inline(__always)
+    public func contains(_ card: Int) -> Bool { (bits &>> UInt128(card)) & 1 == 1 }
+
+    /// Whether there is none.
+    public var isEmpty: Bool { bits == 0 }
+
+    /// Number of cards.
+    public var count: Int { bits.nonzeroBitCount }
+
+    @inline(__always)
+    mutating func insert(_ card: Int) { bits |= 1 &<< UInt128(card) }
+
+    @inline(__always)
+    mutating func remove(_ card: Int) { bits &= ~(1 &<< UInt128(card)) }
+
+    /// Those that are not in `other`.
+    func subtracting(_ other: CardSet) -> CardSet { CardSet(bits: bits & ~other.bits) }
+
+    /// Calls `body` for each card, ascending.
+    @inline(__always)
+    func forEach(_ body: (_ card: Int) -> Void) {
+        var rest = bits
+        while rest != 0 {
+            body(rest.trailingZeroBitCount)
+            rest &= rest &- 1
+        }
+    }
+}

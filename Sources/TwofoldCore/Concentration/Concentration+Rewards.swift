@@ -1,0 +1,115 @@
+extension Concentration {
+    /// The reward terms of Concentration, by the names that users write; docs/rewards.md has the formulas.
+    public enum Term: String, RewardTerm {
+        case match
+        case mismatch
+        case faceUpTouch = "face_up_touch"
+        case cleared
+        case peek
+        case survival
+
+        public var isPotential: Bool { false }
+    }
+
+    /// The infos of a step that are told on request.
+    public enum ExtraInfo: String, CaseIterable, Sendable {
+        /// What became of each card: a ``Flip``.
+        case flips
+    }
+
+    /// What became of a card in one step, as the extra info `flips` tells it.
+    public enum Flip: UInt8, Sendable {
+        /// Nothing.
+        case none = 0
+        /// It was turned face up.
+        case turned = 1
+        /// It turned back.
+        case hidden = 2
+        /// It found its mate.
+        case matched = 3
+        /// A peek shows it.
+        case shown = 4
+    }
+
+    /// One step, played again on the cards before it.
+    public struct Transition {
+        let before: CardTable
+        let action: Int
+        let outcome: CardTable.Outcome
+        let isCleared: Bool
+        let isTerminated: Bool
+    }
+
+    private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
+
+    /// 1 for a pair, -0.1 for two cards that are none and for a touch of a card that is not face down,
+    /// -0.5 for a peek, which spares a perfect memory about five such turns on 4 x 4.
+    public var defaultReward: RewardSpec {
+        RewardSpec([
+            .init(Term.match.rawValue, weight: Self.weights.match),
+            .init(Term.mismatch.rawValue, weight: Self.weights.mismatch),
+            .init(Term.faceUpTouch.rawValue, weight: Self.weights.touch),
+            .init(Term.peek.rawValue, weight: Self.weights.peek),
+        ])
+    }
+
+    /// The same, where nothing else is declared. No two of its terms are there in one step.
+    static func reward(_ outcome: CardTable.Outcome) -> Float {
+        if outcome.isMatch { return Float(weights.match) }
+        if outcome.isMismatch { return Float(weights.mismatch) }
+        if outcome.isPeek { return Float(weights.peek) }
+        if outcome.touched > 0 { return Float(weights.touch * Double(outcome.touched)) }
+        return 0
+    }
+
+    public func table(of term: Term) -> RewardTable? { nil }
+
+    public func transition(
+        from before: CardTable, action: Int, to after: CardTable, isTerminated: Bool
+    ) -> Transition {
+        var table = before
+        let outcome = play(&table, action: action) { _ in }
+        return Transition(
+            before: before, action: action, outcome: outcome, isCleared: after.isCleared,
+            isTerminated: isTerminated)
+    }
+
+    public func value(of term: Term, table: [Double], in transition: Transition) -> Double {
+        let outcome = transition.outcome
+        return switch term {
+        case .match: outcome.isMatch ? 1 : 0
+        case .mismatch: outcome.isMismatch ? 1 : 0
+        case .faceUpTouch: Double(outcome.touched)
+        case .cleared: transition.isCleared ? 1 : 0
+        case .peek: outcome.isPeek ? 1 : 0
+        case .survival: outcome.isIllegal || transition.isTerminated ? 0 : 1
+        }
+    }
+
+    public func potential(_ term: Term, table: [Double], of state: CardTable) -> Double {
+        preconditionFailure("\(term.rawValue) is no potential")
+    }
+
+    // MARK: extra infos
+
+    public func array(of info: ExtraInfo) -> ArraySpec {
+        ArraySpec(info.rawValue, .uint8, shape: [config.rows, config.columns])
+    }
+
+    public func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow) {
+        for card in 0..<cards { row.store(Flip.none.rawValue, at: card) }
+        guard let transition else { return }
+        var table = transition.before
+        _ = play(&table, action: transition.action) { event in
+            switch event {
+            case .turn(let card, _): row.store(Flip.turned.rawValue, at: card)
+            case .hide(let card): row.store(Flip.hidden.rawValue, at: card)
+            case .show(let card, _): row.store(Flip.shown.rawValue, at: card)
+            case .match(let first, let second, _):
+                row.store(Flip.matched.rawValue, at: first)
+                row.store(Flip.matched.rawValue, at: second)
+            case .peeked: break
+            }
+        }
+    }
+}

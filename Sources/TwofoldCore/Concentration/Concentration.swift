@@ -1,0 +1,216 @@
+/// Concentration, the memory game: turn two cards; equal ones are a pair and leave play, others turn back;
+/// the episode ends when all pairs are found.
+///
+/// An action turns one card, numbered row by row; one more action peeks, where the game has peeks.
+public struct Concentration: Game {
+    /// The arguments of the environment, with Twofold's defaults: the tutorial's game.
+    public struct Config: Equatable, Sendable {
+        /// Rows of cards, 1 ... 16.
+        public var rows = 4
+        /// Columns of cards, 1 ... 16.
+        public var columns = 4
+        /// Different symbols, each on the same even number of cards; nil for one symbol a pair.
+        public var symbols: Int?
+        /// Peeks in an episode; 0 for no such action, nil for any number.
+        public var peeks: Int?
+        /// What the observation shows of a pair that was found.
+        public var matchedCards = MatchedCards.removed
+        /// What an action does that the mask forbids.
+        public var illegalAction = IllegalAction.noop
+        /// Whether the observation has the last action behind the cards.
+        public var observesLastAction = false
+        /// Whether the infos tell the symbols of all cards.
+        public var tellsDeck = false
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// What the observation shows of a pair that was found, from the step after on.
+    public enum MatchedCards: Sendable {
+        /// That the cards are gone.
+        case removed
+        /// Their symbols.
+        case faceUp
+    }
+
+    /// What an action does that the mask forbids.
+    public enum IllegalAction: Sendable {
+        /// Nothing turns; an open card stays open.
+        case noop
+        /// The turn ends; an open card turns back.
+        case endTurn
+        /// The episode terminates; the cards stay.
+        case terminate
+    }
+
+    /// One game in play.
+    public typealias State = CardTable
+
+    /// The arguments that it was made with.
+    public let config: Config
+    /// Number of cards.
+    public let cards: Int
+    /// Number of different symbols.
+    public let symbols: Int
+
+    /// The game with these arguments; throws with the name of the argument that is out of range.
+    public init(_ config: Config) throws(EnvironmentError) {
+        let size = "\(config.rows) x \(config.columns)"
+        let sides = 1...16
+        guard sides.contains(config.rows), sides.contains(config.columns) else {
+            throw .invalid("size", "size is \(size); each side has to be in 1...16")
+        }
+        let cards = config.rows * config.columns
+        guard cards.isMultiple(of: 2), cards <= CardSet.capacity else {
+            throw .invalid(
+                "size",
+                "size is \(size), \(cards) cards; their number has to be even and at most \(CardSet.capacity)"
+            )
+        }
+        let symbols = config.symbols ?? cards / 2
+        guard symbols >= 1, cards.isMultiple(of: symbols), (cards / symbols).isMultiple(of: 2) else {
+            throw .invalid(
+                "symbols",
+                "symbols is \(symbols); each has to be on the same even number of the \(cards) cards")
+        }
+        guard config.peeks ?? 0 >= 0, config.peeks ?? 0 <= Int(Int32.max) else {
+            throw .invalid("peeks", "peeks is \(config.peeks ?? 0); it has to be in 0...2^31 - 1")
+        }
+        self.config = config
+        self.cards = cards
+        self.symbols = symbols
+    }
+
+    /// The deck before it is shuffled: the cards of symbol 0, then those of symbol 1, and so on.
+    var sortedDeck: [UInt8] { (0..<cards).map { UInt8($0 / (cards / symbols)) } }
+
+    // MARK: the rules
+
+    public func makeState() -> CardTable { CardTable(symbols: sortedDeck) }
+
+    /// Shuffles by the method of Fisher and Yates (Durstenfeld, "Algorithm 235", 1964).
+    ///
+    /// The recipe, frozen: from the last card down to card 1, card i is exchanged with card
+    /// (word x (i + 1)) >> 32; cards - 1 words.
+    public func start(_ state: inout CardTable, generator: inout Generator) {
+        state = makeState()
+        for card in stride(from: cards - 1, through: 1, by: -1) {
+            state.swap(card, generator.next(below: card + 1))
+        }
+    }
+
+    public func start(
+        _ state: inout CardTable, from symbols: UnsafeRawBufferPointer
+    ) throws(InvalidBoard) {
+        let copies = cards / self.symbols
+        var counts = InlineArray<128, Int32>(repeating: 0)
+        for (card, symbol) in symbols.enumerated() {
+            guard Int(symbol) < self.symbols else {
+                throw InvalidBoard(
+                    message: "has symbol \(symbol) on card \(card); there are 0...\(self.symbols - 1)")
+            }
+            counts[Int(symbol)] += 1
+        }
+        for symbol in 0..<self.symbols where counts[symbol] != Int32(copies) {
+            throw InvalidBoard(
+                message: "has symbol \(symbol) on \(counts[symbol]) cards; it has to be on \(copies)")
+        }
+        state = CardTable(symbols: symbols)
+    }
+
+    public func step(_ state: inout CardTable, action: Int, generator: inout Generator) -> StepOutcome {
+        let outcome = play(&state, action: action) { _ in }
+        return StepOutcome(
+            reward: Self.reward(outcome),
+            terminated: state.isCleared || (outcome.isIllegal && config.illegalAction == .terminate))
+    }
+
+    /// What an action would do to the cards, in the order in which a view would show it.
+    public func events(of action: Int, on state: CardTable) -> [FlipEvent] {
+        precondition((0..<actionCount).contains(action) && !state.isCleared)
+        var state = state
+        var events: [FlipEvent] = []
+        _ = play(&state, action: action) { events.append($0) }
+        return events
+    }
+
+    @inline(__always)
+    func play(
+        _ state: inout CardTable, action: Int, tell: (FlipEvent) -> Void
+    ) -> CardTable.Outcome {
+        let endsTurn = config.illegalAction == .endTurn
+        if action < cards { return state.turn(action, endsTurn: endsTurn, tell: tell) }
+        if canPeek(state) { return state.peek(action: action, tell: tell) }
+        return state.refuse(action: action, endsTurn: endsTurn, tell: tell)
+    }
+
+    private func canPeek(_ state: CardTable) -> Bool {
+        config.peeks.map { Int(state.peeks) < $0 } ?? true
+    }
+
+    // MARK: what an agent sees
+
+    /// How a card that is face down is observed; symbols are below.
+    public var faceDownCode: UInt8 { UInt8(symbols) }
+    /// How a card that is out of play is observed, where its symbol is not.
+    public var removedCode: UInt8 { UInt8(symbols + 1) }
+
+    var actionCount: Int { cards + (config.peeks == 0 ? 0 : 1) }
+
+    public var observationSpace: ObservationSpace {
+        let largest = config.matchedCards == .removed ? removedCode : faceDownCode
+        guard config.observesLastAction else {
+            return ObservationSpace(shape: [config.rows, config.columns], range: 0...largest)
+        }
+        return ObservationSpace(shape: [cards + 1], range: 0...max(largest, UInt8(actionCount)))
+    }
+
+    public var boardSpace: ObservationSpace {
+        ObservationSpace(shape: [config.rows, config.columns], range: 0...UInt8(symbols - 1))
+    }
+
+    public var actions: [String] {
+        (0..<actionCount).map { $0 < cards ? "turn \($0)" : "peek" }
+    }
+
+    /// The actions' names with the default arguments.
+    public static let defaultActions = try! Concentration(Config()).actions
+
+    public var infos: [ArraySpec] {
+        let deck = ArraySpec("deck", .uint8, shape: [config.rows, config.columns])
+        return [
+            ArraySpec("pairs", .int32),
+            ArraySpec("turns", .int32),
+            ArraySpec("peeks", .int32),
+            ArraySpec("open_card", .int32),
+        ] + (config.tellsDeck ? [deck] : [])
+    }
+
+    public var afterstates: [ArraySpec] { [] }
+
+    public func write(_ state: CardTable, isTerminated: Bool, to row: GameRow) {
+        for card in 0..<cards {
+            let isMatched = state.matched.contains(card)
+            if state.visible.contains(card) || (isMatched && config.matchedCards == .faceUp) {
+                row.observation(state[symbol: card], at: card)
+            } else {
+                row.observation(isMatched ? removedCode : faceDownCode, at: card)
+            }
+            row.actionMask(!isTerminated && state.canTurn(card), action: card)
+        }
+        if config.peeks != 0 { row.actionMask(!isTerminated && canPeek(state), action: cards) }
+        if config.observesLastAction {
+            row.observation(state.lastAction < 0 ? UInt8(actionCount) : UInt8(state.lastAction), at: cards)
+        }
+        row.info(Int32(state.pairs), 0)
+        row.info(state.turns, 1)
+        row.info(state.peeks, 2)
+        row.info(state.open, 3)
+        if config.tellsDeck {
+            for card in 0..<cards { row.info(state[symbol: card], 4, at: card) }
+        }
+    }
+
+    public func writeAfterstates(of state: CardTable, isTerminated: Bool, to row: LaneRow) {}
+}

@@ -1,0 +1,329 @@
+internal import Kernel2048
+
+/// The rules of 2048 over arrays of arbitrary boards: no lanes, no episodes, nothing is remembered.
+///
+/// Boards lie one behind the other, each as its exponents row by row. They need not be reachable by play.
+/// On 4 x 4 the kernel does 64 at a time, other sizes go by the readable rules; both tell the same bytes.
+/// Rows of the result that an error would name are those of the input, "lane" in ``EnvironmentError``.
+public struct BoardRules: Sendable {
+    /// The largest exponent on a board that is to slide. A merge makes 27 of two such, and eight of these
+    /// are the most that a slide of a 4 x 4 board can earn: 2^30, which an Int32 holds.
+    public static let maxExponent: UInt8 = 26
+    /// The largest exponent of any other board: what an observation can hold.
+    public static let largestExponent: UInt8 = 31
+
+    private let rows: Int
+    private let columns: Int
+    private let spawnLaw: SpawnLaw
+    private let workers: Workers
+    private let operations: KernelOperations?
+
+    /// The rules of this game's board size and spawn law.
+    public init(_ game: Game2048, workers: Workers, engine: Engine = .automatic) {
+        rows = game.config.rows
+        columns = game.config.columns
+        spawnLaw = game.spawnLaw
+        self.workers = workers
+        let fitsKernel = rows == 4 && columns == 4
+        operations =
+            switch engine {
+            case .automatic where fitsKernel, .avx2 where fitsKernel: .avx2
+            case .baseline where fitsKernel: .baseline
+            default: nil
+            }
+    }
+
+    /// Cells of a board, and its bytes.
+    public var cells: Int { rows * columns }
+    /// About how long a board takes on one thread.
+    public var nanosecondsPerBoard: Int { operations == nil ? 4000 : 20 }
+
+    // MARK: what is told
+
+    /// boards, rewards and mask of ``afterstates(_:into:)``.
+    public var afterstateArrays: [ArraySpec] {
+        [
+            ArraySpec("boards", .uint8, shape: [4, rows, columns]),
+            ArraySpec("rewards", .float32, shape: [4]),
+            ArraySpec("mask", .int8, shape: [4]),
+        ]
+    }
+
+    /// boards, rewards and legal of ``move(_:actions:into:)``.
+    public var moveArrays: [ArraySpec] {
+        [
+            ArraySpec("boards", .uint8, shape: [rows, columns]),
+            ArraySpec("rewards", .float32),
+            ArraySpec("legal", .bool),
+        ]
+    }
+
+    /// mask of ``legal(_:into:)``.
+    public var legalArrays: [ArraySpec] { [ArraySpec("mask", .int8, shape: [4])] }
+
+    /// boards and outcomes of ``spawn(_:seeds:into:)``.
+    public var spawnArrays: [ArraySpec] {
+        [ArraySpec("boards", .uint8, shape: [rows, columns]), ArraySpec("outcomes", .int32)]
+    }
+
+    // MARK: the operations
+
+    /// What each action makes of each board, before the spawn; an illegal one leaves it.
+    public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        try check(boards)
+        guard let operations else {
+            return forEach(boards) { index, board in
+                let row = arrays.row(index)
+                for direction in Direction.allCases {
+                    let action = Int(direction.rawValue)
+                    let slide = Slide(board, towards: direction)
+                    Self.store(slide.afterstate, to: row, at: action * board.count)
+                    row.store(Float(slide.mergeScore), array: 1, at: action)
+                    row.store(Int8(slide.moved ? 1 : 0), array: 2, at: action)
+                }
+            }
+        }
+        forEachBlock(boards, operations, afterstateArrays, into: arrays) { memory, _, arrays, row in
+            operations.afterstates(
+                memory.block, arrays.address(array: 0, lane: row), arrays.address(array: 1, lane: row),
+                arrays.address(array: 2, lane: row), memory.scratch)
+        }
+    }
+
+    /// What its action makes of each board, before the spawn; `actions` holds a byte for each.
+    public func move(
+        _ boards: BoardInput, actions: UnsafeRawBufferPointer, into arrays: BatchArrays
+    ) throws(EnvironmentError) {
+        try check(boards)
+        try check(actions: actions)
+        let actions = LaneInput<UInt8>(actions)
+        guard let operations else {
+            return forEach(boards) { index, board in
+                let row = arrays.row(index)
+                let slide = Slide(board, towards: Direction(rawValue: actions[index])!)
+                Self.store(slide.afterstate, to: row)
+                row.store(Float(slide.mergeScore), array: 1)
+                row.store(slide.moved, array: 2)
+            }
+        }
+        forEachBlock(boards, operations, moveArrays, into: arrays) { memory, range, arrays, row in
+            operations.move(
+                memory.block, memory.whole(actions, range), arrays.address(array: 0, lane: row),
+                arrays.address(array: 1, lane: row), arrays.address(array: 2, lane: row), memory.scratch)
+        }
+    }
+
+    /// Which actions would move something.
+    public func legal(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        try check(boards)
+        guard let operations else {
+            return forEach(boards) { index, board in
+                let legal = board.legalActions
+                for direction in Direction.allCases {
+                    arrays.row(index).store(
+                        Int8(legal.contains(direction) ? 1 : 0), array: 0, at: Int(direction.rawValue))
+                }
+            }
+        }
+        forEachBlock(boards, operations, legalArrays, into: arrays) { memory, _, arrays, row in
+            operations.legal(memory.block, arrays.address(array: 0, lane: row), memory.scratch)
+        }
+    }
+
+    /// Draws a new tile for each board from the stream that belongs to its seed, 8 bytes each; a full board
+    /// stays as it is.
+    public func spawn(
+        _ boards: BoardInput, seeds: UnsafeRawBufferPointer, into arrays: BatchArrays
+    ) throws(EnvironmentError) {
+        try check(boards, limit: BoardRules.largestExponent)
+        let seeds = LaneInput<UInt64>(seeds)
+        let law = spawnLaw
+        guard let operations else {
+            return forEach(boards) { index, board in
+                var board = board
+                var outcome: Int32 = -1
+                if board.emptyCount > 0 {
+                    var generator = Generator(seed: UInt64(littleEndian: seeds[index]))
+                    let spawn = law.draw(on: board, generator: &generator)
+                    board.place(spawn)
+                    outcome = Int32(spawn.cell + (spawn.exponent == 2 ? board.count : 0))
+                }
+                Self.store(board, to: arrays.row(index))
+                arrays.row(index).store(outcome, array: 1)
+            }
+        }
+        forEachBlock(boards, operations, spawnArrays, into: arrays) { memory, range, arrays, row in
+            for index in range {
+                memory.seed(index - range.lowerBound, Generator(seed: UInt64(littleEndian: seeds[index])))
+            }
+            operations.spawn(
+                memory.block, law.threshold, arrays.address(array: 0, lane: row),
+                arrays.address(array: 1, lane: row), memory.scratch)
+        }
+    }
+
+    /// What happened, tile by tile, from each board through its action to its next board; nothing where the
+    /// action was illegal and the board stayed.
+    public func explain(
+        _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput
+    ) throws(EnvironmentError) -> [[MoveAction]] {
+        try check(boards)
+        try check(actions: actions)
+        try check(nextBoards, limit: BoardRules.largestExponent)
+        var explained: [[MoveAction]] = []
+        for index in 0..<boards.count {
+            let before = boards.board(index, rows, columns)
+            let after = nextBoards.board(index, rows, columns)
+            let direction = Direction(rawValue: actions[index])!
+            do throws(InvalidBoard) {
+                explained.append(try TrackedBoard.explain(before, direction, after))
+            } catch {
+                throw .invalid("next_board", lane: index, "next_board \(index) \(error.message)")
+            }
+        }
+        return explained
+    }
+
+    // MARK: checks
+
+    private func check(
+        _ boards: BoardInput, limit: UInt8 = BoardRules.maxExponent
+    ) throws(EnvironmentError) {
+        precondition(boards.bytes.count == boards.count * cells)
+        // One look at the largest; only refused boards are looked at again for the row.
+        var largest: UInt8 = 0
+        for exponent in boards.bytes { largest = max(largest, exponent) }
+        guard largest > limit, let first = boards.bytes.firstIndex(where: { $0 > limit }) else { return }
+        throw .invalid(
+            boards.field, lane: first / cells,
+            "board \(first / cells) has exponent \(boards.bytes[first]) in cell \(first % cells); at most "
+                + "\(limit) can be given")
+    }
+
+    private func check(actions: UnsafeRawBufferPointer) throws(EnvironmentError) {
+        guard let row = actions.firstIndex(where: { $0 > 3 }) else { return }
+        throw .invalid("actions", lane: row, "action \(actions[row]) of board \(row) is outside 0...3")
+    }
+
+    // MARK: one after the other
+
+    private func forEach(_ boards: BoardInput, _ body: @Sendable (_ index: Int, _ board: Board) -> Void) {
+        let (rows, columns) = (rows, columns)
+        workers.run(lanes: boards.count, nanosecondsPerLane: nanosecondsPerBoard) { range, _ in
+            for index in range { body(index, boards.board(index, rows, columns)) }
+        }
+    }
+
+    private static func store(_ board: Board, to row: LaneRow, at first: Int = 0) {
+        for cell in 0..<board.count { row.store(board[cell], array: 0, at: first + cell) }
+    }
+
+    // MARK: 64 at a time
+
+    /// Calls `body` with each 64 boards loaded into a worker's block, the range of their rows, and the
+    /// arrays and the row in them to write to. The last block may be partly used: it writes to 64 rows of
+    /// the worker's own, which are copied as far as there are boards.
+    private func forEachBlock(
+        _ boards: BoardInput, _ operations: KernelOperations, _ specs: [ArraySpec],
+        into arrays: BatchArrays,
+        _ body:
+            @Sendable (
+                _ memory: BlockMemory, _ range: Range<Int>, _ arrays: BatchArrays, _ row: Int
+            ) -> Void
+    ) {
+        workers.run(lanes: boards.count, nanosecondsPerLane: nanosecondsPerBoard) { range, _ in
+            let memory = BlockMemory(specs)
+            for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {
+                let mine = first..<min(first + KernelBlock.lanes, boards.count)
+                operations.load(memory.whole(boards, mine), memory.block, memory.scratch)
+                if mine.count == KernelBlock.lanes {
+                    body(memory, mine, arrays, first)
+                } else {
+                    body(memory, mine, memory.tail, 0)
+                    arrays.copyRows(mine, from: memory.tail)
+                }
+            }
+        }
+    }
+}
+
+/// Boards of one size that a request brings, and the name that it has for them.
+///
+/// `@unchecked Sendable` because they are only read, and the carrier keeps the memory for the call.
+public struct BoardInput: @unchecked Sendable {
+    let bytes: UnsafeRawBufferPointer
+    let count: Int
+    let field: String
+
+    /// `count` boards, one behind the other.
+    public init(_ bytes: UnsafeRawBufferPointer, count: Int, field: String = "boards") {
+        self.bytes = bytes
+        self.count = count
+        self.field = field
+    }
+
+    func board(_ index: Int, _ rows: Int, _ columns: Int) -> Board {
+        let cells = rows * columns
+        return Board(rows: rows, columns: columns, exponents: bytes[index * cells..<(index + 1) * cells])
+    }
+}
+
+/// What a worker needs to run the kernel on boards that belong to no environment: a block in play, scratch
+/// memory, 64 rows for what is told of a block that is partly used, and copies of its input.
+///
+/// This is the room for that memory; it belongs to the one worker that made it.
+private final class BlockMemory {
+    let block: UnsafeMutableRawPointer
+    let scratch: UnsafeMutableRawPointer
+    let tail: BatchArrays
+    private let input: UnsafeMutableRawPointer
+    private let tailMemory: UnsafeMutableRawBufferPointer
+
+    init(_ specs: [ArraySpec]) {
+        block = .allocate(byteCount: KernelBlock.size, alignment: 64)
+        block.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.size)
+        (block + KernelBlock.phase).initializeMemory(
+            as: UInt8.self, repeating: KernelPhase.playing, count: KernelBlock.lanes)
+        scratch = .allocate(byteCount: KernelBlock.scratchSize, alignment: 64)
+        input = .allocate(byteCount: 17 * KernelBlock.lanes, alignment: 64)
+        input.initializeMemory(as: UInt8.self, repeating: 0, count: 17 * KernelBlock.lanes)
+        var offsets: [Int] = []
+        var end = 0
+        for spec in specs {
+            offsets.append(end)
+            end += spec.bytesPerLane * KernelBlock.lanes
+        }
+        tailMemory = .allocate(byteCount: end, alignment: 64)
+        tail = BatchArrays(tailMemory, specs: specs, offsets: offsets, lanes: KernelBlock.lanes)
+    }
+
+    deinit {
+        block.deallocate()
+        scratch.deallocate()
+        input.deallocate()
+        tailMemory.deallocate()
+    }
+
+    /// 64 boards: where they are, or a copy that is as long.
+    func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
+        whole(boards.bytes.baseAddress! + range.lowerBound * 16, bytes: 16, range.count, at: 0)
+    }
+
+    /// 64 actions: where they are, or a copy that is as long.
+    func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
+        whole(actions.address(range.lowerBound), bytes: 1, range.count, at: 16 * KernelBlock.lanes)
+    }
+
+    private func whole(
+        _ source: UnsafeRawPointer, bytes: Int, _ count: Int, at offset: Int
+    ) -> UnsafeRawPointer {
+        guard count < KernelBlock.lanes else { return source }
+        (input + offset).copyMemory(from: source, byteCount: bytes * count)
+        return UnsafeRawPointer(input + offset)
+    }
+
+    func seed(_ lane: Int, _ generator: Generator) {
+        let words = (block + KernelBlock.words).assumingMemoryBound(to: UInt32.self) + lane
+        (words[0], words[64], words[128], words[192]) = generator.words
+    }
+}

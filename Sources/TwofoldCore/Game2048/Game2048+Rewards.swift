@@ -1,0 +1,156 @@
+extension Game2048 {
+    /// The reward terms of 2048, by the names that users write; docs/rewards.md has the formulas.
+    public enum Term: String, RewardTerm {
+        // What the merges of a move made.
+        case mergeScore = "merge_score"
+        case mergeExponent = "merge_exponent"
+        case mergeCount = "merge_count"
+        case mergeTable = "merge_table"
+        // What happened.
+        case newMaxTile = "new_max_tile"
+        case goal
+        case survival
+        case illegalAction = "illegal_action"
+        case gameOver = "game_over"
+        // Potentials of the board after the spawn.
+        case emptyCells = "empty_cells"
+        case monotonicity
+        case smoothness
+        case corner
+        case cellWeights = "cell_weights"
+        case tileSum = "tile_sum"
+
+        public var isPotential: Bool {
+            switch self {
+            case .mergeScore, .mergeExponent, .mergeCount, .mergeTable, .newMaxTile, .goal, .survival,
+                .illegalAction, .gameOver:
+                false
+            case .emptyCells, .monotonicity, .smoothness, .corner, .cellWeights, .tileSum: true
+            }
+        }
+    }
+
+    /// The infos of a step that are told on request.
+    public enum ExtraInfo: String, CaseIterable, Sendable {
+        /// The exponents that merges made, each in its cell of the afterstate; 0 elsewhere.
+        case merges
+        /// The chance outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 without a spawn.
+        case chance
+        /// The board after slide and merge, before the spawn.
+        case afterstates
+    }
+
+    /// One step: slide and merge, then the spawn.
+    ///
+    ///     before ──slide──► slide.afterstate ──spawn──► after
+    public struct Transition {
+        let before: Board
+        let direction: Direction
+        let slide: Slide
+        let after: Board
+        let isTerminated: Bool
+
+        /// The chance outcome, nil where nothing was spawned.
+        var chance: Int? {
+            guard slide.moved else { return nil }
+            for cell in 0..<after.count where after[cell] != slide.afterstate[cell] {
+                return after[cell] == 2 ? after.count + cell : cell
+            }
+            return nil
+        }
+    }
+
+    /// Entries of a table over exponents; the last one is for all larger exponents too.
+    static let exponentTableCount = 32
+
+    public var defaultReward: RewardSpec { RewardSpec([.init(Term.mergeScore.rawValue)]) }
+
+    public func table(of term: Term) -> RewardTable? {
+        switch term {
+        case .mergeTable: RewardTable(count: Game2048.exponentTableCount, isInteger: false, limit: 1e9)
+        case .cellWeights: RewardTable(count: config.rows * config.columns, isInteger: true, limit: 10_000)
+        default: nil
+        }
+    }
+
+    public func transition(
+        from before: State, action: Int, to after: State, isTerminated: Bool
+    ) -> Transition {
+        let direction = Direction(rawValue: UInt8(action))!
+        return Transition(
+            before: before.board, direction: direction, slide: Slide(before.board, towards: direction),
+            after: after.board, isTerminated: isTerminated)
+    }
+
+    // MARK: terms
+
+    public func value(of term: Term, table: [Double], in transition: Transition) -> Double {
+        let slide = transition.slide
+        return switch term {
+        case .mergeScore: Double(slide.mergeScore)
+        case .mergeExponent: Double(slide.merges.exponentSum)
+        case .mergeCount: Double(slide.mergeCount)
+        case .mergeTable: tableSum(table, over: slide, towards: transition.direction)
+        case .newMaxTile: transition.after.maxExponent > transition.before.maxExponent ? 1 : 0
+        case .goal:
+            transition.after.maxExponent >= goalExponent && transition.before.maxExponent < goalExponent
+                ? 1 : 0
+        case .survival: slide.moved && !transition.isTerminated ? 1 : 0
+        case .illegalAction: slide.moved ? 0 : 1
+        case .gameOver: transition.isTerminated ? 1 : 0
+        case .emptyCells, .monotonicity, .smoothness, .corner, .cellWeights, .tileSum:
+            preconditionFailure("\(term.rawValue) is a potential")
+        }
+    }
+
+    /// The table's entries for the tiles made, summed line by line, each from the wall on: an order that
+    /// every engine has to keep, since the entries are no integers.
+    private func tableSum(_ table: [Double], over slide: Slide, towards direction: Direction) -> Double {
+        var sum = 0.0
+        for line in 0..<direction.lineCount(of: slide.merges) {
+            for position in 0..<direction.lineLength(of: slide.merges) {
+                let made = slide.merges[direction.cell(line: line, position: position, of: slide.merges)]
+                if made != 0 { sum += table[min(Int(made), table.count - 1)] }
+            }
+        }
+        return sum
+    }
+
+    public func potential(_ term: Term, table: [Double], of state: State) -> Double {
+        let board = state.board
+        let potential =
+            switch term {
+            case .emptyCells: board.emptyCount
+            case .monotonicity: board.monotonicity
+            case .smoothness: board.smoothness
+            case .corner: board.cornerExponent
+            case .cellWeights: board.weighted(by: table)
+            case .tileSum: board.tileSum
+            case .mergeScore, .mergeExponent, .mergeCount, .mergeTable, .newMaxTile, .goal, .survival,
+                .illegalAction, .gameOver:
+                preconditionFailure("\(term.rawValue) is no potential")
+            }
+        return Double(potential)
+    }
+
+    // MARK: extra infos
+
+    public func array(of info: ExtraInfo) -> ArraySpec {
+        switch info {
+        case .merges, .afterstates: ArraySpec(info.rawValue, .uint8, shape: [config.rows, config.columns])
+        case .chance: ArraySpec(info.rawValue, .int32)
+        }
+    }
+
+    public func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow) {
+        switch info {
+        case .merges: write(transition?.slide.merges, to: row)
+        case .afterstates: write(transition?.slide.afterstate, to: row)
+        case .chance: row.store(Int32(transition?.chance ?? -1))
+        }
+    }
+
+    private func write(_ board: Board?, to row: InfoRow) {
+        for cell in 0..<config.rows * config.columns { row.store(board?[cell] ?? 0, at: cell) }
+    }
+}

@@ -1,0 +1,52 @@
+/// A state of 2048 in a snapshot, little-endian:
+///
+///     0           8           12
+///     ┌───────────┬───────────┬──────────────────────────────┐
+///     │ score     │ moves     │ exponents, row by row        │
+///     │ Int64     │ Int32     │ one byte a cell              │
+///     └───────────┴───────────┴──────────────────────────────┘
+extension Game2048 {
+    public var rules: [Rule] {
+        [
+            Rule("size", "\(config.rows)x\(config.columns)"),
+            Rule("goal", config.goal),
+            Rule("stop_at_goal", config.stopAtGoal),
+            // As it is drawn, so that probabilities that play the same are the same.
+            Rule("four_probability", "\(spawnLaw.threshold)/2^32"),
+            Rule("start_tiles", config.startTiles),
+            Rule("illegal_action", config.illegalAction),
+        ]
+    }
+
+    public var stateSize: Int { 12 + config.rows * config.columns }
+
+    public func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer) {
+        bytes.storeBytes(of: Int64(state.score).littleEndian, toByteOffset: 0, as: Int64.self)
+        bytes.storeBytes(of: state.moves.littleEndian, toByteOffset: 8, as: Int32.self)
+        for cell in 0..<state.board.count { bytes[12 + cell] = state.board[cell] }
+    }
+
+    public func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State {
+        let score = Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: Int64.self))
+        guard (0...Int64(Int32.max)).contains(score) else {
+            throw InvalidState(message: "has score \(score); it has to be in 0...2^31 - 1")
+        }
+        let moves = Int32(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: Int32.self))
+        guard (0...maxRecordedCount).contains(moves) else {
+            throw InvalidState(message: "has \(moves) moves; they have to be in 0...2^30")
+        }
+        var state = makeState()
+        state.score = Int(score)
+        state.moves = moves
+        for cell in 0..<state.board.count { state.board[cell] = bytes[12 + cell] }
+        // So that no play can bring an exponent that a byte, a score or a table has no place for.
+        guard state.board.maxExponent <= 30, state.board.tileSum < 1 << 31 else {
+            throw InvalidState(message: "has tiles that add up to 2^31 or more")
+        }
+        state.legalActions = state.board.legalActions
+        guard !isPlaying || !state.legalActions.isEmpty else {
+            throw InvalidState(message: "is in play and has no legal action")
+        }
+        return state
+    }
+}

@@ -1,0 +1,95 @@
+internal import Kernel2048
+
+/// What a step of the kernel tells on request: the reward's program with its tables, and which of the
+/// step's arrays are filled.
+///
+/// This is the room for the program's memory. `@unchecked Sendable` because nothing writes to it after
+/// init.
+final class KernelReport: @unchecked Sendable {
+    let program: KernelRewardProgram
+    private let terms: UnsafeMutableBufferPointer<KernelRewardTerm>
+    private let tables: UnsafeMutableBufferPointer<Double>
+    private let cellWeights: UnsafeMutableBufferPointer<Int16>
+    private let infos: [TransitionReport<Game2048>.Info]
+
+    /// Where a step's arrays have the reward, and where the extra infos begin.
+    private static let reward = StandardArrays.firstInfo + 4
+    private static let firstExtra = reward + 3
+    /// Entries of a table, so that every byte has one.
+    private static let exponents = 256
+
+    init(_ report: TransitionReport<Game2048>, _ game: Game2048) {
+        let lines = report.program.lines
+        infos = report.infos
+        terms = .allocate(capacity: lines.count)
+        tables = .allocate(capacity: lines.count * KernelReport.exponents)
+        tables.initialize(repeating: 0)
+        cellWeights = .allocate(capacity: lines.count * 16)
+        cellWeights.initialize(repeating: 0)
+        for (index, line) in lines.enumerated() {
+            let table = tables.baseAddress! + index * KernelReport.exponents
+            let weights = cellWeights.baseAddress! + index * 16
+            switch line.term {
+            // Entry 0 stays 0: it stands for no merge.
+            case .mergeTable:
+                for entry in 1..<KernelReport.exponents {
+                    table[entry] = line.table[min(entry, line.table.count - 1)]
+                }
+            case .cellWeights: for cell in 0..<16 { weights[cell] = Int16(line.table[cell]) }
+            default: break
+            }
+            terms.initializeElement(
+                at: index,
+                to: KernelRewardTerm(
+                    kind: line.term.kernelKind, weight: line.weight, gamma: line.gamma, table: table,
+                    cellWeights: weights))
+        }
+        program = KernelRewardProgram(
+            terms: UnsafePointer(terms.baseAddress!), count: lines.count, scale: report.program.scale,
+            low: report.program.low, high: report.program.high, goalExponent: game.goalExponent)
+    }
+
+    deinit {
+        terms.deallocate()
+        tables.deallocate()
+        cellWeights.deallocate()
+    }
+
+    /// Where the 64 lanes from `row` on are told.
+    @inline(__always)
+    func outputs(_ arrays: BatchArrays, _ row: Int) -> KernelReportOutputs {
+        var outputs = KernelReportOutputs(reward: arrays.address(array: KernelReport.reward, lane: row))
+        for (index, info) in infos.enumerated() {
+            let address = arrays.address(array: KernelReport.firstExtra + index, lane: row)
+            switch info {
+            case .rewardTerms: outputs.terms = address
+            case .ofGame(.merges): outputs.merges = address
+            case .ofGame(.chance): outputs.chance = address
+            case .ofGame(.afterstates): outputs.afterstates = address
+            }
+        }
+        return outputs
+    }
+}
+
+extension Game2048.Term {
+    fileprivate var kernelKind: KernelTermKind {
+        switch self {
+        case .mergeScore: .mergeScore
+        case .mergeExponent: .mergeExponent
+        case .mergeCount: .mergeCount
+        case .mergeTable: .mergeTable
+        case .newMaxTile: .newMaxTile
+        case .goal: .goal
+        case .survival: .survival
+        case .illegalAction: .illegalAction
+        case .gameOver: .gameOver
+        case .emptyCells: .emptyCells
+        case .monotonicity: .monotonicity
+        case .smoothness: .smoothness
+        case .corner: .corner
+        case .cellWeights: .cellWeights
+        case .tileSum: .tileSum
+        }
+    }
+}

@@ -1,0 +1,218 @@
+/// Full-width expectimax for 2048 on 4 x 4: `depth` layers of own moves, with all new tiles between them,
+/// and ``Heuristic`` at the end.
+///
+///     depth 1    the best reward + heuristic of the afterstates
+///     depth 2    max over moves, mean over new tiles, max over moves
+///
+/// Where the search would end on an afterstate with at most `extension` empty cells, it looks one layer
+/// further: there few tiles can come, and the game is decided.
+///
+/// The value of a board depends on the board and the depth alone, so what one lane has computed serves all
+/// others: each worker has a table of values (of afterstates and layers below them) that lives as long as
+/// the policy, and never changes what is chosen.
+public final class ExpectimaxPolicy: Policy {
+    /// Layers of moves that can be asked for.
+    public static let depths = 1...8
+    /// Empty cells up to which a search can be asked to look further; 0 for never.
+    public static let extensions = 0...16
+    /// What the tables of all workers may take, in bytes.
+    public static let tableBytes = (1 << 12)...(1 << 34)
+
+    private let search: Search
+    private let searchers: [Searcher]
+
+    /// A search; throws with the argument's name where the game is another or an argument out of range.
+    public init(
+        _ environment: any VectorEnvironment, depth: Int, extension: Int, tableBytes: Int,
+        heuristic: Heuristic, workers: Workers
+    ) throws(EnvironmentError) {
+        guard let game = environment.playedGame as? Game2048, game.config.rows == 4, game.config.columns == 4
+        else {
+            throw .invalid("policy", "the policy 'expectimax' plays 2048 on 4 x 4 only")
+        }
+        guard Self.depths.contains(depth) else {
+            throw .invalid("depth", "depth is \(depth); it has to be in 1...\(Self.depths.upperBound)")
+        }
+        guard Self.extensions.contains(`extension`) else {
+            throw .invalid(
+                "extension",
+                "extension is \(`extension`); it has to be in 0...\(Self.extensions.upperBound)")
+        }
+        guard Self.tableBytes.contains(tableBytes) else {
+            throw .invalid(
+                "table_bytes",
+                "table_bytes is \(tableBytes); it has to be in \(Self.tableBytes.lowerBound)..."
+                    + "\(Self.tableBytes.upperBound)")
+        }
+        search = Search(workers: workers)
+        let values = HeuristicTable(heuristic)
+        searchers = (0..<workers.threads).map { _ in
+            Searcher(
+                values, fourProbability: Float(game.config.fourProbability), depth: depth,
+                extension: `extension`,
+                tableBytes: tableBytes / workers.threads)
+        }
+    }
+
+    public var isSearch: Bool { true }
+
+    public func choose(
+        _ view: PolicyView, until deadline: ContinuousClock.Instant?
+    ) throws(EnvironmentError) {
+        let searchers = searchers
+        try search.run(lanes: view.lanes, until: deadline) { lane, worker in
+            var mask: UInt8 = 0
+            for action in 0..<4 where view.isLegal(lane, action, of: 4) { mask |= 1 << action }
+            let board = Bitboard(
+                (view.observations + lane * 16).assumingMemoryBound(to: UInt8.self))
+            view.choose(mask == 0 ? 0 : searchers[worker].best(board, mask: mask), lane: lane)
+        }
+    }
+}
+
+/// ``Heuristic`` for each line of four exponents and each number of empty cells.
+///
+/// This is the room for the table's memory. `@unchecked Sendable` because nothing writes after init.
+private final class HeuristicTable: @unchecked Sendable {
+    private let outer: UnsafeMutablePointer<Float>
+    private let inner: UnsafeMutablePointer<Float>
+    private let roomCosts: UnsafeMutablePointer<Float>
+
+    init(_ heuristic: Heuristic) {
+        outer = .allocate(capacity: 65_536)
+        inner = .allocate(capacity: 65_536)
+        roomCosts = .allocate(capacity: 17)
+        for row in 0..<65_536 {
+            let line = (0..<4).map { row >> (4 * $0) & 15 }
+            outer[row] = Float(heuristic.value(line, heuristic.outer))
+            inner[row] = Float(heuristic.value(line, heuristic.inner))
+        }
+        for empties in 0...16 { roomCosts[empties] = Float(heuristic.roomCost(empties: empties)) }
+    }
+
+    deinit {
+        outer.deallocate()
+        inner.deallocate()
+        roomCosts.deallocate()
+    }
+
+    @inline(__always)
+    func value(_ board: Bitboard, empties: Int) -> Float {
+        let columns = board.transposed
+        let rowValue =
+            outer[board.row(0)] + inner[board.row(1)] + inner[board.row(2)] + outer[board.row(3)]
+        let columnValue =
+            outer[columns.row(0)] + inner[columns.row(1)] + inner[columns.row(2)] + outer[columns.row(3)]
+        return rowValue + columnValue - roomCosts[empties]
+    }
+}
+
+/// One worker's search and its table.
+///
+/// This is the room for the table's memory. `@unchecked Sendable` because one worker uses it at a time.
+private final class Searcher: @unchecked Sendable {
+    private struct Entry {
+        var board: UInt64
+        var value: Float
+        /// One more than the layers below; 0 where the entry is unused.
+        var depth: UInt32
+    }
+
+    private let values: HeuristicTable
+    private let slides = SlideTables.shared
+    private let fourProbability: Float
+    private let depth: Int
+    private let `extension`: Int
+    private let entries: UnsafeMutablePointer<Entry>
+    private let shift: UInt64
+
+    init(
+        _ values: HeuristicTable, fourProbability: Float, depth: Int, extension: Int, tableBytes: Int
+    ) {
+        self.values = values
+        self.fourProbability = fourProbability
+        self.depth = depth
+        self.extension = `extension`
+        let count = max(16, tableBytes / MemoryLayout<Entry>.stride)
+        let bits = Int.bitWidth - 1 - count.leadingZeroBitCount
+        shift = UInt64(64 - bits)
+        entries = .allocate(capacity: 1 << bits)
+        entries.initialize(repeating: Entry(board: 0, value: 0, depth: 0), count: 1 << bits)
+    }
+
+    deinit { entries.deallocate() }
+
+    /// The best of the actions in the mask, the first of equal ones.
+    func best(_ board: Bitboard, mask: UInt8) -> Int {
+        var best = -Float.infinity
+        var chosen = mask.trailingZeroBitCount
+        for action in 0..<4 where mask & (1 << action) != 0 {
+            let (afterstate, earned) = slide(board, action)
+            let value = earned + expected(afterstate, depth - 1)
+            if value > best {
+                best = value
+                chosen = action
+            }
+        }
+        return chosen
+    }
+
+    private func slide(_ board: Bitboard, _ action: Int) -> (Bitboard, Float) {
+        if action & 1 == 1 { return slides.slide(board, toRight: action == 1) }
+        let (columns, earned) = slides.slide(board.transposed, toRight: action == 2)
+        return (columns.transposed, earned)
+    }
+
+    /// What an afterstate is worth with so many layers of moves to come; -1 behind an extension.
+    private func expected(_ afterstate: Bitboard, _ layers: Int) -> Float {
+        let empties = afterstate.empties
+        if layers < 0 || layers == 0 && empties.nonzeroBitCount > self.extension {
+            return values.value(afterstate, empties: empties.nonzeroBitCount)
+        }
+        let place = Int((afterstate.bits &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(layers)) >> shift)
+        if entries[place].board == afterstate.bits, entries[place].depth == layers + 1 {
+            return entries[place].value
+        }
+        var sum: Float = 0
+        var count: Float = 0
+        var rest = empties
+        while rest != 0 {
+            let two = rest & (0 &- rest)
+            rest ^= two
+            count += 1
+            var value: Float = 0
+            if fourProbability < 1 {
+                value += (1 - fourProbability) * bestValue(Bitboard(bits: afterstate.bits | two), layers)
+            }
+            if fourProbability > 0 {
+                value += fourProbability * bestValue(Bitboard(bits: afterstate.bits | two << 1), layers)
+            }
+            sum += value
+        }
+        let mean = sum / max(count, 1)
+        entries[place] = Entry(board: afterstate.bits, value: mean, depth: UInt32(layers + 1))
+        return mean
+    }
+
+    /// What a board is worth to whoever moves next: 0 where nothing can.
+    private func bestValue(_ board: Bitboard, _ layers: Int) -> Float {
+        var best: Float = 0
+        var isStuck = true
+        let columns = board.transposed
+        for toRight in [false, true] {
+            let (afterstate, earned) = slides.slide(board, toRight: toRight)
+            if afterstate != board {
+                let value = earned + expected(afterstate, layers - 1)
+                best = isStuck ? value : max(best, value)
+                isStuck = false
+            }
+            let (slid, columnsEarned) = slides.slide(columns, toRight: toRight)
+            if slid != columns {
+                let value = columnsEarned + expected(slid.transposed, layers - 1)
+                best = isStuck ? value : max(best, value)
+                isStuck = false
+            }
+        }
+        return best
+    }
+}

@@ -1,0 +1,67 @@
+/// What an afterstate is worth to a search that looks no further: the sum over its rows and columns of
+///
+///     base                                 so that a board in play is worth more than none
+///     + empty         x empty cells
+///     + merges        x pairs of equal neighbours (empty cells between them don't count)
+///     - monotonicity  x min(rise, fall)    sums of |a^4 - b^4| over neighbours a < b, a > b
+///     - crowding      x sum of a^4         of the cells
+///
+/// less room / empty cells of the board; a, b are the exponents of the line's cells. Monotonicity keeps
+/// large tiles in order, crowding prefers one large tile to several that could become it. Both have a
+/// weight for the outer lines and one for the inner ones, which draws large tiles to an edge and a corner.
+public struct Heuristic: Equatable, Sendable {
+    /// The weights of a line.
+    public struct Line: Equatable, Sendable {
+        /// Of disorder.
+        public var monotonicity: Double
+        /// Of tiles.
+        public var crowding: Double
+
+        /// These weights.
+        public init(monotonicity: Double, crowding: Double) {
+            self.monotonicity = monotonicity
+            self.crowding = crowding
+        }
+    }
+
+    /// Of each line.
+    public var base = 100_000.0
+    /// Of each empty cell in a line.
+    public var empty = 750.0
+    /// Of each pair that could merge.
+    public var merges = 2000.0
+    /// Of the first and last row and column.
+    public var outer = Line(monotonicity: 4, crowding: 3)
+    /// Of the other rows and columns.
+    public var inner = Line(monotonicity: 6, crowding: 1)
+    /// Of having little room.
+    public var room = 6500.0
+
+    /// The standard weights, found by playing thousands of games at depth 2.
+    public init() {}
+
+    /// All weights.
+    public var weights: [Double] {
+        [
+            base, empty, merges, outer.monotonicity, outer.crowding, inner.monotonicity, inner.crowding, room,
+        ]
+    }
+
+    /// A line's part, its four exponents.
+    func value(_ line: [Int], _ weights: Line) -> Double {
+        var value = base + empty * Double(line.count { $0 == 0 })
+        let tiles = line.filter { $0 != 0 }
+        for (first, second) in zip(tiles, tiles.dropFirst()) where first == second { value += merges }
+        let powers = line.map { $0 * $0 * $0 * $0 }
+        var rise = 0
+        var fall = 0
+        for (first, second) in zip(powers, powers.dropFirst()) {
+            if first < second { rise += second - first } else { fall += first - second }
+        }
+        value -= weights.monotonicity * Double(min(rise, fall))
+        return value - weights.crowding * Double(powers.reduce(0, +))
+    }
+
+    /// What little room costs.
+    func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
+}

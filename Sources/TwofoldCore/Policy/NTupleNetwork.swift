@@ -1,0 +1,230 @@
+/// An n-tuple network (Szubert and Jaśkowski 2014): the value of a board is the sum of one weight for each
+/// tuple and image of the board. The weights come in pieces; it can be asked when all of them are there.
+///
+/// A tuple is a list of cells; its table has `exponents` ^ cells weights, and the place of a board's weight
+/// is the number whose k-th digit, from the least significant on, is the exponent in the tuple's k-th cell,
+/// at most `exponents - 1`. The tables lie one behind the other.
+///
+///     tuple 0 1 4 5      1 2 . .        place = 1 + 2·b + 0·b² + 3·b³, b = exponents
+///                        . 3 . .
+///
+/// A symmetric network looks at all images of the board, turned and mirrored: 8 of a square one, else 4.
+///
+/// This is the room for the weights. `@unchecked Sendable` because nothing writes while anybody reads: they
+/// belong to a session, whose requests come one after the other.
+public final class NTupleNetwork: @unchecked Sendable {
+    /// What tuples there are.
+    public struct Form: Equatable, Sendable {
+        /// The cells of each tuple, row by row numbers.
+        public var tuples: [[Int]]
+        /// Exponents that are told apart, 2 ... 32: larger ones count as the largest of these.
+        public var exponents: Int
+        /// Whether all images of a board are looked at.
+        public var isSymmetric: Bool
+
+        /// A form; checked when a network is made of it.
+        public init(tuples: [[Int]], exponents: Int, isSymmetric: Bool) {
+            self.tuples = tuples
+            self.exponents = exponents
+            self.isSymmetric = isSymmetric
+        }
+
+        /// Bytes of all weights; nil where that is no number any more.
+        public var bytes: Int? {
+            var bytes = 0
+            for tuple in tuples {
+                var size = 4
+                for _ in tuple {
+                    let (product, overflows) = size.multipliedReportingOverflow(by: exponents)
+                    guard !overflows else { return nil }
+                    size = product
+                }
+                let (sum, overflows) = bytes.addingReportingOverflow(size)
+                guard !overflows else { return nil }
+                bytes = sum
+            }
+            return bytes
+        }
+    }
+
+    /// Tuples and cells of one that are taken.
+    private static let limits = (tuples: 1...256, cells: 1...12)
+
+    /// The cells that one image's tuple looks at, and where its table begins.
+    private struct Feature {
+        let first: Int
+        let count: Int
+        let table: Int
+    }
+
+    /// What it is made of.
+    public let form: Form
+    /// Cells of a board.
+    let cells: Int
+    /// Bytes of all weights.
+    public let bytes: Int
+    /// Bytes that have come.
+    public private(set) var received = 0
+    private let weights: UnsafeMutableRawPointer
+    private let features: [[Feature]]
+    private let looks: [Int]
+
+    /// A network for boards of this size, without its weights; throws with the argument's name.
+    public init(
+        _ form: Form, rows: Int, columns: Int, maxBytes: Int
+    ) throws(EnvironmentError) {
+        guard Self.limits.tuples.contains(form.tuples.count) else {
+            throw .invalid(
+                "tuples",
+                "there are \(form.tuples.count) tuples; expected 1...\(Self.limits.tuples.upperBound)")
+        }
+        for (index, tuple) in form.tuples.enumerated() {
+            guard Self.limits.cells.contains(tuple.count), Set(tuple).count == tuple.count,
+                tuple.allSatisfy({ (0..<rows * columns).contains($0) })
+            else {
+                throw .invalid(
+                    "tuples", lane: index,
+                    "tuple \(index) is \(tuple); expected 1...\(Self.limits.cells.upperBound) different cells "
+                        + "below \(rows * columns)")
+            }
+        }
+        guard (2...32).contains(form.exponents) else {
+            throw .invalid("exponents", "exponents is \(form.exponents); it has to be in 2...32")
+        }
+        guard let bytes = form.bytes, bytes <= maxBytes else {
+            throw .exhausted(
+                "tuples",
+                "the network's weights take \(form.bytes.map(String.init) ?? "too many") bytes; this server "
+                    + "gives a session \(maxBytes) for its policy (--max-policy-bytes)")
+        }
+        self.form = form
+        self.bytes = bytes
+        cells = rows * columns
+        let images = form.isSymmetric ? boardImages(rows: rows, columns: columns) : [Array(0..<cells)]
+        var looks: [Int] = []
+        var features: [[Feature]] = []
+        var table = 0
+        for tuple in form.tuples {
+            features.append(
+                images.map { image in
+                    looks += tuple.map { image[$0] }
+                    return Feature(first: looks.count - tuple.count, count: tuple.count, table: table)
+                })
+            table += tuple.reduce(1) { size, _ in size * form.exponents }
+        }
+        self.looks = looks
+        self.features = features
+        weights = .allocate(byteCount: bytes, alignment: 64)
+    }
+
+    deinit { weights.deallocate() }
+
+    /// Whether all weights are there.
+    public var isComplete: Bool { received == bytes }
+
+    /// Takes the next weights, float32, little-endian; throws when they are not the next, or too many.
+    public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
+        guard offset == received else {
+            throw .invalid("offset", "offset is \(offset); the weights that are missing begin at \(received)")
+        }
+        guard !piece.isEmpty, piece.count % 4 == 0, piece.count <= bytes - received else {
+            throw .invalid(
+                "payload",
+                "\(piece.count) bytes of weights; expected a multiple of 4 and at most \(bytes - received)")
+        }
+        (weights + offset).copyMemory(from: piece.baseAddress!, byteCount: piece.count)
+        received += piece.count
+    }
+
+    /// The value of a board: Float sums, image by image inside a tuple and tuple by tuple.
+    @inline(__always)
+    func value(_ board: UnsafePointer<UInt8>) -> Float {
+        let weights = weights.assumingMemoryBound(to: Float.self)
+        let (base, largest) = (form.exponents, UInt8(form.exponents - 1))
+        return looks.withUnsafeBufferPointer { looks in
+            var value: Float = 0
+            for tuple in features {
+                var sum: Float = 0
+                for feature in tuple {
+                    var place = 0
+                    for index in stride(
+                        from: feature.first + feature.count - 1, through: feature.first, by: -1)
+                    {
+                        place = place &* base &+ Int(min(board[looks[index]], largest))
+                    }
+                    sum += weights[feature.table &+ place]
+                }
+                value += sum
+            }
+            return value
+        }
+    }
+}
+
+/// For each image of a board, turned and mirrored so that its shape stays, which cell of the image shows
+/// the board's cell: the board itself first, then its transposed image, then both a quarter turn on, and so
+/// on; of a board that isn't square only those that fit.
+func boardImages(rows: Int, columns: Int) -> [[Int]] {
+    typealias Grid = [[Int]]
+    func transposed(_ grid: Grid) -> Grid { grid[0].indices.map { column in grid.map { $0[column] } } }
+    // A quarter turn against the clock: the last column becomes the first row.
+    func turned(_ grid: Grid) -> Grid { transposed(grid).reversed() }
+    var images: [[Int]] = []
+    var grid: Grid = (0..<rows).map { row in (0..<columns).map { row * columns + $0 } }
+    for _ in 0..<4 {
+        for image in [grid, transposed(grid)] where image.count == rows && image[0].count == columns {
+            images.append(Array(image.joined()))
+        }
+        grid = turned(grid)
+    }
+    return images
+}
+
+/// The highest reward + value of the afterstate, by an n-tuple network; the first of equal ones.
+public final class NTuplePolicy: Policy {
+    private let network: NTupleNetwork
+    private let afterstates: AfterstateRoom
+    private let search: Search
+
+    /// Throws where the game has no afterstates, or the network is incomplete.
+    public init(
+        _ environment: any VectorEnvironment, _ network: NTupleNetwork, workers: Workers
+    ) throws(EnvironmentError) {
+        guard network.isComplete else {
+            throw .precondition(
+                "policy",
+                "of the network's weights \(network.received) of \(network.bytes) bytes have come: send the rest"
+            )
+        }
+        self.network = network
+        afterstates = try AfterstateRoom(environment, policy: "ntuple")
+        search = Search(workers: workers)
+    }
+
+    public var isSearch: Bool { true }
+
+    public func choose(
+        _ view: PolicyView, until deadline: ContinuousClock.Instant?
+    ) throws(EnvironmentError) {
+        try afterstates.ask(view.environment)
+        let actions = view.environment.actions.count
+        let (network, afterstates) = (network, afterstates)
+        // A lane takes a few microseconds: 64 at a time.
+        let groups = (view.lanes + 63) / 64
+        try search.run(lanes: groups, until: deadline) { group, _ in
+            for lane in group * 64..<min(view.lanes, group * 64 + 64) {
+                var best = -Float.infinity
+                var chosen = 0
+                for action in 0..<actions where view.isLegal(lane, action, of: actions) {
+                    let board = afterstates.board(lane, action, cells: network.cells)
+                    let worth = afterstates.reward(lane, action) + network.value(board)
+                    if worth > best {
+                        best = worth
+                        chosen = action
+                    }
+                }
+                view.choose(chosen, lane: lane)
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+/// A ``RewardSpec`` compiled for one game: every name looked up, every number checked, once, at create.
+struct RewardProgram<Rules: Game>: Sendable {
+    /// One term, ready to be evaluated.
+    struct Line: Sendable {
+        let term: Rules.Term
+        let weight: Double
+        /// The discount of a potential term; 1 elsewhere.
+        let gamma: Double
+        /// Empty where the term has none.
+        let table: [Double]
+    }
+
+    let lines: [Line]
+    let scale: Double
+    let low: Double
+    let high: Double
+    /// Whether it is what the game's steps tell anyway.
+    let isDefault: Bool
+
+    /// Terms that a spec may have.
+    static var maxTerms: Int { 32 }
+
+    /// No number may be larger: then no reward overflows a Float.
+    static var limit: Double { 1e9 }
+
+    /// Compiles a spec, the game's own where none is given; throws with the name of the part that is wrong,
+    /// "reward.empty_cells.gamma".
+    init(_ spec: RewardSpec?, of game: Rules) throws(EnvironmentError) {
+        let defaultSpec = game.defaultReward
+        let spec = spec ?? defaultSpec
+        guard (1...Self.maxTerms).contains(spec.terms.count) else {
+            throw .invalid(
+                "reward", "the reward has \(spec.terms.count) terms; it has to have 1...\(Self.maxTerms)")
+        }
+        var lines: [Line] = []
+        for term in spec.terms { lines.append(try Line(term, of: game)) }
+        self.lines = lines
+        scale = try checked(spec.scale, "reward.scale", of: "the reward", limit: Self.limit)
+        low = try spec.clipLow.checkedClip(or: -.infinity, limit: Self.limit)
+        high = try spec.clipHigh.checkedClip(or: .infinity, limit: Self.limit)
+        guard low <= high else {
+            throw .invalid("reward.clip", "the reward's clip is \(low) ... \(high); the first has to be less")
+        }
+        isDefault = spec == defaultSpec
+    }
+
+    /// The names of the terms in order: the columns of `reward_terms`.
+    var names: [String] { lines.map(\.term.rawValue) }
+
+    /// What one transition earns; `tell` gets each term's weighted value.
+    ///
+    /// Adding 0.0 makes a zero of either sign the positive one, so that equal rewards are equal bytes.
+    @inline(__always)
+    func reward(
+        _ game: Rules, _ transition: Rules.Transition, from before: Rules.State, to after: Rules.State,
+        isTerminated: Bool, tell: (_ term: Int, _ value: Float) -> Void
+    ) -> Float {
+        var sum = 0.0
+        for index in lines.indices {
+            let line = lines[index]
+            let value: Double
+            if line.term.isPotential {
+                let next = isTerminated ? 0 : game.potential(line.term, table: line.table, of: after)
+                value = line.gamma * next - game.potential(line.term, table: line.table, of: before)
+            } else {
+                value = game.value(of: line.term, table: line.table, in: transition)
+            }
+            let weighted = line.weight * value + 0.0
+            sum += weighted
+            tell(index, Float(weighted))
+        }
+        let scaled = sum * scale + 0.0
+        return Float(scaled < low ? low : scaled > high ? high : scaled)
+    }
+}
+
+extension RewardProgram.Line {
+    fileprivate init(_ declared: RewardSpec.Term, of game: Rules) throws(EnvironmentError) {
+        let name = declared.name
+        guard let term = Rules.Term(rawValue: name) else {
+            let known = Rules.Term.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .invalid(
+                "reward.\(name.prefix(100))",
+                "this environment has no reward term '\(name.prefix(100))'; it has \(known)")
+        }
+        self.term = term
+        let limit = RewardProgram<Rules>.limit
+        weight = try checked(declared.weight, "reward.\(name).weight", of: name, limit: limit)
+        let shape = game.table(of: term)
+        let taken = ["weight"] + (term.isPotential ? ["gamma"] : []) + (shape == nil ? [] : ["table"])
+        var given: [String: [Double]] = [:]
+        for parameter in declared.parameters {
+            guard taken.contains(parameter.name), parameter.name != "weight" else {
+                throw .invalid(
+                    "reward.\(name).\(parameter.name.prefix(100))",
+                    "\(name) takes no '\(parameter.name.prefix(100))'; it takes "
+                        + taken.joined(separator: ", "))
+            }
+            guard given.updateValue(parameter.values, forKey: parameter.name) == nil else {
+                throw .invalid("reward.\(name).\(parameter.name)", "\(name) has two of '\(parameter.name)'")
+            }
+        }
+        gamma = term.isPotential ? try Self.gamma(given["gamma"], of: name) : 1
+        table =
+            try shape.map { (shape) throws(EnvironmentError) in
+                try Self.table(given["table"], shape, of: name)
+            } ?? []
+    }
+
+    private static func gamma(_ given: [Double]?, of name: String) throws(EnvironmentError) -> Double {
+        guard let given else {
+            throw .invalid(
+                "reward.\(name).gamma",
+                "\(name) is a potential and needs gamma, the discount that the learner uses, in 0...1")
+        }
+        guard given.count == 1, (0...1).contains(given[0]) else {
+            let told = given.count == 1 ? "\(given[0])" : "a list of \(given.count)"
+            throw .invalid("reward.\(name).gamma", "gamma of \(name) is \(told); it has to be in 0...1")
+        }
+        return given[0]
+    }
+
+    private static func table(
+        _ given: [Double]?, _ shape: RewardTable, of name: String
+    ) throws(EnvironmentError) -> [Double] {
+        let field = "reward.\(name).table"
+        guard let given, given.count == shape.count else {
+            throw .invalid(
+                field, "the table of \(name) has \(given?.count ?? 0) entries; it has to have \(shape.count)")
+        }
+        for (index, entry) in given.enumerated() {
+            guard abs(entry) <= shape.limit, !shape.isInteger || entry == entry.rounded() else {
+                let kind = shape.isInteger ? "an integer" : "a number"
+                throw .invalid(
+                    field,
+                    "entry \(index) of the table of \(name) is \(entry); it has to be \(kind) of at most "
+                        + "\(Int(shape.limit)) either way")
+            }
+        }
+        return given
+    }
+}
+
+/// A number that is neither infinite, nor NaN, nor larger than the limit.
+private func checked(
+    _ value: Double, _ field: String, of owner: String, limit: Double
+) throws(EnvironmentError) -> Double {
+    guard abs(value) <= limit else {
+        let name = field.split(separator: ".").last!
+        throw .invalid(
+            field,
+            "\(name) of \(owner) is \(value); it has to be a number of at most \(Int(limit)) either way")
+    }
+    return value
+}
+
+extension Double? {
+    /// One side of the clip.
+    fileprivate func checkedClip(or open: Double, limit: Double) throws(EnvironmentError) -> Double {
+        guard let self else { return open }
+        return try checked(self, "reward.clip", of: "the reward", limit: limit) + 0.0
+    }
+}

@@ -1,0 +1,75 @@
+/// What a step earns, as it is declared: terms that add up, then a scale, then a clip.
+///
+///     reward = clip(scale · (weight₁ · term₁ + weight₂ · term₂ + …))
+///
+/// Terms never overwrite each other. They are summed in declared order in Double, scaled, clipped, and
+/// rounded once, to Float, so that every engine gives the same bytes. Which terms there are is the game's
+/// business; docs/rewards.md has their formulas.
+public struct RewardSpec: Equatable, Sendable {
+    /// One line of the declaration.
+    public struct Term: Equatable, Sendable {
+        /// The term's name: "merge_score".
+        public var name: String
+        /// What its value is multiplied with.
+        public var weight: Double
+        /// What else it takes, by name: "gamma" of a potential, "table" of a term that has one. A number is
+        /// a list of one.
+        public var parameters: [Parameter]
+
+        /// A term with its weight and parameters.
+        public init(_ name: String, weight: Double = 1, parameters: [Parameter] = []) {
+            self.name = name
+            self.weight = weight
+            self.parameters = parameters
+        }
+
+        /// A potential term with the learner's discount, and its table where it takes one.
+        public init(_ name: String, weight: Double = 1, gamma: Double, table: [Double]? = nil) {
+            self.init(name, weight: weight, parameters: [Parameter("gamma", [gamma])])
+            if let table { parameters.append(Parameter("table", table)) }
+        }
+    }
+
+    /// One named argument of a term.
+    public struct Parameter: Equatable, Sendable {
+        /// Its name.
+        public var name: String
+        /// Its numbers.
+        public var values: [Double]
+
+        /// A parameter with its numbers.
+        public init(_ name: String, _ values: [Double]) {
+            self.name = name
+            self.values = values
+        }
+    }
+
+    /// The terms, in the order in which they are summed.
+    public var terms: [Term]
+    /// What the sum is multiplied with.
+    public var scale = 1.0
+    /// The smallest reward after scaling; nil for no such bound.
+    public var clipLow: Double?
+    /// The largest reward after scaling; nil for no such bound.
+    public var clipHigh: Double?
+
+    /// These terms, neither scaled nor clipped.
+    public init(_ terms: [Term]) { self.terms = terms }
+}
+
+/// The reward terms of a game by name: an enum whose raw values are what users write.
+public protocol RewardTerm: RawRepresentable<String>, CaseIterable, Equatable, Sendable {
+    /// Whether the term is F = gamma · phi(s') - phi(s) of a potential phi, which leaves the optimal policy
+    /// as it is (Ng, Harada, Russell: Policy invariance under reward transformations, ICML 1999).
+    var isPotential: Bool { get }
+}
+
+/// What the table of a reward term has to be.
+public struct RewardTable: Equatable, Sendable {
+    /// Its length.
+    public let count: Int
+    /// Whether its entries have to be integers, in -`limit` ... `limit`.
+    public let isInteger: Bool
+    /// The largest magnitude of an entry.
+    public let limit: Double
+}

@@ -1,0 +1,116 @@
+internal import FoundationEssentials
+internal import Glibc
+public import ZeroMQ
+
+/// Key files: ZeroMQ certificates, as pyzmq's `zmq.auth` and CZMQ write and read them.
+///
+///     metadata
+///     curve
+///         public-key = "…40 characters of Z85…"
+///         secret-key = "…"                          only in the secret one
+public enum CurveFiles {
+    /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (for its owner's eyes only);
+    /// the public one. Refuses to write over a file.
+    public static func generate(_ path: String) throws(ServerError) -> CurvePublicKey {
+        let pair: CurveKeyPair
+        do throws(ZeroMQError) { pair = try CurveKeyPair() } catch {
+            throw ServerError("this libzmq can't make keys: \(error)")
+        }
+        let publicText = "metadata\ncurve\n    public-key = \"\(pair.publicKey)\"\n"
+        let head = "# A Twofold key, made by twofold-server keygen.\n"
+        try write(
+            head + "# This file is a secret: whoever has it is let in in its owner's place.\n" + publicText
+                + "    secret-key = \"\(pair.secretKey.secretText)\"\n",
+            to: path + ".key_secret", mode: 0o600)
+        do throws(ServerError) {
+            try write(head + publicText, to: path + ".key", mode: 0o644)
+        } catch {
+            unlink(path + ".key_secret")
+            throw error
+        }
+        return pair.publicKey
+    }
+
+    /// The keys of a secret file.
+    public static func readSecret(_ path: String) throws(ServerError) -> CurveKeyPair {
+        guard let secretKey = value("secret-key", in: try text(path)).flatMap(CurveSecretKey.init) else {
+            throw ServerError(
+                "'\(path)' has no secret key: a line secret-key = \"…\" with 40 characters of Z85")
+        }
+        do throws(ZeroMQError) { return try CurveKeyPair(secretKey: secretKey) } catch {
+            throw ServerError("this libzmq can't use the key in '\(path)': \(error)")
+        }
+    }
+
+    /// The key of a public file; a secret one has it, too.
+    public static func readPublic(_ path: String) throws(ServerError) -> CurvePublicKey {
+        guard let key = value("public-key", in: try text(path)).flatMap(CurvePublicKey.init) else {
+            throw ServerError(
+                "'\(path)' has no public key: a line public-key = \"…\" with 40 characters of Z85")
+        }
+        return key
+    }
+
+    /// Whether others than its owner can read a file.
+    public static func isReadableByOthers(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
+    }
+
+    /// A list of keys that are let in: one a line, in Z85, and behind it the client's name. Empty lines and
+    /// those that begin with a "#" are skipped ("#" is a character of Z85, too, but 41 are no key).
+    static func readAllowed(_ path: String) throws(ServerError) -> [CurvePublicKey: String] {
+        var names: [CurvePublicKey: String] = [:]
+        let lines = try text(path).split(separator: "\n", omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
+            let words = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
+            guard let first = words.first.map(String.init) else { continue }
+            if let key = CurvePublicKey(first) {
+                let name = words.count > 1 ? String(words[1]).trimmed : ""
+                names[key] = name.isEmpty ? String(first.prefix(8)) : name
+            } else if !first.hasPrefix("#") {
+                throw ServerError("line \(index + 1) of '\(path)' does not begin with 40 characters of Z85")
+            }
+        }
+        return names
+    }
+
+    private static func value(_ name: String, in text: String) -> String? {
+        for line in text.split(separator: "\n") {
+            let parts = line.split(separator: "=", maxSplits: 1)
+            guard parts.count == 2, String(parts[0]).trimmed == name else { continue }
+            let value = String(parts[1]).trimmed
+            guard value.count >= 2, value.hasPrefix("\""), value.hasSuffix("\"") else { return nil }
+            return String(value.dropFirst().dropLast())
+        }
+        return nil
+    }
+
+    private static func text(_ path: String) throws(ServerError) -> String {
+        do {
+            return try String(contentsOfFile: path, encoding: .utf8)
+        } catch {
+            throw ServerError("can't read '\(path)'")
+        }
+    }
+
+    private static func write(_ text: String, to path: String, mode: mode_t) throws(ServerError) {
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
+        guard file >= 0 else {
+            throw ServerError("can't create '\(path)': \(String(cString: strerror(errno)))")
+        }
+        defer { close(file) }
+        let bytes = Array(text.utf8)
+        guard Glibc.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
+            unlink(path)
+            throw ServerError("can't write '\(path)': \(String(cString: strerror(errno)))")
+        }
+    }
+}
+
+extension String {
+    /// Without white space around it.
+    fileprivate var trimmed: String {
+        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+    }
+}

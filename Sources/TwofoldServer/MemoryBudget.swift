@@ -1,0 +1,67 @@
+internal import Synchronization
+
+/// How many bytes all sessions together may take, and how many they do.
+///
+/// Boards, the memory of replies and the requests that are kept each hold a ``Reservation`` for as long
+/// as they live, so what is counted is what is there: also a reply that libzmq still has to send to a
+/// client which doesn't read.
+final class MemoryBudget: Sendable {
+    /// The limit, in bytes.
+    let limit: Int
+    private let reserved = Atomic(0)
+    /// What this budget itself is a part of; kept for as long as anything of it is in use.
+    private let whole: Reservation?
+
+    init(limit: Int) {
+        self.limit = limit
+        whole = nil
+    }
+
+    /// A budget of so many bytes that are reserved in this one.
+    func part(_ bytes: Int) throws(Exhausted) -> MemoryBudget { MemoryBudget(try reserve(bytes)) }
+
+    private init(_ whole: Reservation) {
+        limit = whole.bytes
+        self.whole = whole
+    }
+
+    /// Bytes that are reserved now.
+    var used: Int { reserved.load(ordering: .relaxed) }
+
+    /// A part of the budget, given back when it goes.
+    final class Reservation: Sendable {
+        let bytes: Int
+        private let budget: MemoryBudget
+
+        fileprivate init(_ budget: MemoryBudget, bytes: Int) {
+            self.budget = budget
+            self.bytes = bytes
+        }
+
+        deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }
+    }
+
+    /// Reserves so many bytes; throws ``Exhausted`` when that many are not left. Any thread may ask.
+    func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
+        precondition(bytes >= 0)
+        var now = reserved.load(ordering: .relaxed)
+        while true {
+            let (sum, overflow) = now.addingReportingOverflow(bytes)
+            guard !overflow, sum <= limit else { throw Exhausted(bytes: bytes, limit: limit) }
+            let (isDone, found) = reserved.compareExchange(expected: now, desired: sum, ordering: .relaxed)
+            if isDone { return Reservation(self, bytes: bytes) }
+            now = found
+        }
+    }
+
+    /// There are not so many bytes left.
+    struct Exhausted: Error, CustomStringConvertible {
+        let bytes: Int
+        let limit: Int
+
+        var description: String {
+            "\(bytes) bytes more are needed; this server allows max_bytes = \(limit) for all sessions together, "
+                + "and too much of that is in use"
+        }
+    }
+}

@@ -1,0 +1,40 @@
+internal import TwofoldProtocol
+
+/// The kinds of requests, named as their slots in the protocol.
+enum RequestKind: Int, CaseIterable {
+    case hello, create, reset, step, observe, afterstates, close, snapshot, restore, expand, stats
+    case resume, keepalive, rollout, policy
+
+    init(_ op: Request.OneOf_Op) {
+        self =
+            switch op {
+            case .hello: .hello
+            case .create: .create
+            case .reset: .reset
+            case .step: .step
+            case .observe: .observe
+            case .afterstates: .afterstates
+            case .close: .close
+            case .snapshot: .snapshot
+            case .restore: .restore
+            case .expand: .expand
+            case .rollout: .rollout
+            case .policy: .policy
+            case .stats: .stats
+            case .resume: .resume
+            case .keepalive: .keepalive
+            }
+    }
+
+    /// What kinds of requests have, each in its kind's place.
+    struct Table<Value: Sendable & Equatable>: Sendable, Equatable {
+        private var values: [Value]
+
+        init(repeating value: Value) { values = Array(repeating: value, count: RequestKind.allCases.count) }
+
+        subscript(kind: RequestKind) -> Value {
+            get { values[kind.rawValue] }
+            _modify { yield &values[kind.rawValue] }
+        }
+    }
+}

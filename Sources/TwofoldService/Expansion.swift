@@ -1,0 +1,163 @@
+public import TwofoldCore
+public import TwofoldProtocol
+
+/// One session-less request for the rules over arrays of boards: what is asked, checked; then carried out.
+///
+///     payload   boards | actions or seeds | next_boards      without gaps, as announced by the operation
+public struct Expansion: Sendable {
+    private let rules: BoardRules
+    private let operation: ExpandOperation
+    private let count: Int
+
+    /// About how long it takes on one thread.
+    public var nanoseconds: Int {
+        count * (operation == .explain ? 10_000 : rules.nanosecondsPerBoard)
+    }
+
+    fileprivate init(
+        _ request: ExpandRequest, limits: Limits, workers: Workers, engine: Engine
+    ) throws(ServiceError) {
+        guard request.environmentID == "twofold/Game2048-v0" else {
+            throw ServiceError(
+                .notFound, field: "environment_id",
+                "no rules over arrays of boards for '\(request.environmentID.prefix(100))' here; there are "
+                    + "those of twofold/Game2048-v0")
+        }
+        guard request.count >= 1 else {
+            throw ServiceError(.invalidArgument, field: "count", "count is 0; it has to be at least 1")
+        }
+        guard request.count <= limits.maxBoardsPerSession else {
+            throw ServiceError(
+                .resourceExhausted, field: "count",
+                "count is \(request.count); this server allows \(limits.maxBoardsPerSession) boards in a "
+                    + "request: ask for the rest in another")
+        }
+        switch request.operation {
+        case .afterstates, .move, .legal, .spawn, .explain: operation = request.operation
+        case .unspecified, .UNRECOGNIZED:
+            throw ServiceError(
+                .invalidArgument, field: "operation",
+                "operation \(request.operation.rawValue) is not known to this server")
+        }
+        do throws(EnvironmentError) {
+            rules = BoardRules(try Game2048(.init(request.game2048)), workers: workers, engine: engine)
+        } catch {
+            throw ServiceError(error)
+        }
+        count = Int(request.count)
+    }
+
+    /// Carries it out. The reply's payload, if it has one, is written to the memory that `replyMemory` is
+    /// asked for, at most once.
+    public func perform(
+        payload: UnsafeRawBufferPointer?, replyMemory: EnvironmentSession.ReplyMemory
+    ) throws(ServiceError) -> ExpandReply {
+        do throws(EnvironmentError) {
+            var parts = try cut(payload)
+            let boards = BoardInput(parts.removeFirst(), count: count)
+            func tell(
+                _ specs: [ArraySpec], _ body: (BatchArrays) throws(EnvironmentError) -> Void
+            ) throws(EnvironmentError) -> ExpandReply {
+                let layout = PayloadLayout(specs, lanes: count)
+                try body(layout.arrays(in: replyMemory(layout.size)))
+                var reply = ExpandReply()
+                reply.arrays = layout.wire
+                return reply
+            }
+            switch operation {
+            case .move:
+                return try tell(rules.moveArrays) { (arrays) throws(EnvironmentError) in
+                    try rules.move(boards, actions: parts[0], into: arrays)
+                }
+            case .legal:
+                return try tell(rules.legalArrays) { (arrays) throws(EnvironmentError) in
+                    try rules.legal(boards, into: arrays)
+                }
+            case .spawn:
+                return try tell(rules.spawnArrays) { (arrays) throws(EnvironmentError) in
+                    try rules.spawn(boards, seeds: parts[0], into: arrays)
+                }
+            case .explain:
+                let next = BoardInput(parts[1], count: count, field: "next_board")
+                return try explained(
+                    try rules.explain(boards, actions: parts[0], nextBoards: next), replyMemory)
+            default:
+                return try tell(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
+                    try rules.afterstates(boards, into: arrays)
+                }
+            }
+        } catch {
+            throw ServiceError(error)
+        }
+    }
+
+    /// Cuts the payload into the arrays that the operation takes.
+    private func cut(
+        _ payload: UnsafeRawBufferPointer?
+    ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {
+        var announced = [("boards", rules.cells)]
+        switch operation {
+        case .move: announced.append(("actions", 1))
+        case .spawn: announced.append(("seeds", 8))
+        case .explain: announced += [("actions", 1), ("next_boards", rules.cells)]
+        default: break
+        }
+        let size = announced.reduce(0) { $0 + $1.1 * count }
+        guard let payload, payload.count == size else {
+            throw .invalid(
+                "payload",
+                "the payload has \(payload?.count ?? 0) bytes; expected are \(size): "
+                    + announced.map { "\($0.0) of \($0.1 * count) bytes" }.joined(separator: ", "))
+        }
+        var end = 0
+        return announced.map { part in
+            end += part.1 * count
+            return UnsafeRawBufferPointer(rebasing: payload[end - part.1 * count..<end])
+        }
+    }
+
+    /// One row of numbers for each thing that happened, in the order of the protocol.
+    private func explained(
+        _ boards: [[MoveAction]], _ replyMemory: EnvironmentSession.ReplyMemory
+    ) throws(EnvironmentError) -> ExpandReply {
+        let names = ["board", "kind", "tile", "other", "made", "source", "target", "value"]
+        let layout = PayloadLayout(
+            names.map { ArraySpec($0, .int32) }, lanes: boards.reduce(0) { $0 + $1.count })
+        var reply = ExpandReply()
+        reply.arrays = layout.wire
+        guard layout.lanes > 0 else { return reply }
+        let arrays = layout.arrays(in: try replyMemory(layout.size))
+        var row = 0
+        for (board, actions) in boards.enumerated() {
+            for action in actions {
+                let numbers = [board] + action.numbers
+                for (array, number) in numbers.enumerated() {
+                    arrays.address(array: array, lane: row).storeBytes(of: Int32(number), as: Int32.self)
+                }
+                row += 1
+            }
+        }
+        return reply
+    }
+}
+
+extension MoveAction {
+    /// kind, tile, other, made, source, target, value.
+    fileprivate var numbers: [Int] {
+        switch self {
+        case .slide(let tile, let source, let target, let value):
+            [0, Int(tile.rawValue), -1, -1, source, target, value]
+        case .merge(let first, let second, let into, let target, let value):
+            [1, Int(first.rawValue), Int(second.rawValue), Int(into.rawValue), -1, target, value]
+        case .spawn(let tile, let target, let value):
+            [2, Int(tile.rawValue), -1, -1, -1, target, value]
+        }
+    }
+}
+
+extension EnvironmentService {
+    /// Checks a request for the rules over arrays of boards.
+    public func expansion(_ request: ExpandRequest) throws(ServiceError) -> Expansion {
+        try Expansion(request, limits: limits, workers: workers, engine: engine)
+    }
+}

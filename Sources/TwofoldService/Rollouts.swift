@@ -1,0 +1,273 @@
+public import TwofoldCore
+internal import TwofoldProtocol
+
+/// What a session's policies may take from the server.
+public struct PolicyBudget: Sendable {
+    /// Bytes for networks and tables, each session.
+    public var maxBytes = 512 << 20
+    /// How long a request's search may go on before it has to stop where it is.
+    public var maxSearch = Duration.seconds(1)
+    /// What a search is spread over.
+    public var workers = Workers(threads: 1)
+
+    /// The defaults.
+    public init() {}
+}
+
+/// The rollouts of one session: its policies, their streams, and the network it was given.
+///
+/// Used by one caller at a time.
+final class SessionRollouts {
+    private let environment: any VectorEnvironment
+    private let budget: PolicyBudget
+    private let streams: PolicyStreams
+    private var network: NTupleNetwork?
+    /// The policy of the last rollout, with what it was made of: tables are worth keeping.
+    private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
+
+    init(_ environment: any VectorEnvironment, _ budget: PolicyBudget) {
+        self.environment = environment
+        self.budget = budget
+        streams = PolicyStreams(lanes: environment.lanes)
+    }
+
+    /// A reset brings the lanes' seeds: the policies' streams follow.
+    func reset(_ input: ResetInput) {
+        guard let seeds = input.seeds else { return }
+        for lane in 0..<environment.lanes where input.mask.map({ $0[lane] == 1 }) ?? true {
+            streams.seed(lane, Self.seed(seeds, lane))
+        }
+    }
+
+    private static func seed(_ seeds: UnsafeRawBufferPointer, _ lane: Int) -> UInt64 {
+        UInt64(littleEndian: seeds.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self))
+    }
+
+    // MARK: networks
+
+    func take(_ request: PolicyRequest, _ payload: UnsafeRawBufferPointer?) throws(EnvironmentError)
+        -> PolicyReply
+    {
+        switch request.part {
+        case .network(let form):
+            guard payload == nil else { throw .invalid("payload", "a network's form takes no payload frame") }
+            let shape = environment.observationSpace.shape
+            guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
+                throw .invalid("policy", "the policy 'ntuple' needs a game on a board that has afterstates")
+            }
+            let form = NTupleNetwork.Form(
+                tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
+                isSymmetric: form.symmetric)
+            let fresh = try NTupleNetwork(
+                form, rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
+            network = fresh
+            last = nil
+        case .weights(let piece):
+            guard let network else {
+                throw .precondition("policy", "the session has no network yet: send its form first")
+            }
+            guard let payload else { throw .invalid("payload", "weights need a payload frame: float32") }
+            try network.add(payload, at: Int(clamping: piece.offset))
+        case nil:
+            throw .invalid("part", "the request gives nothing that this server knows")
+        }
+        var reply = PolicyReply()
+        reply.bytes = UInt64(network!.bytes)
+        reply.received = UInt64(network!.received)
+        return reply
+    }
+
+    // MARK: rollouts
+
+    /// About how long a rollout takes on one thread.
+    func nanoseconds(_ request: RolloutRequest) -> Int {
+        let each =
+            switch request.source {
+            case .expectimax, .ntuple: 4000
+            default: environment.nanosecondsPerLane
+            }
+        return min(Int(request.steps), 1 << 20) * environment.lanes * each
+    }
+
+    /// Whether a request's actions are searched for.
+    static func isSearch(_ request: RolloutRequest) -> Bool {
+        switch request.source {
+        case .expectimax, .ntuple: true
+        default: false
+        }
+    }
+
+    func run(
+        _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?,
+        replyMemory: EnvironmentSession.ReplyMemory
+    ) throws(EnvironmentError) -> (RolloutReply, payloadSize: Int) {
+        guard request.steps >= 1 else {
+            throw .invalid("steps", "steps is 0; it has to be at least 1")
+        }
+        let rollout = try BatchRollout(environment, infos: request.infos)
+        let source = try source(request, payload)
+        let plan = Plan(rollout, request, lanes: environment.lanes)
+        try environment.checkSeeded()
+        let before = request.policySeeds ? streams.saved() : nil
+        if request.policySeeds {
+            for lane in 0..<environment.lanes { streams.seed(lane, Self.seed(payload!, lane)) }
+        }
+        do throws(EnvironmentError) {
+            let memory = try replyMemory(plan.size)
+            var deadline: ContinuousClock.Instant?
+            if Self.isSearch(request) { deadline = .now + budget.maxSearch }
+            let done = try rollout.run(
+                source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
+                steps: plan.rows.arrays(in: memory), finals: plan.finals?.arrays(in: memory),
+                finalsRoom: plan.finals?.lanes ?? 0, until: deadline)
+            return plan.reply(done, in: memory)
+        } catch {
+            // A refused request changes nothing.
+            if let before { streams.restore(before) }
+            throw error
+        }
+    }
+
+    private func source(
+        _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?
+    ) throws(EnvironmentError) -> BatchRollout.Source {
+        let lanes = environment.lanes
+        var expected = 0
+        var what = "nothing is announced"
+        if case .actions = request.source {
+            guard !request.policySeeds else {
+                throw .invalid("policy_seed", "given actions need no policy_seed")
+            }
+            (expected, what) = (Int(request.steps) * lanes, "actions, uint8 [\(request.steps), \(lanes)]")
+        } else if request.policySeeds {
+            (expected, what) = (8 * lanes, "policy_seeds, uint64 [\(lanes)]")
+        }
+        guard (payload?.count ?? 0) == expected else {
+            throw .invalid(
+                "payload",
+                "the rollout's payload has \(payload?.count ?? 0) bytes; expected are \(expected): \(what)")
+        }
+        guard let source = request.source else {
+            throw .invalid(
+                "policy", "the rollout names no policy that this server knows, and brings no actions")
+        }
+        if case .actions = source { return .actions(payload!) }
+        if let last, last.source == source { return .policy(last.policy, streams) }
+        let policy = try makePolicy(source)
+        last = (source, policy)
+        return .policy(policy, streams)
+    }
+
+    private func makePolicy(_ source: RolloutRequest.OneOf_Source) throws(EnvironmentError) -> any Policy {
+        switch source {
+        case .actions: preconditionFailure("given actions are no policy")
+        case .random: return RandomPolicy()
+        case .greedy: return try GreedyPolicy(environment)
+        case .ntuple:
+            guard let network else {
+                throw .precondition("policy", "the session has no network yet: send one first")
+            }
+            return try NTuplePolicy(environment, network, workers: budget.workers)
+        case .expectimax(let wanted):
+            let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
+            let bytes = wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)
+            guard bytes <= room else {
+                throw .exhausted(
+                    "table_bytes",
+                    "table_bytes is \(bytes); of what this server gives a session for its policy "
+                        + "(--max-policy-bytes) \(room) are left")
+            }
+            return try ExpectimaxPolicy(
+                environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
+                tableBytes: bytes, heuristic: try heuristic(wanted), workers: budget.workers)
+        }
+    }
+}
+
+/// The weights that were sent, or the standard ones.
+private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(EnvironmentError) -> Heuristic {
+    var heuristic = Heuristic()
+    guard wanted.hasHeuristic else { return heuristic }
+    let sent = wanted.heuristic
+    heuristic.base = sent.base
+    heuristic.empty = sent.empty
+    heuristic.merges = sent.merges
+    heuristic.outer = .init(monotonicity: sent.outerMonotonicity, crowding: sent.outerCrowding)
+    heuristic.inner = .init(monotonicity: sent.innerMonotonicity, crowding: sent.innerCrowding)
+    heuristic.room = sent.room
+    guard heuristic.weights.allSatisfy({ $0.magnitude <= 1e9 }) else {
+        throw .invalid("heuristic", "a weight of the heuristic is no number, or beyond 1e9")
+    }
+    return heuristic
+}
+
+/// How many steps fit into a reply, and where their arrays lie.
+private struct Plan {
+    let steps: Int
+    let frames: PayloadLayout
+    let rows: PayloadLayout
+    /// Room for the episodes that end, in SAME_STEP.
+    let finals: PayloadLayout?
+    private let finalSpecs: [ArraySpec]
+
+    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int) {
+        let (frameSpecs, stepSpecs, finalSpecs) = (
+            rollout.frameArrays, rollout.stepArrays, rollout.finalArrays
+        )
+        func bytes(_ specs: [ArraySpec]) -> Int { specs.reduce(0) { $0 + $1.bytesPerLane } }
+        // All episodes may end twice before a rollout has to stop for it.
+        let finalRows = finalSpecs.isEmpty ? 0 : 2 * lanes
+        let fixed =
+            bytes(frameSpecs) + finalRows * bytes(finalSpecs)
+            + 64 * (frameSpecs.count + stepSpecs.count + finalSpecs.count)
+        let each = bytes(frameSpecs) + bytes(stepSpecs)
+        let room = max(0, Int(clamping: request.maxPayloadBytes) - fixed)
+        steps = max(1, min(Int(request.steps), room / each))
+        self.finalSpecs = finalSpecs
+        frames = PayloadLayout(frameSpecs, lanes: steps + 1)
+        rows = PayloadLayout(stepSpecs, lanes: steps, from: frames.size)
+        finals = finalSpecs.isEmpty ? nil : PayloadLayout(finalSpecs, lanes: finalRows, from: rows.size)
+    }
+
+    var size: Int { finals?.size ?? rows.size }
+
+    /// Moves everything to where it belongs in a reply of as many steps as were done.
+    func reply(
+        _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
+    ) -> (RolloutReply, payloadSize: Int) {
+        let frames = PayloadLayout(frames.specs, lanes: done.steps + 1)
+        let rows = PayloadLayout(rows.specs, lanes: done.steps, from: frames.size)
+        var moves =
+            Array(zip(self.frames.offsets, frames.ranges)) + Array(zip(self.rows.offsets, rows.ranges))
+        var reply = RolloutReply()
+        reply.steps = UInt32(done.steps)
+        reply.arrays = frames.wire
+        reply.arrays.arrays += rows.wire.arrays
+        reply.arrays.size = UInt64(rows.size)
+        var size = rows.size
+        if done.finals > 0 {
+            let finals = PayloadLayout(finalSpecs, lanes: done.finals, from: rows.size)
+            moves += zip(self.finals!.offsets, finals.ranges)
+            reply.finals = finals.wire
+            size = finals.size
+        }
+        // Towards the front, and in this order: nothing is written over that is still to move.
+        var end = 0
+        for (source, target) in moves {
+            memory[end..<target.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)
+            if source != target.lowerBound {
+                (memory.baseAddress! + target.lowerBound).copyMemory(
+                    from: memory.baseAddress! + source, byteCount: target.count)
+            }
+            end = target.upperBound
+        }
+        return (reply, size)
+    }
+}
+
+extension PayloadLayout {
+    /// The bytes of each array.
+    fileprivate var ranges: [Range<Int>] {
+        zip(specs, offsets).map { $1..<$1 + $0.bytesPerLane * lanes }
+    }
+}

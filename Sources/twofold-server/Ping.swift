@@ -1,0 +1,59 @@
+import ArgumentParser
+import TwofoldServer
+import ZeroMQ
+
+/// `twofold-server ping`
+struct Ping: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Ask a server whether it serves: a probe for liveness and readiness.",
+        discussion: """
+            Exits with 0 when it serves, with 1 when nothing answers in time, and with 2 when it answers but \
+            is about to stop; with --live only the answer counts.
+            """)
+
+    @Option(help: "Whom to ask. Default: the first of TWOFOLD_ENDPOINT, or tcp://127.0.0.1:5555.")
+    var endpoint: String?
+
+    @Option(help: "Seconds that the answer may take.")
+    var timeout = 2.0
+
+    @Option(help: "File with the server's public key; with --curve-client, for an encrypted endpoint.")
+    var curveServer: String?
+
+    @Option(help: "File with the keys to show.")
+    var curveClient: String?
+
+    @Flag(help: "Any answer will do, also that of a server which is about to stop.")
+    var live = false
+
+    func validate() throws {
+        guard timeout > 0, timeout <= 86_400 else {
+            throw ValidationError("--timeout is \(timeout); it has to be more than 0 and at most 86400")
+        }
+    }
+
+    func run() throws {
+        let endpoint =
+            endpoint ?? variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
+            ?? "tcp://127.0.0.1:5555"
+        switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
+        case .ready(let version):
+            print("ready: twofold-server \(version) at \(endpoint)")
+        case .notReady(let reason):
+            print("not ready: \(endpoint): \(reason)")
+            if !live { throw ExitCode(2) }
+        case .silent:
+            print("no answer from \(endpoint) in \(timeout) s")
+            throw ExitCode(1)
+        }
+    }
+
+    private func curve() throws -> (server: CurvePublicKey, client: CurveKeyPair)? {
+        switch (try setting(curveServer, "CURVE_SERVER"), try setting(curveClient, "CURVE_CLIENT")) {
+        case (let server?, let client?):
+            return (try CurveFiles.readPublic(server), try CurveFiles.readSecret(client))
+        case (nil, nil): return nil
+        default: throw ValidationError("--curve-server and --curve-client belong together")
+        }
+    }
+}

@@ -1,0 +1,278 @@
+import Testing
+
+@testable import TwofoldCore
+
+/// The rules over arrays of arbitrary boards: the kernel against the readable rules, and both against what
+/// a board says by itself.
+@Suite struct BoardRulesTests {
+    /// What an operation told, array by array.
+    private typealias Told = [String: [UInt8]]
+
+    /// Boards and what goes with them, at an odd address.
+    private struct Question {
+        let count: Int
+        let cells: Int
+        let memory: [UInt8]
+
+        init(_ boards: [[UInt8]], actions: [UInt8], seeds: [UInt64]) {
+            count = boards.count
+            cells = boards[0].count
+            let words = seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
+            memory = [0] + boards.joined() + actions + words
+        }
+
+        func with<Result>(
+            _ body: (_ boards: BoardInput, _ actions: UnsafeRawBufferPointer, _ seeds: UnsafeRawBufferPointer)
+                throws -> Result
+        ) rethrows -> Result {
+            try memory.withUnsafeBytes { bytes in
+                func part(_ first: Int, _ size: Int) -> UnsafeRawBufferPointer {
+                    UnsafeRawBufferPointer(rebasing: bytes[first..<first + size])
+                }
+                let boards = count * cells
+                return try body(
+                    BoardInput(part(1, boards), count: count), part(1 + boards, count),
+                    part(1 + boards + count, 8 * count))
+            }
+        }
+    }
+
+    /// Arrays at odd addresses, with a byte between them that has to stay.
+    private func told(
+        _ specs: [ArraySpec], _ count: Int, _ body: (BatchArrays) throws -> Void
+    ) throws -> Told {
+        var offsets: [Int] = []
+        var end = 1
+        for spec in specs {
+            offsets.append(end)
+            end += spec.bytesPerLane * count + 1
+        }
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: end, alignment: 16)
+        defer { memory.deallocate() }
+        memory.initializeMemory(as: UInt8.self, repeating: 0xc3)
+        try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: count))
+        var told: Told = [:]
+        for (spec, offset) in zip(specs, offsets) {
+            let size = spec.bytesPerLane * count
+            #expect(
+                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write beside \(spec.name)")
+            told[spec.name] = Array(memory[offset..<offset + size])
+        }
+        return told
+    }
+
+    private func everything(_ rules: BoardRules, _ question: Question) throws -> [String: Told] {
+        try question.with { boards, actions, seeds in
+            let count = question.count
+            return [
+                "afterstates": try told(rules.afterstateArrays, count) {
+                    try rules.afterstates(boards, into: $0)
+                },
+                "move": try told(rules.moveArrays, count) {
+                    try rules.move(boards, actions: actions, into: $0)
+                },
+                "legal": try told(rules.legalArrays, count) { try rules.legal(boards, into: $0) },
+                "spawn": try told(rules.spawnArrays, count) {
+                    try rules.spawn(boards, seeds: seeds, into: $0)
+                },
+            ]
+        }
+    }
+
+    /// Any exponents that are accepted: full or sparse, of many kinds of tiles or few, empty too.
+    private static func randomBoard(_ cells: Int, _ generator: inout Generator) -> [UInt8] {
+        let fill = generator.next(below: 6)
+        let lowest = 1 + generator.next(below: 26)
+        let kinds = 1 + generator.next(below: 27 - lowest)
+        return (0..<cells).map { _ in
+            generator.next(below: 5) >= fill ? 0 : UInt8(lowest + generator.next(below: kinds))
+        }
+    }
+
+    private static func randomQuestion(_ count: Int, cells: Int, _ generator: inout Generator) -> Question {
+        Question(
+            (0..<count).map { _ in randomBoard(cells, &generator) },
+            actions: (0..<count).map { _ in UInt8(generator.next(below: 4)) },
+            seeds: (0..<count).map { _ in UInt64(generator.next()) << 32 | UInt64(generator.next()) })
+    }
+
+    @Test(arguments: KernelTests.kernels)
+    func `on millions of random boards the kernel tells what the reference tells`(_ engine: Engine) throws {
+        let game = try Game2048(.init(fourProbability: 0.3))
+        let fast = BoardRules(game, workers: Workers(threads: 2), engine: engine)
+        let readable = BoardRules(game, workers: Workers(threads: 2), engine: .reference)
+        var generator = Generator(seed: 8)
+        var full = 0
+        // 2.1 million boards, each told by four operations.
+        for count in [1, 63, 64, 65] + [Int](repeating: 16_383, count: 128) {
+            let question = Self.randomQuestion(count, cells: 16, &generator)
+            let (kernel, reference) = (try everything(fast, question), try everything(readable, question))
+            for (operation, arrays) in reference {
+                for (name, bytes) in arrays where kernel[operation]![name]! != bytes {
+                    let first = zip(kernel[operation]![name]!, bytes).enumerated().first { $1.0 != $1.1 }!
+                    Issue.record("\(operation): \(name) differs at byte \(first.offset) of \(bytes.count)")
+                }
+            }
+            full += reference["spawn"]!["outcomes"]!.count { $0 == 0xff } / 4
+        }
+        #expect(full > 1000, "full boards were among them")
+    }
+
+    @Test(arguments: [(2, 2), (2, 8), (3, 3), (4, 4), (8, 8), (5, 4)])
+    func `each array says what the readable rules say of the board`(rows: Int, columns: Int) throws {
+        let game = try Game2048(.init(rows: rows, columns: columns, fourProbability: 0.5))
+        let rules = BoardRules(game, workers: Workers(threads: 1))
+        let cells = rows * columns
+        var generator = Generator(seed: 9)
+        let question = Self.randomQuestion(300, cells: cells, &generator)
+        let everything = try everything(rules, question)
+        let actions = question.with { _, actions, _ in Array(actions) }
+        for index in 0..<question.count {
+            let exponents = Array(question.memory[1 + index * cells..<1 + (index + 1) * cells])
+            let board = Board(rows: rows, columns: columns, exponents: exponents)
+            for direction in Direction.allCases {
+                let slide = Slide(board, towards: direction)
+                let place = index * 4 + Int(direction.rawValue)
+                let afterstates = everything["afterstates"]!
+                #expect(
+                    Array(afterstates["boards"]![place * cells..<(place + 1) * cells])
+                        == slide.afterstate.exponents)
+                #expect(float(afterstates["rewards"]!, place) == Float(slide.mergeScore))
+                #expect(afterstates["mask"]![place] == (slide.moved ? 1 : 0))
+                #expect(everything["legal"]!["mask"]![place] == (slide.moved ? 1 : 0))
+                guard actions[index] == direction.rawValue else { continue }
+                let move = everything["move"]!
+                #expect(
+                    Array(move["boards"]![index * cells..<(index + 1) * cells]) == slide.afterstate.exponents)
+                #expect(float(move["rewards"]!, index) == Float(slide.mergeScore))
+                #expect(move["legal"]![index] == (slide.moved ? 1 : 0))
+            }
+            let spawned = Array(everything["spawn"]!["boards"]![index * cells..<(index + 1) * cells])
+            let different = (0..<cells).filter { spawned[$0] != exponents[$0] }
+            let outcome = everything["spawn"]!["outcomes"]!.withUnsafeBytes {
+                Int($0.loadUnaligned(fromByteOffset: 4 * index, as: Int32.self))
+            }
+            if board.emptyCount == 0 {
+                #expect(different.isEmpty && outcome == -1)
+            } else {
+                try #require(different.count == 1)
+                #expect(exponents[different[0]] == 0 && (1...2).contains(spawned[different[0]]))
+                #expect(outcome == different[0] + (spawned[different[0]] == 2 ? cells : 0))
+            }
+        }
+    }
+
+    private func float(_ bytes: [UInt8], _ index: Int) -> Float {
+        bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: 4 * index, as: Float.self) }
+    }
+
+    @Test(arguments: [Engine.reference, .automatic])
+    func `a spawn draws what a board's stream with that seed draws first`(_ engine: Engine) throws {
+        // With start tiles drawn one by one, the environment's first tile is a spawn on the empty board.
+        let game = try Game2048(.init(startTiles: 1))
+        let rules = BoardRules(game, workers: Workers(threads: 1), engine: engine)
+        let seeds = (0..<500).map { UInt64($0) &* 0x9e37_79b9_7f4a_7c15 }
+        let empty = [UInt8](repeating: 0, count: 16)
+        let question = Question(
+            seeds.map { _ in empty }, actions: seeds.map { _ in 0 }, seeds: seeds)
+        let spawned = try everything(rules, question)["spawn"]!["boards"]!
+        let batch = try Batch(game.makeEnvironment(BatchOptions(lanes: seeds.count)))
+        try batch.reset(seeds: seeds)
+        #expect(spawned == batch.bytes("observation"))
+    }
+
+    @Test func `an exponent that is too large is refused by row, and so is an action`() throws {
+        let rules = BoardRules(try Game2048(.init()), workers: Workers(threads: 1))
+        var boards = [[UInt8]](repeating: [UInt8](repeating: 26, count: 16), count: 70)
+        let zeros = [UInt8](repeating: 0, count: 70)
+        let seeds = [UInt64](repeating: 0, count: 70)
+        _ = try everything(rules, Question(boards, actions: zeros, seeds: seeds))
+        var actions = zeros
+        actions[66] = 4
+        #expect {
+            try everything(rules, Question(boards, actions: actions, seeds: seeds))
+        } throws: { error in
+            let error = error as? EnvironmentError
+            return error?.field == "actions" && error?.lane == 66
+        }
+        boards[69][7] = 27
+        boards[68][15] = 255
+        #expect {
+            try everything(rules, Question(boards, actions: zeros, seeds: seeds))
+        } throws: { error in
+            let error = error as? EnvironmentError
+            return error?.field == "boards" && error?.lane == 68 && error!.message.contains("cell 15")
+        }
+    }
+
+    @Test(arguments: [(2, 2), (4, 4), (3, 6)])
+    func `a move is explained to the board that it led to`(rows: Int, columns: Int) throws {
+        let law = SpawnLaw(fourProbability: 0.5)
+        var generator = Generator(seed: 10)
+        var merges = 0
+        for _ in 0..<2000 {
+            let exponents = Self.randomBoard(rows * columns, &generator)
+            let board = Board(rows: rows, columns: columns, exponents: exponents)
+            let direction = Direction(rawValue: UInt8(generator.next(below: 4)))!
+            let slide = Slide(board, towards: direction)
+            guard slide.moved else {
+                #expect(try TrackedBoard.explain(board, direction, board) == [])
+                continue
+            }
+            var next = slide.afterstate
+            next.place(law.draw(on: next, generator: &generator))
+            let actions = try TrackedBoard.explain(board, direction, next)
+            // Played back on the tiles, the list gives the next board and its score.
+            var tiles: [Int: Int] = [:]
+            for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = 1 << Int(board[cell]) }
+            var arriving: [Int: [Int]] = [:]
+            var score = 0
+            for action in actions {
+                switch action {
+                case .slide(_, let source, let target, let value):
+                    #expect(tiles.removeValue(forKey: source) == value)
+                    arriving[target, default: []].append(value)
+                case .merge(_, _, _, let target, let value):
+                    let here =
+                        arriving.removeValue(forKey: target)!
+                        + [tiles.removeValue(forKey: target)]
+                        .compactMap { $0 }
+                    #expect(here == [value / 2, value / 2])
+                    arriving[target] = [value]
+                    score += value
+                    merges += 1
+                case .spawn(_, let target, let value):
+                    for (cell, values) in arriving {
+                        #expect(tiles[cell] == nil && values.count == 1)
+                        tiles[cell] = values[0]
+                    }
+                    #expect(tiles.updateValue(value, forKey: target) == nil)
+                }
+            }
+            #expect(score == slide.mergeScore)
+            for cell in 0..<next.count { #expect(tiles[cell] ?? 0 == (1 << Int(next[cell])) & ~1) }
+        }
+        #expect(merges > 100)
+    }
+
+    @Test func `a board that does not follow is not explained`() throws {
+        let board = Board(rows: 2, columns: 2, exponents: [1, 1, 0, 0])
+        func refusal(_ direction: Direction, _ next: [UInt8]) -> String? {
+            do throws(InvalidBoard) {
+                _ = try TrackedBoard.explain(board, direction, Board(rows: 2, columns: 2, exponents: next))
+                return nil
+            } catch {
+                return error.message
+            }
+        }
+        #expect(refusal(.left, [2, 0, 0, 1]) == nil)
+        #expect(refusal(.left, [2, 2, 0, 0]) == nil)
+        #expect(refusal(.up, [1, 1, 0, 0]) == nil, "an illegal action that changed nothing")
+        #expect(refusal(.left, [2, 0, 0, 0])?.contains("no new tile") == true)
+        #expect(refusal(.left, [2, 0, 1, 1])?.contains("cell") == true)
+        #expect(refusal(.left, [2, 3, 0, 0])?.contains("cell 1") == true, "an 8 does not spawn")
+        #expect(refusal(.left, [1, 1, 0, 1])?.contains("cell 0") == true)
+        #expect(refusal(.right, [2, 0, 0, 1]) != nil)
+        #expect(refusal(.up, [1, 1, 1, 0])?.contains("illegal") == true)
+    }
+}

@@ -1,0 +1,161 @@
+import Foundation
+import Testing
+
+@testable import TwofoldCore
+
+/// Whole games of Concentration that an independent Python reference has played
+/// (`Tests/Fixtures/golden/README.md`).
+struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
+    var name = ""
+    let environmentID: String
+    let config: Config
+    let lanes: [Lane]
+
+    struct Config: Decodable {
+        let rows: Int
+        let columns: Int
+        let symbols: Int
+        let peeks: Int?
+        let matchedCards: String
+        let illegalAction: String
+        let observeLastAction: Bool
+        let maxEpisodeSteps: Int?
+    }
+
+    struct Lane: Decodable {
+        let seed: UInt64
+        let initial: State
+        let actions: [UInt8]
+        let steps: Steps
+        let generator: [UInt32]
+    }
+
+    /// What a reset tells, and what a step tells of the cards.
+    struct State: Decodable, Equatable {
+        let observation: [UInt8]
+        let actionMask: [UInt8]
+        let episodeLength: Int
+        let pairs: Int
+        let turns: Int
+        let peeks: Int
+        let openCard: Int
+    }
+
+    struct Steps: Decodable {
+        let observation: [[UInt8]]
+        let actionMask: [[UInt8]]
+        let episodeLength: [Int]
+        let pairs: [Int]
+        let turns: [Int]
+        let peeks: [Int]
+        let openCard: [Int]
+        let reward: [Float]
+        let terminated: [Int]
+        let truncated: [Int]
+
+        func state(_ step: Int) -> State {
+            State(
+                observation: observation[step], actionMask: actionMask[step],
+                episodeLength: episodeLength[step], pairs: pairs[step], turns: turns[step],
+                peeks: peeks[step], openCard: openCard[step])
+        }
+    }
+
+    enum CodingKeys: String, CodingKey { case environmentID = "environmentId", config, lanes }
+
+    var testDescription: String { name }
+
+    static func all() throws -> [ConcentrationGoldenFile] {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        let folder = GoldenFile.folder.appending(path: "concentration")
+        return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+            .filter { $0.pathExtension == "json" }
+            .sorted { $0.lastPathComponent < $1.lastPathComponent }
+            .map { url in
+                var file = try decoder.decode(ConcentrationGoldenFile.self, from: Data(contentsOf: url))
+                file.name = url.lastPathComponent
+                return file
+            }
+    }
+
+    func game() throws -> Concentration {
+        try Concentration(
+            Concentration.Config(
+                rows: config.rows, columns: config.columns, symbols: config.symbols, peeks: config.peeks,
+                matchedCards: config.matchedCards == "removed" ? .removed : .faceUp,
+                illegalAction: try #require(
+                    ["noop": .noop, "end_turn": .endTurn, "terminate": .terminate][config.illegalAction]),
+                observesLastAction: config.observeLastAction))
+    }
+}
+
+@Suite struct ConcentrationGoldenTests {
+    @Test func `golden games are there, for each of the arguments`() throws {
+        let files = try ConcentrationGoldenFile.all()
+        #expect(files.count >= 8)
+        #expect(files.allSatisfy { $0.environmentID == "twofold/Concentration-v0" })
+        #expect(Set(files.map(\.config.illegalAction)).count == 3)
+        #expect(Set(files.map(\.config.matchedCards)).count == 2)
+        #expect(Set(files.map(\.config.peeks)).count >= 3)
+        #expect(files.contains { $0.config.observeLastAction })
+        #expect(files.contains { $0.config.maxEpisodeSteps != nil })
+        let steps = files.flatMap(\.lanes).map(\.steps)
+        #expect(steps.contains { $0.terminated.contains(1) })
+        #expect(steps.contains { $0.truncated.contains(1) })
+    }
+
+    @Test(arguments: try ConcentrationGoldenFile.all(), [1, 64])
+    func `the environment plays the golden games, every field of every step`(
+        file: ConcentrationGoldenFile, copies: Int
+    ) throws {
+        let golden = (0..<copies).flatMap { _ in file.lanes }
+        let batch = Batch(
+            try GameEnvironment(
+                file.game(),
+                BatchOptions(
+                    lanes: golden.count, maxEpisodeSteps: file.config.maxEpisodeSteps,
+                    workers: Workers(threads: 2, chunk: 64))))
+        try batch.reset(seeds: golden.map(\.seed))
+        for (lane, golden) in golden.enumerated() { #expect(state(batch, lane) == golden.initial) }
+        for step in file.lanes[0].actions.indices {
+            try batch.step(golden.map { $0.actions[step] })
+            for (lane, golden) in golden.enumerated() {
+                let told = golden.steps
+                try #require(state(batch, lane) == told.state(step), "step \(step) of lane \(lane)")
+                #expect(batch.reward(lane: lane) == told.reward[step])
+                #expect(batch.isTerminated(lane: lane) == (told.terminated[step] == 1))
+                #expect(batch.isTruncated(lane: lane) == (told.truncated[step] == 1))
+            }
+        }
+    }
+
+    @Test(arguments: try ConcentrationGoldenFile.all())
+    func `the bare rules end with the same generator`(file: ConcentrationGoldenFile) throws {
+        let game = try file.game()
+        for golden in file.lanes {
+            var generator = Generator(seed: golden.seed)
+            var state = game.makeState()
+            game.start(&state, generator: &generator)
+            var isFinished = false
+            for (step, action) in golden.actions.enumerated() {
+                if isFinished {
+                    game.start(&state, generator: &generator)
+                } else {
+                    _ = game.step(&state, action: Int(action), generator: &generator)
+                }
+                isFinished = golden.steps.terminated[step] == 1 || golden.steps.truncated[step] == 1
+            }
+            let words = golden.generator
+            #expect(generator.words == (words[0], words[1], words[2], words[3]))
+        }
+    }
+
+    private func state(_ batch: Batch, _ lane: Int) -> ConcentrationGoldenFile.State {
+        ConcentrationGoldenFile.State(
+            observation: batch.observation(lane: lane), actionMask: batch.mask(lane: lane),
+            episodeLength: batch.integer("episode_length", lane: lane),
+            pairs: batch.integer("pairs", lane: lane), turns: batch.integer("turns", lane: lane),
+            peeks: batch.integer("peeks", lane: lane), openCard: batch.integer("open_card", lane: lane))
+    }
+}

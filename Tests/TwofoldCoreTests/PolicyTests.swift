@@ -1,0 +1,553 @@
+import Testing
+
+@testable import TwofoldCore
+
+/// Policies and rollouts in the core: they are a loop of choosing and stepping, whatever runs the boards.
+@Suite struct PolicyTests {
+    /// What a rollout told, each array's rows one behind the other.
+    struct Told: Equatable {
+        var steps = 0
+        var arrays: [String: [UInt8]] = [:]
+        var finals: [String: [UInt8]] = [:]
+    }
+
+    /// A batch, its policies' streams, and memory for what rollouts tell.
+    final class Player {
+        let environment: any VectorEnvironment
+        let streams: PolicyStreams
+
+        init(_ environment: any VectorEnvironment, seed: UInt64 = 0) throws {
+            self.environment = environment
+            streams = PolicyStreams(lanes: environment.lanes)
+            let batch = Batch(environment)
+            try batch.reset(seed: seed)
+            for lane in 0..<environment.lanes { streams.seed(lane, seed &+ UInt64(lane)) }
+        }
+
+        func play(
+            _ policy: any Policy, steps: Int, infos: [String] = [],
+            until deadline: ContinuousClock.Instant? = nil
+        ) throws -> Told {
+            try play(.policy(policy, streams), steps: steps, infos: infos, until: deadline)
+        }
+
+        func play(
+            _ source: BatchRollout.Source, steps: Int, infos: [String] = [],
+            until deadline: ContinuousClock.Instant? = nil
+        ) throws -> Told {
+            let rollout = try BatchRollout(environment, infos: infos)
+            let finalsRoom = 4 * environment.lanes
+            func room(_ specs: [ArraySpec], _ rows: Int) -> (UnsafeMutableRawBufferPointer, BatchArrays) {
+                let size = specs.reduce(1) { $0 + $1.bytesPerLane * rows + 3 }
+                let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
+                memory.initializeMemory(as: UInt8.self, repeating: 0xb7)
+                var end = 1
+                var offsets: [Int] = []
+                for spec in specs {
+                    offsets.append(end)
+                    end += spec.bytesPerLane * rows + 3
+                }
+                return (memory, BatchArrays(memory, specs: specs, offsets: offsets, lanes: rows))
+            }
+            let (frameMemory, frames) = room(rollout.frameArrays, steps + 1)
+            let (stepMemory, rows) = room(rollout.stepArrays, steps)
+            let (finalMemory, finals) = room(rollout.finalArrays, finalsRoom)
+            defer { for memory in [frameMemory, stepMemory, finalMemory] { memory.deallocate() } }
+            let done = try rollout.run(
+                source, steps: steps, frames: frames, steps: rows,
+                finals: rollout.finalArrays.isEmpty ? nil : finals, finalsRoom: finalsRoom, until: deadline)
+            var told = Told(steps: done.steps)
+            func bytes(_ specs: [ArraySpec], _ arrays: BatchArrays, _ rows: Int) -> [String: [UInt8]] {
+                Dictionary(
+                    uniqueKeysWithValues: specs.enumerated().map { index, spec in
+                        let base = arrays.address(array: index, lane: 0)
+                        let size = spec.bytesPerLane * rows
+                        return (spec.name, Array(UnsafeRawBufferPointer(start: base, count: size)))
+                    })
+            }
+            told.arrays = bytes(rollout.frameArrays, frames, done.steps + 1)
+            told.arrays.merge(bytes(rollout.stepArrays, rows, done.steps)) { $1 }
+            told.finals = bytes(rollout.finalArrays, finals, done.finals)
+            return told
+        }
+    }
+
+    static func make(
+        _ config: Game2048.Config = .init(), lanes: Int, autoreset: AutoresetMode = .nextStep,
+        limit: Int? = nil, threads: Int = 1, engine: Engine = .automatic
+    ) throws -> any VectorEnvironment {
+        try Game2048(config).makeEnvironment(
+            BatchOptions(
+                lanes: lanes, autoreset: autoreset, maxEpisodeSteps: limit,
+                workers: Workers(threads: threads),
+                engine: engine))
+    }
+
+    // MARK: rollouts
+
+    @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
+    func `a rollout tells what single steps with its actions tell`(_ autoreset: AutoresetMode) throws {
+        let lanes = 70
+        let player = try Player(Self.make(lanes: lanes, autoreset: autoreset, limit: 40), seed: 3)
+        let told = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
+        let actions = told.arrays["action"]!
+        let twin = Batch(try Self.make(lanes: lanes, autoreset: autoreset, limit: 40))
+        try twin.reset(seed: 3)
+        var finished = [Bool](repeating: false, count: lanes)
+        var steps = 0
+        for step in 0..<told.steps {
+            #expect(row("observation", step, told, lanes) == twin.bytes("observation"))
+            #expect(row("action_mask", step, told, lanes) == twin.bytes("action_mask"))
+            let valid = row("valid", step, told, lanes)
+            #expect(valid == finished.map { $0 ? 0 : 1 })
+            guard autoreset != .disabled || !finished.contains(true) else { break }
+            steps += 1
+            try twin.step(Array(actions[step * lanes..<(step + 1) * lanes]))
+            for name in ["reward", "terminated", "truncated", "score", "episode_length"] {
+                #expect(
+                    autoreset == .sameStep && name != "reward" && name != "terminated" && name != "truncated"
+                        || row(name, step, told, lanes) == twin.bytes(name))
+            }
+            let ended = (0..<lanes).filter { twin.isTerminated(lane: $0) || twin.isTruncated(lane: $0) }
+            switch autoreset {
+            case .nextStep: finished = (0..<lanes).map { ended.contains($0) }
+            case .disabled: for lane in ended { finished[lane] = true }
+            case .sameStep: break  // The twin's step has started the new episodes.
+            }
+        }
+        #expect(steps > 20)
+        if autoreset == .sameStep {
+            #expect(told.finals["steps"]!.count >= 8 * 2 * lanes, "all episodes have ended at least twice")
+        }
+    }
+
+    private func row(_ name: String, _ step: Int, _ told: Told, _ lanes: Int) -> [UInt8] {
+        let bytes = told.arrays[name]!
+        let rows = name == "observation" || name == "action_mask" ? told.steps + 1 : told.steps
+        let size = bytes.count / rows
+        return Array(bytes[step * size..<(step + 1) * size])
+    }
+
+    @Test func `with autoreset disabled a finished lane waits and tells the same again`() throws {
+        for engine in [Engine.automatic, .reference] {
+            for config in [
+                Game2048.Config(), Game2048.Config(goal: 32, stopAtGoal: true),
+                Game2048.Config(illegalAction: .terminate),
+            ] {
+                let lanes = 66
+                let player = try Player(
+                    Self.make(config, lanes: lanes, autoreset: .disabled, limit: 150, engine: engine))
+                let told = try player.play(
+                    .actions(UnsafeRawBufferPointer(start: Self.cycle(lanes * 400), count: lanes * 400)),
+                    steps: 400, infos: ["score", "moves"])
+                var ended = [Int?](repeating: nil, count: lanes)
+                for step in 0..<400 {
+                    let (valid, terminated) = (
+                        row("valid", step, told, lanes), row("terminated", step, told, lanes)
+                    )
+                    let truncated = row("truncated", step, told, lanes)
+                    for lane in 0..<lanes {
+                        #expect(valid[lane] == (ended[lane] == nil ? 1 : 0))
+                        guard let last = ended[lane] else {
+                            if terminated[lane] | truncated[lane] == 1 { ended[lane] = step }
+                            continue
+                        }
+                        #expect(terminated[lane] == 0 && truncated[lane] == 0)
+                        for name in ["observation", "action_mask"] {
+                            #expect(
+                                cell(name, step + 1, lane, told, lanes)
+                                    == cell(name, last + 1, lane, told, lanes))
+                        }
+                        for name in ["score", "moves"] {
+                            #expect(
+                                cell(name, step, lane, told, lanes) == cell(name, last, lane, told, lanes))
+                        }
+                        #expect(cell("reward", step, lane, told, lanes) == [0, 0, 0, 0])
+                    }
+                }
+                #expect(ended.allSatisfy { $0 != nil })
+            }
+        }
+    }
+
+    private func cell(_ name: String, _ row: Int, _ lane: Int, _ told: Told, _ lanes: Int) -> [UInt8] {
+        let bytes = self.row(name, row, told, lanes)
+        let size = bytes.count / lanes
+        return Array(bytes[lane * size..<(lane + 1) * size])
+    }
+
+    /// Actions 0, 1, 2, 3, 0 …, for as long as the process lives.
+    private static func cycle(_ count: Int) -> UnsafeRawPointer {
+        let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: count)
+        for index in 0..<count { memory[index] = UInt8(index / 66 % 4) }
+        return UnsafeRawPointer(memory)
+    }
+
+    @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
+    func `a rollout is the same for any engine, lanes, threads and cuts`(_ autoreset: AutoresetMode) throws {
+        let lanes = 130
+        func whole(_ threads: Int, _ engine: Engine) throws -> Told {
+            let environment = try Self.make(
+                lanes: lanes, autoreset: autoreset, limit: 70, threads: threads, engine: engine)
+            return try Player(environment, seed: 11).play(RandomPolicy(), steps: 90)
+        }
+        let told = try whole(1, .reference)
+        #expect(try whole(2, .automatic) == told)
+        #expect(try whole(1, .baseline) == told)
+        // Lane 7 by itself, and in three pieces.
+        let single = try Player(Self.make(lanes: 1, autoreset: autoreset, limit: 70), seed: 18)
+        var actions: [UInt8] = []
+        for steps in [1, 30, 59] {
+            actions += try single.play(RandomPolicy(), steps: steps).arrays["action"]!
+        }
+        #expect(actions == (0..<90).map { told.arrays["action"]![$0 * lanes + 7] })
+    }
+
+    @Test func `actions that are given are checked before the first step`() throws {
+        let player = try Player(Self.make(lanes: 3))
+        let before = try player.play(RandomPolicy(), steps: 1).arrays["observation"]!.suffix(48)
+        let actions: [UInt8] = [0, 1, 2, 3, 0, 4]
+        try actions.withUnsafeBytes { bytes in
+            let error = #expect(throws: EnvironmentError.self) { try player.play(.actions(bytes), steps: 2) }
+            #expect(error?.field == "actions" && error?.lane == 2)
+            #expect(error?.message.contains("step 1") == true)
+        }
+        #expect(try player.play(RandomPolicy(), steps: 1).arrays["observation"]!.prefix(48) == before)
+    }
+
+    @Test(arguments: ["nonsense", "observation", "reward", "action", "valid", ""])
+    func `an info that isn't there is refused`(name: String) throws {
+        let environment = try Self.make(lanes: 1)
+        let error = #expect(throws: EnvironmentError.self) {
+            _ = try BatchRollout(environment, infos: ["score", name])
+        }
+        #expect(error?.field == "infos")
+        #expect(throws: EnvironmentError.self) {
+            _ = try BatchRollout(environment, infos: ["score", "score"])
+        }
+    }
+
+    @Test func `the toy game rolls out too`() throws {
+        for lanes in [1, 64, 70] {
+            let player = try Player(GameEnvironment(ToyGame(), BatchOptions(lanes: lanes)))
+            let told = try player.play(RandomPolicy(), steps: 50)
+            let actions = player.environment.actions.count
+            for (index, action) in told.arrays["action"]!.enumerated() {
+                let mask = told.arrays["action_mask"]![index * actions..<(index + 1) * actions]
+                #expect(!mask.contains(1) || mask[mask.startIndex + Int(action)] == 1)
+            }
+        }
+    }
+
+    // MARK: policies
+
+    @Test func `random takes the k-th legal action by one word of the salted stream`() throws {
+        let lanes = 200
+        let player = try Player(Self.make(lanes: lanes), seed: 5)
+        let told = try player.play(RandomPolicy(), steps: 300)
+        for lane in 0..<lanes {
+            var generator = Generator(seed: (5 + UInt64(lane)) ^ 0x706f_6c69_6379_0000)
+            for step in 0..<300 {
+                let mask = cell("action_mask", step, lane, told, lanes)
+                let legal = (0..<4).filter { mask[$0] == 1 }
+                let word = generator.next()
+                let expected = legal.isEmpty ? 0 : legal[Int((UInt64(word) * UInt64(legal.count)) >> 32)]
+                #expect(cell("action", step, lane, told, lanes) == [UInt8(expected)])
+            }
+        }
+    }
+
+    @Test func `greedy takes the highest reward, and ties at random`() throws {
+        let lanes = 100
+        let player = try Player(Self.make(lanes: lanes), seed: 6)
+        let told = try player.play(GreedyPolicy(player.environment), steps: 100)
+        var ties: [Int: Int] = [:]
+        for step in 0..<100 {
+            for lane in 0..<lanes where cell("valid", step, lane, told, lanes) == [1] {
+                let board = Board(
+                    rows: 4, columns: 4, exponents: cell("observation", step, lane, told, lanes))
+                let slides = Direction.allCases.map { Slide(board, towards: $0) }
+                let best = slides.filter(\.moved).map(\.mergeScore).max()!
+                let action = Int(cell("action", step, lane, told, lanes)[0])
+                #expect(slides[action].moved && slides[action].mergeScore == best)
+                if slides.allSatisfy({ $0.moved && $0.mergeScore == 0 }) { ties[action, default: 0] += 1 }
+            }
+        }
+        #expect(ties.count == 4 && ties.values.min()! > ties.values.max()! / 2, "\(ties)")
+    }
+
+    @Test func `a board in a word transposes, slides and finds its empty cells as the readable one`() {
+        var generator = Generator(seed: 4)
+        for _ in 0..<20_000 {
+            let fill = generator.next(below: 5)
+            let exponents = (0..<16).map { _ in
+                generator.next(below: 4) >= fill ? 0 : UInt8(1 + generator.next(below: 14))
+            }
+            let board = Board(rows: 4, columns: 4, exponents: exponents)
+            let word = exponents.withUnsafeBufferPointer { Bitboard($0.baseAddress!) }
+            func cells(_ word: Bitboard) -> [UInt8] {
+                (0..<16).map { (cell: UInt64) -> UInt8 in UInt8(word.bits >> (4 * cell) & 15) }
+            }
+            #expect(cells(word) == exponents)
+            let transposed = (0..<16).map { (cell: Int) -> UInt8 in exponents[cell % 4 * 4 + cell / 4] }
+            #expect(cells(word.transposed) == transposed)
+            #expect(word.empties.nonzeroBitCount == board.emptyCount)
+            for (toRight, direction) in [(false, Direction.left), (true, .right)] {
+                let (slid, earned) = SlideTables.shared.slide(word, toRight: toRight)
+                let slide = Slide(board, towards: direction)
+                #expect(cells(slid) == slide.afterstate.exponents.map { min($0, 15) })
+                #expect(earned == Float(slide.mergeScore))
+            }
+        }
+    }
+
+    /// Expectimax as one would write it down, without tables.
+    private struct PlainSearch {
+        let heuristic = Heuristic()
+        let four: Double
+        let tight: Int
+
+        func worth(_ board: Board, _ layers: Int) -> [Double?] {
+            Direction.allCases.map { direction in
+                let slide = Slide(board, towards: direction)
+                guard slide.moved else { return nil }
+                return Double(slide.mergeScore) + expected(slide.afterstate, layers - 1)
+            }
+        }
+
+        private func expected(_ afterstate: Board, _ layers: Int) -> Double {
+            if layers < 0 || layers == 0 && afterstate.emptyCount > tight {
+                var value = 0.0
+                for line in 0..<4 {
+                    let weights = line == 0 || line == 3 ? heuristic.outer : heuristic.inner
+                    value += heuristic.value((0..<4).map { Int(afterstate[line * 4 + $0]) }, weights)
+                    value += heuristic.value((0..<4).map { Int(afterstate[$0 * 4 + line]) }, weights)
+                }
+                return value - heuristic.room / Double(afterstate.emptyCount)
+            }
+            var sum = 0.0
+            for cell in 0..<16 where afterstate[cell] == 0 {
+                for (exponent, probability) in [(UInt8(1), 1 - four), (2, four)] where probability > 0 {
+                    var next = afterstate
+                    next[cell] = exponent
+                    sum += probability * (worth(next, layers).compactMap { $0 }.max() ?? 0)
+                }
+            }
+            return sum / Double(afterstate.emptyCount)
+        }
+    }
+
+    @Test(arguments: [(1, 0, 0.1), (1, 6, 0.1), (2, 0, 0.1), (2, 3, 0.0), (2, 0, 1.0), (3, 0, 0.5)])
+    func `expectimax chooses what the written-down recursion chooses`(
+        depth: Int, tight: Int, four: Double
+    ) throws {
+        let lanes = depth == 3 ? 4 : 30
+        let player = try Player(Self.make(.init(fourProbability: four), lanes: lanes), seed: 7)
+        _ = try player.play(RandomPolicy(), steps: 60)
+        let policy = try ExpectimaxPolicy(
+            player.environment, depth: depth, extension: tight, tableBytes: 1 << 16, heuristic: .init(),
+            workers: Workers(threads: 2))
+        let told = try player.play(policy, steps: 3)
+        let plain = PlainSearch(four: four, tight: tight)
+        var compared = 0
+        for step in 0..<3 {
+            for lane in 0..<lanes where cell("valid", step, lane, told, lanes) == [1] {
+                let board = Board(
+                    rows: 4, columns: 4, exponents: cell("observation", step, lane, told, lanes))
+                let worth = plain.worth(board, depth)
+                let action = Int(cell("action", step, lane, told, lanes)[0])
+                let best = worth.compactMap { $0 }.max()!
+                // Float against Double: within rounding of the best.
+                #expect(worth[action]! >= best - 1e-5 * abs(best))
+                compared += 1
+            }
+        }
+        #expect(compared > lanes)
+    }
+
+    @Test func `tables and threads change nothing that expectimax chooses`() throws {
+        func play(_ tableBytes: Int, _ threads: Int) throws -> Told {
+            let player = try Player(Self.make(lanes: 20), seed: 8)
+            let policy = try ExpectimaxPolicy(
+                player.environment, depth: 2, extension: 3, tableBytes: tableBytes, heuristic: .init(),
+                workers: Workers(threads: threads))
+            return try player.play(policy, steps: 60)
+        }
+        let told = try play(1 << 12, 1)
+        #expect(try play(1 << 22, 1) == told)
+        #expect(try play(1 << 20, 2) == told)
+    }
+
+    @Test func `a search that is late comes to nothing, and the next one goes on as if it had not been`()
+        throws
+    {
+        let config = Game2048.Config()
+        let (late, twin) = (
+            try Player(Self.make(config, lanes: 8), seed: 9), try Player(Self.make(config, lanes: 8), seed: 9)
+        )
+        let policy = try ExpectimaxPolicy(
+            late.environment, depth: 2, extension: 3, tableBytes: 1 << 14, heuristic: .init(),
+            workers: Workers(threads: 1))
+        let error = #expect(throws: EnvironmentError.self) {
+            try late.play(policy, steps: 5, until: .now - .seconds(1))
+        }
+        #expect(error?.field == "policy" && error?.kind == .resourceExhausted)
+        #expect(try late.play(RandomPolicy(), steps: 20) == twin.play(RandomPolicy(), steps: 20))
+        // In time for the first step: the rest is for another request.
+        let some = try late.play(policy, steps: 100_000, until: .now + .milliseconds(30))
+        #expect(some.steps >= 1 && some.steps < 100_000)
+        var again = 0
+        while again < some.steps {
+            again += try twin.play(policy, steps: some.steps - again, until: .now + .seconds(60)).steps
+        }
+        #expect(try late.play(RandomPolicy(), steps: 5) == twin.play(RandomPolicy(), steps: 5))
+    }
+
+    // MARK: n-tuple networks
+
+    private static func network(
+        _ form: NTupleNetwork.Form, rows: Int = 4, columns: Int = 4, seed: UInt64 = 1
+    ) throws -> (NTupleNetwork, [Float]) {
+        let network = try NTupleNetwork(form, rows: rows, columns: columns, maxBytes: 1 << 24)
+        var generator = Generator(seed: seed)
+        let weights = (0..<network.bytes / 4).map { _ in Float(generator.next(below: 2000)) / 16 - 50 }
+        try weights.withUnsafeBytes { bytes in
+            let half = bytes.count / 8 * 4
+            try network.add(UnsafeRawBufferPointer(rebasing: bytes[..<half]), at: 0)
+            #expect(!network.isComplete)
+            try network.add(UnsafeRawBufferPointer(rebasing: bytes[half...]), at: half)
+        }
+        #expect(network.isComplete)
+        return (network, weights)
+    }
+
+    @Test func `a network's value is the sum of the weights at the documented places`() throws {
+        let form = NTupleNetwork.Form(
+            tuples: [[0, 1, 4], [5], [3, 7, 11, 15]], exponents: 6, isSymmetric: true)
+        let (network, weights) = try Self.network(form)
+        var generator = Generator(seed: 2)
+        for _ in 0..<500 {
+            let board = (0..<16).map { _ in UInt8(generator.next(below: 9)) }
+            // All eight images, made by turning and mirroring the board itself.
+            var images: [[UInt8]] = []
+            var image = board
+            for _ in 0..<4 {
+                let mirrored = (0..<16).map { image[$0 % 4 * 4 + $0 / 4] }
+                images += [image, mirrored]
+                image = (0..<16).map { image[$0 % 4 * 4 + 3 - $0 / 4] }
+            }
+            #expect(Set(images).count >= 1)
+            var value: Float = 0
+            var table = 0
+            for tuple in form.tuples {
+                for image in images {
+                    var place = 0
+                    var digit = 1
+                    for cell in tuple {
+                        place += Int(min(image[cell], 5)) * digit
+                        digit *= 6
+                    }
+                    value += weights[table + place]
+                }
+                table += tuple.reduce(1) { size, _ in size * 6 }
+            }
+            // Weights are sixteenths: every order of summing gives the same.
+            #expect(board.withUnsafeBufferPointer { network.value($0.baseAddress!) } == value)
+        }
+    }
+
+    @Test(arguments: [(2, 2, 8), (4, 4, 8), (3, 4, 4), (2, 5, 4)])
+    func `the images of a board are all different ways to turn it`(rows: Int, columns: Int, count: Int) {
+        let images = boardImages(rows: rows, columns: columns)
+        #expect(images.count == count && Set(images).count == count)
+        #expect(images[0] == Array(0..<rows * columns))
+        for image in images { #expect(image.sorted() == images[0]) }
+    }
+
+    @Test func `ntuple takes the best reward plus value`() throws {
+        let (network, _) = try Self.network(
+            .init(tuples: [[0, 1], [5, 6]], exponents: 12, isSymmetric: true))
+        let lanes = 90
+        let player = try Player(Self.make(lanes: lanes), seed: 12)
+        let told = try player.play(
+            NTuplePolicy(player.environment, network, workers: Workers(threads: 2)), steps: 60)
+        for step in 0..<60 {
+            for lane in 0..<lanes where cell("valid", step, lane, told, lanes) == [1] {
+                let board = Board(
+                    rows: 4, columns: 4, exponents: cell("observation", step, lane, told, lanes))
+                let worth = Direction.allCases.map { direction -> Float in
+                    let slide = Slide(board, towards: direction)
+                    let value = slide.afterstate.exponents.withUnsafeBufferPointer {
+                        network.value($0.baseAddress!)
+                    }
+                    return slide.moved ? Float(slide.mergeScore) + value : -.infinity
+                }
+                let action = Int(cell("action", step, lane, told, lanes)[0])
+                #expect(action == worth.firstIndex(of: worth.max()!)!)
+            }
+        }
+    }
+
+    @Test func `a network that can't be is refused by name, and weights have to come in order`() throws {
+        func refusal(_ form: NTupleNetwork.Form, maxBytes: Int = 1 << 20) -> EnvironmentError? {
+            do throws(EnvironmentError) {
+                _ = try NTupleNetwork(form, rows: 4, columns: 4, maxBytes: maxBytes)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        typealias Form = NTupleNetwork.Form
+        #expect(refusal(Form(tuples: [], exponents: 4, isSymmetric: true))?.field == "tuples")
+        #expect(refusal(Form(tuples: [[0], []], exponents: 4, isSymmetric: true))?.lane == 1)
+        #expect(refusal(Form(tuples: [[0, 16]], exponents: 4, isSymmetric: true))?.lane == 0)
+        #expect(refusal(Form(tuples: [[0, 0]], exponents: 4, isSymmetric: true))?.lane == 0)
+        #expect(refusal(Form(tuples: [[0]], exponents: 1, isSymmetric: true))?.field == "exponents")
+        #expect(refusal(Form(tuples: [[0]], exponents: 33, isSymmetric: true))?.field == "exponents")
+        let large = Form(tuples: [Array(0..<12)], exponents: 32, isSymmetric: true)
+        #expect(refusal(large)?.kind == .resourceExhausted)
+        #expect(refusal(Form(tuples: [[0, 1]], exponents: 4, isSymmetric: true), maxBytes: 63) != nil)
+        #expect(refusal(Form(tuples: [[0, 1]], exponents: 4, isSymmetric: true), maxBytes: 64) == nil)
+
+        let network = try NTupleNetwork(
+            Form(tuples: [[0]], exponents: 4, isSymmetric: false), rows: 4, columns: 4, maxBytes: 64)
+        let environment = try Self.make(lanes: 1)
+        #expect(throws: EnvironmentError.self) {
+            _ = try NTuplePolicy(environment, network, workers: Workers(threads: 1))
+        }
+        let weights = [UInt8](repeating: 0, count: 20)
+        weights.withUnsafeBytes { bytes in
+            for (count, offset) in [(4, 4), (3, 0), (0, 0), (20, 0)] {
+                #expect(throws: EnvironmentError.self) {
+                    try network.add(UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: offset)
+                }
+            }
+        }
+        #expect(network.received == 0)
+    }
+
+    @Test func `policies that can't play a game say so`() throws {
+        let small = try Self.make(.init(rows: 3, columns: 3), lanes: 1)
+        let toy = try GameEnvironment(ToyGame(), BatchOptions(lanes: 1))
+        for environment in [small, toy] {
+            let error = #expect(throws: EnvironmentError.self) {
+                _ = try ExpectimaxPolicy(
+                    environment, depth: 2, extension: 3, tableBytes: 1 << 12, heuristic: .init(),
+                    workers: Workers(threads: 1))
+            }
+            #expect(error?.field == "policy")
+        }
+        let board = try Self.make(lanes: 1)
+        for (depth, tight, bytes, field) in [
+            (0, 0, 1 << 12, "depth"), (9, 0, 1 << 12, "depth"), (1, 17, 1 << 12, "extension"),
+            (1, 0, 100, "table_bytes"),
+        ] {
+            let error = #expect(throws: EnvironmentError.self) {
+                _ = try ExpectimaxPolicy(
+                    board, depth: depth, extension: tight, tableBytes: bytes, heuristic: .init(),
+                    workers: Workers(threads: 1))
+            }
+            #expect(error?.field == field)
+        }
+    }
+}

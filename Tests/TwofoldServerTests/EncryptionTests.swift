@@ -1,0 +1,143 @@
+import Foundation
+import Glibc
+import Testing
+import TwofoldProtocol
+import TwofoldService
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct EncryptionTests {
+    private let directory = ScratchDirectory()
+    private let server = try! CurveKeyPair()
+    private let alice = try! CurveKeyPair()
+    private let eve = try! CurveKeyPair()
+
+    private func write(_ text: String, to name: String) throws -> String {
+        let path = directory.path + "/" + name
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        return path
+    }
+
+    // MARK: the list of clients
+
+    @Test func `a list has a key and a name on each line, and comments`() throws {
+        let (one, other) = (alice.publicKey, eve.publicKey)
+        let path = try write(
+            "# a comment\n\n#\(server.publicKey) not this one\n\(one)   Alice of the first floor  \n\(other)\n",
+            to: "clients")
+        #expect(
+            try CurveFiles.readAllowed(path) == [
+                one: "Alice of the first floor", other: String(other.description.prefix(8)),
+            ])
+    }
+
+    @Test func `a line that is no key is told by its number, and not repeated`() throws {
+        let path = try write("\(alice.publicKey) alice\nnonsense here\n", to: "clients")
+        let error = try #require(throws: ServerError.self) { try CurveFiles.readAllowed(path) }
+        #expect(error.description.contains("line 2 of '\(path)'"))
+        #expect(!error.description.contains("nonsense"))
+    }
+
+    @Test func `a file that isn't there is told`() {
+        let error = #expect(throws: ServerError.self) { try CurveFiles.readAllowed("/no/such/list") }
+        #expect(error?.description.contains("/no/such/list") == true)
+    }
+
+    // MARK: key files
+
+    @Test func `a pair that was written is read again, and nothing is written over`() throws {
+        let path = directory.path + "/key"
+        let key = try CurveFiles.generate(path)
+        #expect(try CurveFiles.readPublic(path + ".key") == key)
+        #expect(try CurveFiles.readSecret(path + ".key_secret").publicKey == key)
+        #expect(try CurveFiles.readPublic(path + ".key_secret") == key)
+        #expect(CurveFiles.isReadableByOthers(path + ".key"))
+        #expect(!CurveFiles.isReadableByOthers(path + ".key_secret"))
+        #expect(throws: ServerError.self) { try CurveFiles.generate(path) }
+        #expect(throws: ServerError.self) { try CurveFiles.readSecret(path + ".key") }
+        unlink(path + ".key_secret")
+        #expect(throws: ServerError.self) { try CurveFiles.generate(path) }
+        #expect(access(path + ".key_secret", F_OK) != 0, "a half is cleared away")
+        #expect(try CurveFiles.readPublic(path + ".key") == key)
+    }
+
+    // MARK: the server
+
+    @Test func `with encryption, tcp takes those in the list, and ipc takes all`() throws {
+        let clients = try write("\(alice.publicKey) alice\n", to: "clients")
+        let (keys, alice, eve) = (server, alice, eve)
+        let running = try RunningServer("tcp://127.0.0.1:0", directory.ipc()) {
+            $0.encryption = .init(keys: keys, clients: clients)
+        }
+        let (tcp, ipc) = (running.endpoints[0], running.endpoints[1])
+        let ready = ProbeResult.ready(version: ServerConfiguration.version)
+        #expect(try probe(tcp, curve: (keys.publicKey, alice), timeout: patience) == ready)
+        #expect(try probe(ipc, timeout: patience) == ready)
+        let short = Duration.milliseconds(300)
+        #expect(try probe(tcp, timeout: short) == .silent)
+        #expect(try probe(tcp, curve: (keys.publicKey, eve), timeout: short) == .silent)
+        #expect(try probe(tcp, curve: (eve.publicKey, alice), timeout: short) == .silent)
+        let counters = try Peer(to: ipc).ask(Request(.stats(.init()))).reply.stats.counters
+        #expect(counters.keysRefused > 0)
+        #expect(counters.received == 3, "nothing else came in")
+    }
+
+    @Test func `a server whose list can't be read doesn't start`() throws {
+        let keys = server
+        #expect(throws: ServerError.self) {
+            try RunningServer("tcp://127.0.0.1:0") {
+                $0.encryption = .init(keys: keys, clients: "/no/such/list")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("tcp://0.0.0.0:0", true), ("tcp://*:0", true), ("tcp://127.0.0.1:0", false),
+        ("tcp://lo:0", false),
+    ])
+    func `whoever listens to all without encryption is told loudly`(endpoint: String, isLoud: Bool) throws {
+        let process = try ServerProcess("serve", "--endpoint", endpoint)
+        _ = try process.endpoints()
+        process.signal(SIGTERM)
+        #expect(try process.exit() == .code(0))
+        #expect(
+            process.standardError.contains(/\ warning ANYBODY WHO REACHES tcp:\/\/\S+ CAN USE THIS SERVER/)
+                == isLoud, "\(process.standardError)")
+    }
+
+    @Test func `with encryption nobody has to be told`() throws {
+        let path = directory.path + "/server"
+        _ = try CurveFiles.generate(path)
+        let clients = try write("", to: "clients")
+        let process = try ServerProcess(
+            "serve", "--endpoint", "tcp://0.0.0.0:0", "--curve-secret-key", path + ".key_secret",
+            variables: ["CURVE_CLIENTS": clients])
+        _ = try process.endpoints()
+        process.signal(SIGTERM)
+        #expect(try process.exit() == .code(0))
+        #expect(!process.standardError.contains("warning"), "\(process.standardError)")
+    }
+
+    @Test func `a key without a list, and a list without a key, are wrong usage`() throws {
+        for option in ["--curve-secret-key", "--curve-clients"] {
+            let process = try ServerProcess("serve", "--endpoint", directory.ipc(), option, "/a/file")
+            #expect(try process.exit() == .code(64))
+            #expect(process.standardError.contains("belong together"))
+        }
+    }
+
+    @Test func `a secret that others can read is told`() throws {
+        let path = directory.path + "/server"
+        _ = try CurveFiles.generate(path)
+        chmod(path + ".key_secret", 0o644)
+        let clients = try write("", to: "clients")
+        let process = try ServerProcess(
+            "serve", "--endpoint", directory.ipc(), "--curve-secret-key", path + ".key_secret",
+            "--curve-clients", clients)
+        _ = try process.endpoints()
+        process.signal(SIGTERM)
+        #expect(try process.exit() == .code(0))
+        #expect(process.standardError.contains("others can read the secret key"))
+    }
+}

@@ -1,0 +1,59 @@
+import Testing
+import TwofoldProtocol
+import ZeroMQ
+
+/// The rules over arrays of boards, over a socket and without a session.
+@Suite struct ExpandTests {
+    private static func legal(of boards: Int) -> (Request, [UInt8]) {
+        var expand = ExpandRequest()
+        expand.environmentID = "twofold/Game2048-v0"
+        expand.count = UInt64(boards)
+        expand.operation = .legal
+        var dice = Dice(seed: UInt64(boards))
+        return (Request(.expand(expand), epoch: 0), dice.bytes(16 * boards).map { $0 % 4 })
+    }
+
+    /// Boards of 8 x 8 go by the readable rules, which takes a while.
+    private static let slow: (Request, [UInt8]) = {
+        var expand = ExpandRequest()
+        expand.environmentID = "twofold/Game2048-v0"
+        expand.count = 30_000
+        expand.operation = .afterstates
+        expand.game2048.rows = 8
+        expand.game2048.columns = 8
+        return (Request(.expand(expand), epoch: 0), [UInt8](repeating: 1, count: 64 * 30_000))
+    }()
+
+    private static let slowReplyBytes = 30_000 * (4 * 64 + 4 * 4 + 4)
+
+    @Test func `small and large ones are answered, and a repeat gets the same answer`() throws {
+        let server = try RunningServer("tcp://127.0.0.1:0")
+        let peer = try Peer(to: server.endpoint)
+        for boards in [1, 100, 300_000] {
+            let (request, payload) = Self.legal(of: boards)
+            let answer = try peer.ask(request, payload)
+            #expect(answer.error == nil)
+            #expect(answer.payload?.count == 4 * boards)
+            #expect(try peer.ask(request, payload) == answer)
+        }
+        try server.stop()
+    }
+
+    @Test func `a large one does not keep the socket thread from answering others`() throws {
+        let server = try RunningServer("tcp://127.0.0.1:0")
+        let peer = try Peer(.dealer, to: server.endpoint)
+        let (large, payload) = Self.slow
+        try peer.sendAndWaitUntilTaken(large, payload)
+        #expect(try peer.receive().payload?.count == Self.slowReplyBytes)
+        try server.stop()
+    }
+
+    @Test func `what is in flight at the stop is answered`() throws {
+        let server = try RunningServer("tcp://127.0.0.1:0")
+        let peer = try Peer(.dealer, to: server.endpoint)
+        let (large, payload) = Self.slow
+        try peer.sendAndWaitUntilTaken(large, payload)
+        try server.stop()
+        #expect(try peer.receive().payload?.count == Self.slowReplyBytes)
+    }
+}

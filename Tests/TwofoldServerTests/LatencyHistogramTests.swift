@@ -1,0 +1,58 @@
+import Testing
+
+@testable import TwofoldServer
+
+@Suite struct LatencyHistogramTests {
+    private let start = Moment(nanoseconds: 1_000_000_000_000)
+
+    private func later(_ seconds: Int) -> Moment {
+        Moment(nanoseconds: start.nanoseconds + seconds * 1_000_000_000)
+    }
+
+    @Test func `without requests there is nothing to tell`() {
+        var histogram = LatencyHistogram()
+        #expect(histogram.quantiles([0.5, 0.99], now: start) == [0, 0])
+    }
+
+    @Test(arguments: [1000, 1001, 1124, 1125, 5000, 38_000, 999_999, 1_000_000, 123_456_789, 30_000_000_000])
+    func `a quantile is at least the time, and at most an eighth more`(nanoseconds: Int) {
+        var histogram = LatencyHistogram()
+        histogram.add(nanoseconds, now: start)
+        let told = histogram.quantiles([0.5], now: start)[0] * 1e9
+        #expect(told >= Double(nanoseconds) && told <= Double(nanoseconds) * 1.126, "\(told)")
+    }
+
+    @Test func `what is too short or too long is counted at the ends`() {
+        var histogram = LatencyHistogram()
+        for nanoseconds in [-5, 0, 1, 999] { histogram.add(nanoseconds, now: start) }
+        #expect(histogram.quantiles([1], now: start)[0] <= 1.126e-6)
+        histogram.add(.max, now: start)
+        #expect(histogram.quantiles([1], now: start)[0] > 60)
+    }
+
+    @Test func `quantiles are those of the sorted times`() {
+        var histogram = LatencyHistogram()
+        var dice = Dice(seed: 1)
+        let times = (0..<1000).map { _ in Int.random(in: 1000...50_000_000, using: &dice) }
+        for time in times { histogram.add(time, now: start) }
+        let sorted = times.sorted()
+        for (share, told) in zip(
+            [0.01, 0.5, 0.99, 1], histogram.quantiles([0.01, 0.5, 0.99, 1], now: start))
+        {
+            let exact = Double(sorted[Int((1000 * share).rounded(.up)) - 1])
+            #expect(told * 1e9 >= exact && told * 1e9 <= exact * 1.126, "\(share)")
+        }
+    }
+
+    @Test func `what was more than two windows ago is forgotten`() {
+        var histogram = LatencyHistogram()
+        histogram.add(1_000_000, now: start)
+        #expect(histogram.quantiles([0.5], now: later(9))[0] > 0)
+        // In the window before.
+        #expect(histogram.quantiles([0.5], now: later(11))[0] > 0)
+        histogram.add(2_000_000, now: later(12))
+        #expect(histogram.quantiles([0.5], now: later(12))[0] < 1.2e-3)
+        #expect(histogram.quantiles([0.5], now: later(23))[0] > 1.9e-3, "the first is forgotten")
+        #expect(histogram.quantiles([0.5], now: later(60)) == [0])
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import Testing
+import TwofoldProtocol
+import TwofoldService
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct LedgerLimitTests {
+    private let alice = Client.key(try! CurveKeyPair().publicKey)
+    private let bob = Client.key(try! CurveKeyPair().publicKey)
+
+    private func ledger(_ change: (inout Limits) -> Void) -> SessionLedger {
+        var limits = Limits()
+        change(&limits)
+        return SessionLedger(limits)
+    }
+
+    private func create(_ byte: UInt8, lanes: Int) -> Request {
+        Request(.create(lanes: lanes), session: sessionBytes(byte), seq: 1)
+    }
+
+    // MARK: boards
+
+    @Test func `boards of all sessions together are limited, those being created included`() throws {
+        var ledger = ledger { $0.maxBoards = 10 }
+        let first = try #require(try ledger.admit(create(1, lanes: 6)).entry)
+        let refusal = try #require(try ledger.admit(create(2, lanes: 5)).refusal)
+        #expect(refusal.code == .resourceExhausted)
+        #expect(refusal.field == "num_envs")
+        #expect(refusal.message.contains("max_boards = 10"))
+        #expect(try ledger.admit(create(2, lanes: 4)).entry != nil)
+        #expect(ledger.openBoards == 10)
+        _ = ledger.abandon(first)
+        #expect(ledger.openBoards == 4)
+        try ledger.carryOut(create(3, lanes: 6), change: .created(.small()))
+        try ledger.carryOut(Request(.close, session: sessionBytes(3), seq: 2), change: .closed)
+        #expect(ledger.openBoards == 4)
+    }
+
+    @Test(arguments: [1_048_577, .max] as [UInt64])
+    func `a create beyond a session's limit is left to the service, and takes no boards`(lanes: UInt64) throws
+    {
+        var ledger = ledger { $0.maxBoards = 10 }
+        var request = create(1, lanes: 1)
+        request.create.numEnvs = lanes
+        #expect(try ledger.admit(request).entry != nil)
+        #expect(ledger.openBoards == 0)
+    }
+
+    // MARK: clients
+
+    @Test
+    func `a client key has only so many sessions at a time, and those without a key as many as there are`()
+        throws
+    {
+        var ledger = ledger { $0.maxSessionsPerClient = 2 }
+        for byte: UInt8 in 1...2 {
+            _ = try #require(try ledger.admit(create(byte, lanes: 1), from: Route(alice)).entry)
+        }
+        let refusal = try #require(try ledger.admit(create(3, lanes: 1), from: Route(alice)).refusal)
+        #expect(refusal.code == .resourceExhausted)
+        #expect(refusal.message.contains("max_sessions_per_client = 2"))
+        #expect(try ledger.admit(create(3, lanes: 1), from: Route(bob)).entry != nil)
+        for byte: UInt8 in 10...20 {
+            #expect(try ledger.admit(create(byte, lanes: 1)).entry != nil)
+        }
+    }
+
+    @Test func `to everybody but its owner a session is not there`() throws {
+        var ledger = ledger { _ in }
+        let entry = try #require(try ledger.admit(create(1, lanes: 1), from: Route(alice)).entry)
+        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 1), change: .created(try .small()))
+        let unknown = try #require(
+            try ledger.admit(Request(.step, session: sessionBytes(9), seq: 2)).refusal)
+        for stranger in [bob, .anonymous] {
+            for request in [
+                create(1, lanes: 1), Request(.step, session: sessionBytes(1), seq: 2),
+                Request(.step, session: sessionBytes(1), epoch: 0, seq: 2),
+                Request(.close, session: sessionBytes(1), seq: 77),
+            ] {
+                let refusal = try #require(try ledger.admit(request, from: Route(stranger)).refusal)
+                #expect(refusal.code == .notFound)
+                #expect(refusal.field == unknown.field)
+            }
+        }
+        #expect(
+            try ledger.admit(Request(.step, session: sessionBytes(1), seq: 2), from: Route(alice)).entry
+                === entry)
+    }
+
+    // MARK: idle sessions
+
+    @Test func `a session that nobody asks anything of ends, one that is asked or busy doesn't`() throws {
+        var ledger = ledger { _ in }
+        for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
+        Thread.sleep(forTimeInterval: 0.02)
+        // The second is asked, with an error; the third is busy.
+        #expect(try ledger.admit(Request(.step, session: sessionBytes(2), seq: 7)).refusal != nil)
+        let busy = try #require(try ledger.admit(Request(.step, session: sessionBytes(3), seq: 2)).entry)
+        let ended = ledger.endIdle(for: .milliseconds(10))
+        #expect(ended.map(\.id) == [SessionID(sessionBytes(1))])
+        #expect(ledger.openCount == 2)
+        #expect(ledger.openBoards == 2)
+        #expect(
+            try ledger.admit(Request(.step, session: sessionBytes(1), seq: 2)).refusal?.code == .notFound)
+        Thread.sleep(forTimeInterval: 0.02)
+        #expect(ledger.endIdle(for: .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(2))])
+        _ = ledger.abandon(busy)
+        #expect(ledger.endIdle(for: .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(3))])
+        #expect(ledger.openCount == 0)
+    }
+
+    @Test func `the tombstone of a closed session is not idle`() throws {
+        var ledger = ledger { _ in }
+        try ledger.open(sessionBytes(1))
+        let close = Request(.close, session: sessionBytes(1), seq: 2)
+        let reply = try ledger.carryOut(close, change: .closed)
+        Thread.sleep(forTimeInterval: 0.02)
+        #expect(ledger.endIdle(for: .milliseconds(10)).isEmpty)
+        #expect(try ledger.admit(close).resent === reply)
+    }
+}

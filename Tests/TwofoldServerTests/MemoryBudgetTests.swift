@@ -1,0 +1,75 @@
+import Dispatch
+import Testing
+import TwofoldService
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct MemoryBudgetTests {
+    @Test func `what is reserved counts until it goes`() throws {
+        let budget = MemoryBudget(limit: 100)
+        var first: MemoryBudget.Reservation? = try budget.reserve(60)
+        let second = try budget.reserve(40)
+        #expect(budget.used == 100)
+        let exhausted = try #require(throws: MemoryBudget.Exhausted.self) { try budget.reserve(1) }
+        #expect(exhausted.description.contains("max_bytes = 100"))
+        #expect(first?.bytes == 60)
+        first = nil
+        #expect(budget.used == 40)
+        #expect(try budget.reserve(60).bytes == 60)
+        withExtendedLifetime(second) {}
+    }
+
+    @Test func `a number beyond all numbers is refused`() throws {
+        let budget = MemoryBudget(limit: .max)
+        let reservation = try budget.reserve(10)
+        #expect(throws: MemoryBudget.Exhausted.self) { try budget.reserve(.max) }
+        withExtendedLifetime(reservation) {}
+    }
+
+    @Test func `a part is taken as a whole, and given back with the last of it`() throws {
+        let budget = MemoryBudget(limit: 100)
+        var part: MemoryBudget? = try budget.part(70)
+        #expect(budget.used == 70)
+        var piece: MemoryBudget.Reservation? = try part!.reserve(70)
+        #expect(throws: MemoryBudget.Exhausted.self) { try part!.reserve(1) }
+        part = nil
+        #expect(budget.used == 70)
+        piece = nil
+        #expect(budget.used == 0)
+        withExtendedLifetime(piece) {}
+    }
+
+    @Test func `threads that reserve and give back leave nothing`() {
+        let budget = MemoryBudget(limit: 1000)
+        DispatchQueue.concurrentPerform(iterations: 8) { _ in
+            for size in 1..<2000 { _ = try? budget.reserve(size % 300) }
+        }
+        #expect(budget.used == 0)
+    }
+
+    @Test func `a pool gives up what it keeps before it refuses`() throws {
+        let budget = MemoryBudget(limit: 100)
+        let pool = PayloadPool(try budget.part(0), then: budget)
+        _ = try pool.take(size: 60)
+        #expect(budget.used == 60)
+        let held = try pool.take(size: 70)
+        #expect(budget.used == 70)
+        #expect(throws: MemoryBudget.Exhausted.self) { try pool.take(size: 31) }
+        withExtendedLifetime(held) {}
+    }
+
+    @Test func `a reply that libzmq still has counts after its session has gone`() throws {
+        let budget = MemoryBudget(limit: 100)
+        var pool: PayloadPool? = PayloadPool(try budget.part(50), then: budget)
+        var message: Message? = try {
+            let buffer = try pool!.take(size: 30)
+            return try Message(adopting: buffer.bytes, keeping: buffer)
+        }()
+        pool = nil
+        #expect(budget.used == 50)
+        #expect(message!.size == 30)
+        message = nil
+        #expect(budget.used == 0)
+    }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import Testing
+import TwofoldProtocol
+import TwofoldService
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct ResumeTests {
+    private let one = sessionBytes(1)
+    private var ledger = SessionLedger(maxSessions: 3)
+
+    private func step(_ seq: UInt64, epoch: UInt32 = 1) -> Request {
+        Request(.step, session: one, epoch: epoch, seq: seq)
+    }
+
+    /// A resume by the holder of 16 times this byte.
+    private func resume(_ holder: UInt8, from route: Route = Route()) throws -> SessionLedger.Resumption {
+        var resume = ResumeRequest()
+        resume.holder = sessionBytes(holder)
+        return try ledger.resume(Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route)
+    }
+
+    /// The session's epoch, told by which of its next requests is carried out.
+    private mutating func isHeld(by epoch: UInt32, next seq: UInt64) throws -> Bool {
+        guard let entry = try ledger.admit(step(seq, epoch: epoch)).entry else { return false }
+        _ = ledger.abandon(entry)
+        return true
+    }
+
+    @Test mutating func `each other holder raises the epoch, the same one gets the same again`() throws {
+        try ledger.open(one)
+        for (holder, epoch) in [(7, 2), (7, 2), (8, 3), (7, 4)] as [(UInt8, UInt32)] {
+            #expect(try resume(holder).isAnswer)
+            #expect(try isHeld(by: epoch, next: 2))
+            #expect(try ledger.admit(step(2, epoch: epoch - 1)).refusal?.code == .staleEpoch)
+        }
+    }
+
+    @Test mutating func `whoever was shut out gets not even the stored reply`() throws {
+        try ledger.open(one)
+        try ledger.carryOut(step(2))
+        #expect(try resume(7).isAnswer)
+        #expect(try ledger.admit(step(2)).refusal?.code == .staleEpoch)
+    }
+
+    @Test mutating func `a resume waits for the request in progress, the newest one only`() throws {
+        try ledger.open(one)
+        let entry = try #require(try ledger.admit(step(2)).entry)
+        let first = Route()
+        let second = Route()
+        #expect(try resume(7, from: first).isWaiting)
+        #expect(try resume(8, from: second).isWaiting)
+        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 2), change: .none)
+        let successor = try #require(ledger.takeSuccessor(of: entry))
+        #expect(successor.route === second)
+        #expect(ledger.takeSuccessor(of: entry) == nil)
+        #expect(try ledger.resume(successor.header, from: successor.route).isAnswer)
+        #expect(try isHeld(by: 2, next: 3))
+    }
+
+    @Test mutating func `unknown, closed and others' sessions are not found`() throws {
+        #expect(try resume(7).refusal?.code == .notFound)
+        try ledger.open(one)
+        var other = ResumeRequest()
+        other.holder = sessionBytes(7)
+        let request = Request(.resume(other), session: one, epoch: 0, seq: 0)
+        let stranger = Route(.key(try CurveKeyPair().publicKey))
+        #expect(try ledger.resume(request, from: stranger).refusal?.code == .notFound)
+        try ledger.carryOut(Request(.close, session: one, seq: 2), change: .closed)
+        #expect(try resume(7).refusal?.code == .notFound)
+    }
+
+    @Test(arguments: [0, 15, 17])
+    mutating func `a holder has 16 bytes`(count: Int) throws {
+        try ledger.open(one)
+        var resume = ResumeRequest()
+        resume.holder = Data(repeating: 1, count: count)
+        let request = Request(.resume(resume), session: one, epoch: 0, seq: 0)
+        let refusal = try #require(try ledger.resume(request, from: Route()).refusal)
+        #expect(refusal.code == .invalidArgument)
+        #expect(refusal.field == "holder")
+        #expect(try isHeld(by: 1, next: 2))
+    }
+}
+
+extension SessionLedger.Resumption {
+    var isAnswer: Bool {
+        if case .answer = self { true } else { false }
+    }
+
+    var isWaiting: Bool {
+        if case .waits = self { true } else { false }
+    }
+
+    var refusal: ServiceError? {
+        if case .refuse(let error) = self { error } else { nil }
+    }
+}

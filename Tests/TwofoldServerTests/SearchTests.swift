@@ -1,0 +1,54 @@
+import Testing
+import TwofoldProtocol
+import TwofoldServer
+import TwofoldService
+import ZeroMQ
+
+/// Rollouts over a socket: searching must not keep others waiting.
+@Suite struct SearchTests {
+    private static func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
+        var request = RolloutRequest()
+        request.steps = 1_000_000
+        request.maxPayloadBytes = 1 << 20
+        change(&request)
+        return .rollout(request)
+    }
+
+    @Test func `others step while somebody searches, and the search ends in its time`() throws {
+        let server = try RunningServer("tcp://127.0.0.1:0") {
+            $0.policyBudget.maxSearch = .milliseconds(700)
+        }
+        let searcher = try Player(Peer(.dealer, to: server.endpoint), lanes: 4)
+        let other = try Player(Peer(to: server.endpoint), lanes: 64)
+        try searcher.reset(seed: 0)
+        try other.reset(seed: 0)
+        let search = Self.rollout {
+            $0.expectimax.depth = 3
+            $0.expectimax.extension = 3
+        }
+        try searcher.sendAndWaitUntilTaken(search, nil)
+        // Two batches on the socket thread and on the queue come back while the search goes on.
+        for turn in 0..<20 { try other.step(turn: turn) }
+        #expect(try searcher.peer.receive(within: .zero) == nil, "the search was over too soon to tell")
+        let answer = try searcher.receive()
+        guard case .rollout(let reply) = answer.reply.result else {
+            Issue.record("no rollout: \(answer.reply)")
+            return
+        }
+        #expect(reply.steps >= 1 && reply.steps < 1_000_000)
+        #expect(answer.payload?.count == Int(reply.arrays.size))
+        try server.stop()
+    }
+
+    @Test func `a repeated rollout is played once`() throws {
+        let server = try RunningServer("tcp://127.0.0.1:0")
+        let player = try Player(Peer(to: server.endpoint), lanes: 8)
+        try player.reset(seed: 0)
+        let first = try player.ask(Self.rollout { $0.random = .init() })
+        let board = try player.repeatLast(over: player.peer)
+        #expect(board == first)
+        let next = try player.ask(Self.rollout { $0.random = .init() })
+        #expect(next.payload != first.payload)
+        try server.stop()
+    }
+}

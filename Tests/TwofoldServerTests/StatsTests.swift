@@ -1,0 +1,127 @@
+import Foundation
+import Glibc
+import Testing
+import TwofoldProtocol
+import TwofoldService
+import ZeroMQ
+
+@testable import TwofoldServer
+
+@Suite struct StatsTests {
+    private let directory = ScratchDirectory()
+
+    private func stats(_ peer: Peer) throws -> StatsReply {
+        try peer.ask(Request(.stats(.init()), seq: 7)).reply.stats
+    }
+
+    @Test func `statistics tell what was counted, what there is, and what is allowed`() throws {
+        let server = try RunningServer(directory.ipc()) { $0.limits.maxSessions = 5 }
+        let peer = try Peer(to: server.endpoint)
+        let player = try Player(peer, lanes: 100)
+        try player.reset(seed: 1)
+        for turn in 0..<3 { try player.step(turn: turn) }
+        let gone = try Player(peer, lanes: 1)
+        try gone.close()
+        #expect(try peer.ask(Request(.step, session: player.id, seq: 77)).error?.code == .outOfSequence)
+
+        let stats = try stats(peer)
+        #expect(stats.serverVersion == ServerConfiguration.version)
+        #expect(stats.threads == 2 && !stats.draining && stats.uptime > 0)
+        #expect(stats.limits.maxSessions == 5)
+        #expect(stats.counters.steps == 300)
+        #expect(stats.counters.sessionsCreated == 2 && stats.counters.sessionsClosed == 1)
+        #expect(stats.counters.executed == 7 && stats.counters.refused == 1)
+        #expect(stats.counters.received == 9, "this request, too")
+        #expect(stats.usage.sessions == 1 && stats.usage.boards == 100 && stats.usage.inProgress == 0)
+        #expect(stats.usage.sessionBytes > 100 * 16)
+        #expect(stats.usage.residentBytes > 1 << 20 && stats.usage.descriptors > 5)
+        let kinds = Dictionary(uniqueKeysWithValues: stats.requests.map { ($0.name, $0) })
+        #expect(Set(kinds.keys) == ["create", "reset", "step", "close"])
+        let step = try #require(kinds["step"])
+        #expect(step.executed == 3 && step.refused == 1)
+        #expect(step.seconds > 0 && step.p50 > 0 && step.p50 <= step.p99)
+        #expect(stats.refusals.map(\.code) == ["OUT_OF_SEQUENCE"] && stats.refusals[0].count == 1)
+        #expect(stats.sessions.count == 1)
+        #expect(stats.sessions[0].id == "\(SessionID(player.id)!)" && stats.sessions[0].client == "")
+        #expect(stats.sessions[0].boards == 100 && stats.sessions[0].requests == 5)
+    }
+
+    @Test func `each kind of request is counted under the name of its slot`() throws {
+        let kinds: [(Request.OneOf_Op, String)] = [
+            (.hello(.init()), "hello"), (.create(.init()), "create"), (.reset(.init()), "reset"),
+            (.step, "step"), (.observe, "observe"), (.afterstates, "afterstates"), (.close, "close"),
+            (.expand(.init()), "expand"), (.stats(.init()), "stats"), (.keepalive(.init()), "keepalive"),
+            (.rollout(.init()), "rollout"), (.policy(.init()), "policy"),
+            (.resume(.init()), "resume"), (.snapshot(.init()), "snapshot"), (.restore(.init()), "restore"),
+        ]
+        for (op, name) in kinds { #expect("\(RequestKind(op))" == name) }
+    }
+
+    @Test func `statistics take no payload`() throws {
+        let server = try RunningServer(directory.ipc())
+        let refused = try Peer(to: server.endpoint).ask(Request(.stats(.init()), seq: 3), [1])
+        #expect(refused.error?.code == .invalidArgument && refused.error?.field == "payload")
+        #expect(refused.reply.seq == 3)
+    }
+
+    @Test func `a session in progress is busy`() throws {
+        let server = try RunningServer(directory.ipc(), threads: 1)
+        let player = try Player(Peer(.dealer, to: server.endpoint), lanes: slowBatch)
+        try player.reset(seed: 1)
+        try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0))
+        let now = try stats(try Peer(to: server.endpoint))
+        #expect(now.sessions[0].busy && now.usage.inProgress == 1)
+        _ = try player.receive()
+    }
+
+    // MARK: the probe
+
+    @Test func `a server that serves is ready, and nobody is silent`() throws {
+        let server = try RunningServer(directory.ipc())
+        #expect(
+            try probe(server.endpoint, timeout: patience) == .ready(version: ServerConfiguration.version))
+        #expect(try probe(directory.ipc("nobody"), timeout: .milliseconds(50)) == .silent)
+        #expect(throws: ServerError.self) { try probe("nonsense", timeout: .milliseconds(50)) }
+    }
+
+    private static let unready: [(reason: String, answer: Reply)] = {
+        let other = "the answer is not that of a twofold-server"
+        var (draining, refusing, stepping) = (Reply(), Reply(), Reply())
+        draining.stats.draining = true
+        refusing.error.message = "later"
+        stepping.step = .init()
+        return [
+            ("it is about to stop", draining), ("later", refusing), (other, stepping), (other, Reply()),
+        ]
+    }()
+
+    @Test(arguments: unready.indices)
+    func `a server that answers otherwise is not ready`(index: Int) throws {
+        let (reason, reply) = Self.unready[index]
+        let context = try Context()
+        let socket = try Socket(.rep, in: context)
+        try socket.bind(directory.ipc())
+        let endpoint = directory.ipc()
+        let result = Background { try probe(endpoint, timeout: patience) }
+        try socket.set(.receiveTimeout, to: patience)
+        _ = try socket.receive()
+        try socket.send(Message(copying: reply.frame))
+        #expect(try result.value == .notReady(reason))
+    }
+
+    @Test func `ping exits with 0 when it serves, 1 when nobody is there`() throws {
+        let server = try RunningServer(directory.ipc())
+        let program = try #require(ServerProcess.program)
+        let ready = try ServerProcess(command: [program, "ping", "--endpoint", server.endpoint])
+        #expect(try ready.exit() == .code(0))
+        #expect(ready.standardOutput.hasPrefix("ready: twofold-server \(ServerConfiguration.version)"))
+        let variable = try ServerProcess(
+            command: [program, "ping"], variables: ["ENDPOINT": server.endpoint + ",tcp://127.0.0.1:1"])
+        #expect(try variable.exit() == .code(0))
+        let silent = try ServerProcess(
+            command: [program, "ping", "--endpoint", directory.ipc("nobody"), "--timeout", "0.05", "--live"])
+        #expect(try silent.exit() == .code(1))
+        let wrong = try ServerProcess(command: [program, "ping", "--timeout", "0"])
+        #expect(try wrong.exit() == .code(64))
+    }
+}

@@ -1,0 +1,188 @@
+import Foundation
+import Testing
+import TwofoldCore
+import TwofoldProtocol
+import TwofoldService
+
+@Suite struct RolloutTests {
+    private func request(
+        _ steps: UInt32 = 2, _ change: (inout RolloutRequest) -> Void = { $0.random = .init() }
+    ) -> Request.OneOf_Op {
+        var request = RolloutRequest()
+        request.steps = steps
+        request.maxPayloadBytes = 1 << 20
+        change(&request)
+        return .rollout(request)
+    }
+
+    private func reply(_ answer: Answer) throws -> RolloutReply {
+        guard case .rollout(let reply) = answer.result else { throw NotARollout() }
+        return reply
+    }
+
+    private struct NotARollout: Error {}
+
+    private func session(_ change: (inout CreateRequest) -> Void = { _ in }) throws -> Session {
+        let session = try Session(change)
+        try session.reset(seed: 3)
+        return session
+    }
+
+    @Test func `a reply carries the list of its own arrays`() throws {
+        let session = try session()
+        let answer = try session.call(
+            request(5) {
+                $0.random = .init()
+                $0.infos = ["score"]
+            })
+        let reply = try reply(answer)
+        #expect(reply.steps == 5)
+        #expect(
+            reply.arrays.arrays.map(\.name) == [
+                "observation", "action_mask", "action", "reward", "terminated", "truncated", "valid", "score",
+            ])
+        #expect(
+            reply.arrays.arrays.map(\.shape) == [
+                [6, 4, 4, 4], [6, 4, 4], [5, 4], [5, 4], [5, 4], [5, 4], [5, 4], [5, 4],
+            ])
+        #expect(reply.arrays.arrays.allSatisfy { $0.offset % 64 == 0 })
+        #expect(reply.arrays.size == UInt64(try #require(answer.payload).count))
+    }
+
+    @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
+    func `as many steps are done as the reply has room for, and at least one`(mode: AutoresetMode) throws {
+        let session = try session {
+            $0.autoresetMode = mode == .nextStep ? .nextStep : mode == .sameStep ? .sameStep : .disabled
+        }
+        for bytes in [0, 1000, 5000, 20_000] as [UInt64] {
+            let answer = try session.call(
+                request(1000) {
+                    $0.random = .init()
+                    $0.maxPayloadBytes = bytes
+                })
+            let reply = try reply(answer)
+            #expect(reply.steps >= 1 && reply.steps < 1000)
+            let size = try #require(answer.payload).count
+            #expect(reply.steps == 1 || size <= bytes)
+            #expect(size == Int(reply.hasFinals ? reply.finals.size : reply.arrays.size))
+        }
+    }
+
+    @Test func `same-step finals are told behind the steps, with the step that they belong to`() throws {
+        let session = try session {
+            $0.autoresetMode = .sameStep
+            $0.maxEpisodeSteps = 7
+        }
+        let answer = try session.call(request(50))
+        let reply = try reply(answer)
+        // Room for all episodes to end twice; there are four lanes, and 8 rows would be too few for a third.
+        #expect(reply.steps == 14)
+        let names = reply.finals.arrays.map(\.name)
+        #expect(names.prefix(3) == ["steps", "lanes", "observation"])
+        #expect(reply.finals.arrays.allSatisfy { $0.shape[0] == 8 && $0.offset >= reply.arrays.size })
+        let payload = try #require(answer.payload)
+        func numbers(_ index: Int) -> [UInt64] {
+            let array = reply.finals.arrays[index]
+            return (0..<8).map { row in
+                payload.withUnsafeBytes {
+                    $0.loadUnaligned(fromByteOffset: Int(array.offset) + 8 * row, as: UInt64.self)
+                }
+            }
+        }
+        #expect(numbers(0) == [6, 6, 6, 6, 13, 13, 13, 13])
+        #expect(numbers(1) == [0, 1, 2, 3, 0, 1, 2, 3])
+    }
+
+    @Test func `a wrong rollout names the field, and changes nothing`() throws {
+        let session = try session()
+        let before = try session.observe().payload
+        func expect(
+            _ op: Request.OneOf_Op, _ payload: [UInt8]? = nil, _ code: ErrorCode = .invalidArgument,
+            field: String, lane: Int? = nil, sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            let error = try session.refusal(op, payload)
+            #expect(error.code == code && error.field == field, sourceLocation: sourceLocation)
+            #expect(error.lane == lane, sourceLocation: sourceLocation)
+            #expect(try session.observe().payload == before, sourceLocation: sourceLocation)
+        }
+        try expect(request(0), field: "steps")
+        try expect(request(2) { _ in }, field: "policy")
+        try expect(request(), [1], field: "payload")
+        try expect(request(2) { $0.actions = .init() }, field: "payload")
+        try expect(request(2) { $0.actions = .init() }, [0, 0, 0, 0], field: "payload")
+        try expect(
+            request(2) { $0.actions = .init() }, [0, 0, 0, 0, 0, 4, 0, 0], field: "actions", lane: 1)
+        try expect(
+            request(2) {
+                $0.actions = .init()
+                $0.policySeeds = true
+            }, [0], field: "policy_seed")
+        try expect(
+            request {
+                $0.random = .init()
+                $0.policySeeds = true
+            }, [0], field: "payload")
+        try expect(
+            request {
+                $0.random = .init()
+                $0.infos = ["nothing"]
+            }, field: "infos")
+        try expect(request { $0.ntuple = .init() }, nil, .failedPrecondition, field: "policy")
+        try expect(request { $0.expectimax.depth = 0 }, field: "depth")
+        try expect(
+            request {
+                $0.expectimax.depth = 1
+                $0.expectimax.extension = 99
+            }, field: "extension")
+        try expect(
+            request {
+                $0.expectimax.depth = 1
+                $0.expectimax.tableBytes = 1 << 40
+            }, nil, .resourceExhausted, field: "table_bytes")
+        try expect(
+            request {
+                $0.expectimax.depth = 1
+                $0.expectimax.heuristic.base = .nan
+            }, field: "heuristic")
+        let fresh = try Session()
+        #expect(try fresh.refusal(request()).code == .failedPrecondition)
+    }
+
+    @Test func `a network comes in pieces, and is asked when it is whole`() throws {
+        let session = try session()
+        func give(_ change: (inout PolicyRequest) -> Void) -> Request.OneOf_Op {
+            var request = PolicyRequest()
+            change(&request)
+            return .policy(request)
+        }
+        func expect(
+            _ op: Request.OneOf_Op, _ payload: [UInt8]?, _ code: ErrorCode, field: String,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            let error = try session.refusal(op, payload)
+            #expect(error.code == code && error.field == field, sourceLocation: sourceLocation)
+        }
+        let eight = [UInt8](repeating: 0, count: 8)
+        try expect(give { _ in }, nil, .invalidArgument, field: "part")
+        try expect(give { $0.weights = .init() }, eight, .failedPrecondition, field: "policy")
+        let form = give {
+            $0.network.exponents = 2
+            var tuple = Twofold_V1_NTuple()
+            tuple.cells = Data([0, 1])
+            $0.network.tuples = [tuple]
+        }
+        try expect(form, eight, .invalidArgument, field: "payload")
+        guard case .policy(let reply) = try session.call(form).result else { throw NotARollout() }
+        #expect(reply.bytes == 16 && reply.received == 0)
+        try expect(request { $0.ntuple = .init() }, nil, .failedPrecondition, field: "policy")
+        try expect(give { $0.weights.offset = 8 }, eight, .invalidArgument, field: "offset")
+        try expect(give { $0.weights = .init() }, nil, .invalidArgument, field: "payload")
+        _ = try session.call(give { $0.weights.offset = 0 }, eight)
+        try expect(request { $0.ntuple = .init() }, nil, .failedPrecondition, field: "policy")
+        guard case .policy(let whole) = try session.call(give { $0.weights.offset = 8 }, eight).result
+        else { throw NotARollout() }
+        #expect(whole.received == 16)
+        #expect(try self.reply(session.call(request { $0.ntuple = .init() })).steps == 2)
+        try expect(give { $0.weights.offset = 16 }, eight, .invalidArgument, field: "payload")
+    }
+}

@@ -1,0 +1,148 @@
+import Testing
+import TwofoldProtocol
+import TwofoldService
+
+/// Snapshot and restore on the wire.
+@Suite struct SnapshotTests {
+    private func restoring(
+        _ count: UInt64, lanes: Bool = false, rows: Bool = false, seeds: Bool = false
+    ) -> Request.OneOf_Op {
+        var request = RestoreRequest()
+        request.count = count
+        request.lanes = lanes
+        request.rows = rows
+        request.seeds = seeds
+        return .restore(request)
+    }
+
+    private let snapshot = Request.OneOf_Op.snapshot(.init())
+
+    @Test(arguments: [1, 2])
+    func `a snapshot of all lanes or of some is restored in its place, or in another session`(
+        threads: Int
+    ) throws {
+        let session = try Session(threads: threads) { $0.numEnvs = 200 }
+        try session.reset(seed: 5)
+        let actions = (0..<200).map { UInt8($0 % 4) }
+        for _ in 0..<20 { try session.step(actions) }
+        let told = try session.observe().payload
+        let answer = try session.call(snapshot)
+        #expect(answer.result == .snapshot(.init()))
+        let blob = try #require(answer.payload)
+        try session.step(actions)
+        let next = try session.step(actions).payload
+
+        let restored = try session.call(restoring(200), blob)
+        #expect(restored.result == .restore(.init()))
+        #expect(restored.payload == told)
+        try session.step(actions)
+        #expect(try session.step(actions).payload == next)
+
+        // Some lanes, into the places of others, of a session that was never reset.
+        try session.call(restoring(200), blob)
+        let some = try #require(try session.call(snapshot, seeds([7, 199])).payload)
+        let other = try Session { $0.numEnvs = 3 }
+        try other.call(
+            restoring(3, lanes: true, rows: true), packed(seeds([2, 0, 1]), seeds([0, 1, 1]), some))
+        let copies = try other.step([3, 3, 3])
+        let originals = try session.step(actions)
+        for array in session.created.step.arrays {
+            #expect(
+                try (0..<3).map { try other.stepped(array.name, lane: $0, of: copies) }
+                    == [199, 199, 7].map { try session.stepped(array.name, lane: $0, of: originals) })
+        }
+    }
+
+    @Test func `new seeds stand in the order of the lanes`() throws {
+        let session = try Session { $0.numEnvs = 1 }
+        try session.reset(seed: 5)
+        let blob = try #require(try session.call(snapshot).payload)
+        let forks = try Session { $0.numEnvs = 3 }
+        let payload = packed(seeds([2, 0, 1]), seeds([0, 0, 0]), seeds([9, 8, 9]), blob)
+        try forks.call(restoring(3, lanes: true, rows: true, seeds: true), payload)
+        let next = try forks.call(.reset(.init()))
+        let alone = try Session { $0.numEnvs = 3 }
+        // Nothing was drawn since, so that the next start is the first of each seed's stream.
+        let fresh = try alone.call(.reset(announcing(seeds: true)), seeds([8, 9, 9]))
+        #expect(next.payload == fresh.payload)
+    }
+
+    @Test func `wrong lanes, rows and payloads are refused by name, and change nothing`() throws {
+        let session = try Session()
+        let twin = try Session()
+        for one in [session, twin] {
+            try one.reset(seed: 40)
+            try one.step([0, 1, 2, 3])
+        }
+        let blob = try #require(try session.call(snapshot).payload)
+        let two = try #require(try session.call(snapshot, seeds([1, 2])).payload)
+        var damaged = blob
+        damaged[60] ^= 1
+        let named = restoring(2, lanes: true)
+        let wrong: [(Request.OneOf_Op, [UInt8]?, String, Int?)] = [
+            (snapshot, [], "lanes", nil),
+            (snapshot, [0, 0, 0, 0], "lanes", nil),
+            (snapshot, seeds([4]), "lanes", nil),
+            (snapshot, seeds([.max]), "lanes", nil),
+            (snapshot, seeds([2, 0, 2]), "lanes", 2),
+            (restoring(4), nil, "blob", nil),
+            (restoring(4), [], "blob", nil),
+            (restoring(4), damaged, "blob", nil),
+            (restoring(4), Array(blob.dropLast()), "blob", nil),
+            (restoring(4), two, "blob", nil),
+            (restoring(0), blob, "lanes", nil),
+            (restoring(3), blob, "lanes", nil),
+            (restoring(5, lanes: true), packed(seeds([0, 1, 2, 3, 4]), blob), "lanes", nil),
+            (restoring(.max, lanes: true, rows: true, seeds: true), blob, "lanes", nil),
+            (named, packed(seeds([1, 1]), two), "lanes", 1),
+            (named, packed(seeds([0, 4]), two), "lanes", nil),
+            (named, packed(seeds([0, 1]), blob), "blob", nil),
+            (named, [1, 2, 3], "payload", nil),
+            (restoring(2, lanes: true, rows: true), packed(seeds([0, 1]), seeds([0, 2]), two), "rows", nil),
+            (restoring(4, seeds: true), packed(seeds([0, 1]), blob), "blob", nil),
+        ]
+        let before = try session.observe().payload
+        for (op, payload, field, lane) in wrong {
+            let error = try session.refusal(op, payload)
+            #expect(error.code == .invalidArgument)
+            #expect(error.field == field, "\(error.message)")
+            #expect(error.lane == lane)
+            #expect(try session.observe().payload == before)
+        }
+        for _ in 0..<5 {
+            #expect(try session.step([0, 1, 2, 3]).payload == twin.step([0, 1, 2, 3]).payload)
+        }
+    }
+
+    @Test(arguments: [
+        WrongCreate("rows", "size") { $0.game2048.rows = 3 },
+        WrongCreate("columns", "size") { $0.game2048.columns = 5 },
+        WrongCreate("goal", "goal") { $0.game2048.goal = 1024 },
+        WrongCreate("stop_at_goal", "stop_at_goal") { $0.game2048.stopAtGoal = true },
+        WrongCreate("four_probability", "four_probability") { $0.game2048.fourProbability = 0.2 },
+        WrongCreate("start_tiles", "start_tiles") { $0.game2048.startTiles = 3 },
+        WrongCreate("illegal_action", "illegal_action") { $0.game2048.illegalAction = .terminate },
+    ])
+    func `a snapshot of other rules is refused by the argument's name`(other: WrongCreate) throws {
+        let source = try Session(other.change)
+        try source.reset()
+        let blob = try #require(try source.call(snapshot).payload)
+        let session = try Session()
+        let error = try session.refusal(restoring(4), blob)
+        #expect(error.code == .invalidArgument)
+        #expect(error.field == other.field)
+    }
+
+    @Test func `what is no rule may differ`() throws {
+        let source = try Session()
+        try source.reset()
+        let blob = try #require(try source.call(snapshot).payload)
+        let session = try Session {
+            $0.autoresetMode = .sameStep
+            $0.maxEpisodeSteps = 3
+            $0.game2048.goal = 2048
+        }
+        try session.call(restoring(4), blob)
+        try session.step([0, 1, 2, 3])
+    }
+}
