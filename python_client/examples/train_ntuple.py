@@ -3,14 +3,18 @@
     python train_ntuple.py                       about two and a half minutes, most of it training
     python train_ntuple.py --quick               ten seconds
     python train_ntuple.py --endpoint tcp://10.0.0.7:5555 --seconds 900
+    python train_ntuple.py --seconds 1800 --checkpoint agent.npz --evaluate-every 300
+    python train_ntuple.py --seconds 3600 --checkpoint agent.npz --resume    the second half hour
+    twofold evaluate ntuple:agent.npz                                        the agent, judged
 
 TD learning of afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
 difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after
 slide and merge, before the new tile: what the agent controls. Its value V is the score still to
 come. The agent takes the action with the highest reward + V(afterstate), and learns by moving V of
 the last afterstate towards that sum: TD(0), undiscounted, and greedy (new tiles explore enough).
+Each weight has a rate of its own: temporal coherence (Beal and Smith 1999; Jaśkowski 2017).
 
-It reads from top to bottom: the network, choosing, training, evaluation, report.
+It reads from top to bottom: the network, choosing, checkpoints, training, evaluation, report.
 """
 
 import os
@@ -43,7 +47,7 @@ VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
 # Evaluation draws its boards from here up, and so never meets a seed of the training.
 EVALUATION_SEED = 2**63
-TILES = (256, 512, 1024, 2048, 4096)
+TILES = (256, 512, 1024, 2048, 4096, 8192)
 
 
 # ---- the network: V(board) is a sum of 32 table entries ------------------------------------------
@@ -166,6 +170,48 @@ def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choi
     )
 
 
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def save_checkpoint(path: Path, network: Network, progress: "Progress") -> None:
+    """All that is needed to go on, or to play; the file is replaced at once or not at all.
+
+    A numpy .npz file: of table k its cells (`tuple_k`), all its weights (`weights_k`), and the
+    places that were ever learnt (`places_k`) with what TC learning remembers of them
+    (`history_k`); `exponents` and `symmetric`; and `training`, JSON. With the weights whole,
+    `twofold.policies.NTuple.load` reads it too.
+    """
+    arrays: dict[str, Any] = {"exponents": np.array(EXPONENTS), "symmetric": np.array(True)}
+    for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
+        places = np.flatnonzero(table.history.imag)
+        arrays |= {
+            f"tuple_{k}": np.array(cells, np.uint8),
+            f"weights_{k}": table.weights,
+            f"places_{k}": places.astype(np.uint32),
+            f"history_{k}": table.history[places],
+        }
+    training = {"steps": progress.steps, "episodes": progress.episodes, "curve": progress.curve}
+    training |= {"seconds": progress.elapsed(), "evaluations": progress.evaluations}
+    arrays["training"] = np.array(json.dumps(training))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.part")
+    with temporary.open("wb") as file:
+        np.savez(file, **arrays)
+    temporary.replace(path)
+
+
+def load_checkpoint(path: Path, network: Network) -> dict[str, Any]:
+    """Fills a network; what was told of the training."""
+    with np.load(path, allow_pickle=False) as arrays:
+        for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
+            if tuple(arrays[f"tuple_{k}"]) != cells or int(arrays["exponents"]) != EXPONENTS:
+                raise SystemExit(f"{path} is of another network than {TUPLES}")
+            table.weights[:] = arrays[f"weights_{k}"]
+            table.history[:] = 0
+            table.history[arrays[f"places_{k}"]] = arrays[f"history_{k}"]
+        return dict(json.loads(str(arrays["training"])))
+
+
 # ---- training ------------------------------------------------------------------------------------
 
 
@@ -183,19 +229,30 @@ class Stopwatch:
         return result
 
 
-def train(envs: VectorEnv, network: Network, seconds: float, seed: int) -> "Progress":
-    """Plays and learns until the time is up."""
+def train(
+    envs: VectorEnv,
+    network: Network,
+    seconds: float,
+    seed: int,
+    before: dict[str, Any] | None = None,
+    now_and_then: "Callable[[Progress], None]" = lambda progress: None,
+) -> "Progress":
+    """Plays and learns until the time is up.
+
+    `before` is what a checkpoint tells: its time counts, and the boards get seeds that it has not
+    had. `now_and_then` is called after each step of all boards; its time does not count.
+    """
     # glibc's malloc asks the system for every large block anew, and fresh pages cost more than the
     # arithmetic on them. Once it has taken back one of nearly 32 MB, it keeps the smaller ones.
     np.empty(31 << 20, np.uint8)
 
     env: Any = envs.unwrapped  # wrappers pass on reset and step; afterstates are Twofold's own
     environment = Stopwatch()
-    progress = Progress(seconds)
+    progress = Progress(seconds, before or {})
     scores: deque[int] = deque(maxlen=envs.num_envs)  # of the episodes that ended last
     last: Choice | None = None
 
-    envs.reset(seed=seed)
+    envs.reset(seed=seed + progress.steps)
     finished = np.zeros(envs.num_envs, bool)
     while progress.elapsed() < seconds:
         choice = choose(network, *environment(env.afterstates))
@@ -209,42 +266,54 @@ def train(envs: VectorEnv, network: Network, seconds: float, seed: int) -> "Prog
         _, _, terminations, truncations, infos = environment(envs.step, choice.actions)
         finished = terminations | truncations
         scores.extend(infos["score"][finished])
+        progress.episodes += int(finished.sum())
         progress.add(envs.num_envs, scores, environment.seconds)
+        start = time.perf_counter()
+        now_and_then(progress)
+        progress.start += time.perf_counter() - start
     return progress
 
 
 class Progress:
     """How training goes: a bar on a terminal, a line now and then elsewhere, and the curve."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, before: dict[str, Any]) -> None:
         self.seconds = seconds
-        self.start = time.perf_counter()
-        self.steps = 0
+        self.before = float(before.get("seconds", 0))
+        self.start = time.perf_counter() - self.before
+        self.steps = int(before.get("steps", 0))
+        self.episodes = int(before.get("episodes", 0))
         self.environment_share = 0.0
-        self.curve: list[dict[str, float]] = []
+        self.curve: list[dict[str, float]] = list(before.get("curve", []))
+        self.evaluations: list[dict[str, Any]] = list(before.get("evaluations", []))
+        self.steps_before = self.steps
         self.is_terminal = sys.stdout.isatty()
         self.next_point, self.next_line = 0.0, 0.0
 
     def elapsed(self) -> float:
-        """Seconds since the start."""
+        """Seconds of training since the start, those before a checkpoint included."""
         return time.perf_counter() - self.start
 
     def add(self, steps: int, scores: deque[int], environment_seconds: float) -> None:
         """Counts steps; twice a second it adds a point to the curve."""
         self.steps += steps
         elapsed = self.elapsed()
-        self.environment_share = environment_seconds / elapsed
+        self.environment_share = environment_seconds / (elapsed - self.before)
         if elapsed >= min(self.next_point, self.seconds) and scores:
             self.next_point = elapsed + 0.5
             mean = float(np.mean(scores))
             self.curve.append({"seconds": elapsed, "steps": self.steps, "mean_score": mean})
             self.show(elapsed, mean)
 
+    def speed(self, elapsed: float) -> float:
+        """Steps per second of this run."""
+        return (self.steps - self.steps_before) / max(1e-9, elapsed - self.before)
+
     def show(self, elapsed: float, mean: float) -> None:
         """Tells it on the screen."""
         is_last = elapsed >= self.seconds
         text = (
-            f"{clock(elapsed)} of {clock(self.seconds)}  {self.steps / elapsed:9,.0f} steps/s  "
+            f"{clock(elapsed)} of {clock(self.seconds)}  {self.speed(elapsed):9,.0f} steps/s  "
             f"mean score {mean:6,.0f}  environment {self.environment_share:3.0%}"
         )
         if self.is_terminal:
@@ -379,8 +448,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the training's boards (default 0)")
     parser.add_argument("--endpoint", help="of a server; by default the process brings its own")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder (default runs)")
+    parser.add_argument("--checkpoint", type=Path, help="file to keep the agent in, .npz")
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=120.0, help="seconds of training (default 120)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint, up to --seconds in all"
+    )
+    parser.add_argument(
+        "--evaluate-every", type=float, help="seconds of training between evaluations"
+    )
     parser.add_argument("--quick", action="store_true", help="all of it in ten seconds")
     config = parser.parse_args(arguments)
+    if config.resume and not config.checkpoint:
+        parser.error("--resume needs --checkpoint")
     defaults = (512, 5.0, 512) if config.quick else (4096, 120.0, 2048)
     for name, default in zip(("num_envs", "seconds", "episodes"), defaults, strict=True):
         if getattr(config, name) is None:
@@ -388,23 +469,68 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return config
 
 
+class NowAndThen:
+    """Checkpoints and evaluations while training, each after so many seconds of it."""
+
+    def __init__(self, config: argparse.Namespace, network: Network) -> None:
+        self.config, self.network = config, network
+        self.next_checkpoint = self.next_evaluation = -1.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Does what is due."""
+        elapsed, config = progress.elapsed(), self.config
+        if self.next_checkpoint < 0:  # the first call
+            self.next_checkpoint = elapsed + config.checkpoint_every
+            self.next_evaluation = elapsed + (config.evaluate_every or float("inf"))
+        if elapsed >= self.next_evaluation:
+            self.next_evaluation += config.evaluate_every
+            self.evaluate(progress, elapsed)
+        if config.checkpoint and elapsed >= self.next_checkpoint:
+            self.next_checkpoint = elapsed + config.checkpoint_every
+            save_checkpoint(config.checkpoint, self.network, progress)
+
+    def evaluate(self, progress: Progress, elapsed: float) -> None:
+        """Some games with what is learnt so far, always on the same seeds."""
+        lanes = min(self.config.episodes, 512)
+        envs = make(lanes, self.config.endpoint)
+        row = play(envs, greedy_policy(self.network), 1, EVALUATION_SEED).row("so far")
+        envs.close()
+        row |= {"seconds": elapsed, "steps": progress.steps, "games": progress.episodes}
+        progress.evaluations.append(row)
+        reached = row["reached"]
+        print(
+            f"\nafter {clock(elapsed)}, {progress.episodes:,} games: mean "
+            f"{row['mean_score']:,.0f} +- {row['standard_error']:,.0f} over {lanes} games, 2048 in "
+            f"{reached['2048']:.1%}, 4096 in {reached['4096']:.1%}, 8192 in {reached['8192']:.1%}",
+            flush=True,
+        )
+
+
+def make(num_envs: int, endpoint: str | None) -> VectorEnv:
+    """Boards of 2048."""
+    return gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
+
+
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Trains, evaluates, reports; returns what it saves as JSON."""
     config = parse(arguments)
-
-    def make(num_envs: int) -> VectorEnv:
-        return gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=config.endpoint)
-
+    network, before = Network(), None
+    if config.resume:
+        before = load_checkpoint(config.checkpoint, network)
+        print(f"going on after {clock(before['seconds'])} and {before['episodes']:,} games")
     print(f"training for {clock(config.seconds)} on {config.num_envs:,} boards")
-    network = Network()
-    envs = make(config.num_envs)
-    progress = train(envs, network, config.seconds, config.seed)
+    envs = make(config.num_envs, config.endpoint)
+    now_and_then = NowAndThen(config, network)
+    progress = train(envs, network, config.seconds, config.seed, before, now_and_then)
     envs.close()
+    if config.checkpoint:
+        save_checkpoint(config.checkpoint, network, progress)
+        print(f"the agent is in {config.checkpoint}: twofold evaluate ntuple:{config.checkpoint}")
 
     lanes = min(config.episodes, 4096)
     each = -(-config.episodes // lanes)
     print(f"\nplaying {lanes * each:,} games with each policy, on seeds from 2^63 up")
-    envs = make(lanes)
+    envs = make(lanes, config.endpoint)
     policies = {"random": random_policy(EVALUATION_SEED), "trained": greedy_policy(network)}
     rows = []
     for name, policy in policies.items():
@@ -425,7 +551,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         },
         "training": {
             "steps": progress.steps,
-            "steps_per_second": progress.steps / config.seconds,
+            "episodes": progress.episodes,
+            "steps_per_second": progress.speed(progress.elapsed()),
+            "evaluations": progress.evaluations,
             "environment_share": progress.environment_share,
             "curve": progress.curve,
         },

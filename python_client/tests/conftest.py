@@ -4,12 +4,29 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from games import GAMES, MakeBatch
 from servers import Server
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_endpoint_from_outside() -> None:
     os.environ.pop("TWOFOLD_ENDPOINT", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--scale", type=int, default=1, help="how much longer the long tests run")
+
+
+@pytest.fixture(scope="session")
+def scale(request: pytest.FixtureRequest) -> int:
+    """How much longer the tests that take it run: 1 in `make test`, more in `make soak`."""
+    return int(request.config.getoption("--scale"))
+
+
+@pytest.fixture(scope="session")
+def steps(scale: int) -> int:
+    """How many steps the long runs make."""
+    return 2000 * scale
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +41,9 @@ def own_server() -> Iterator[Server]:
     """A server of the test's own, which it may stop and kill."""
     with Server() as server:
         yield server
+
+
+@pytest.fixture(params=GAMES)
+def make_batch(request: pytest.FixtureRequest) -> MakeBatch:
+    """Makes batches of one game; a test that asks for it runs over all of them."""
+    return GAMES[request.param]

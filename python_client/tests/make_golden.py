@@ -7,15 +7,19 @@ keeps the same for ever, so running this again changes nothing. Tests/Fixtures/g
 the format.
 """
 
+import itertools
 import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import reference_concentration
+from numpy import float32
 from reference import Game
 
 GOLDEN = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "golden"
+CONCENTRATION = GOLDEN / "concentration"
 
 SEEDS = [0, 1, 2**32, 2**63 + 5, 2**64 - 1]
 
@@ -34,7 +38,28 @@ TRAJECTORIES: dict[str, tuple[int, float, list[int], dict[str, Any]]] = {
     "4x4-illegal-terminates": (200, 0.04, [50, 51], {"illegal_action": "terminate"}),
     "4x4-at-most-20-steps": (200, 0.1, [60], {"max_episode_steps": 20}),
     "2x2-at-most-6-steps": (200, 0.1, [61], {"rows": 2, "columns": 2, "max_episode_steps": 6}),
+    "3x3": (200, 0.1, [70, 71], {"rows": 3, "columns": 3}),
+    "2x8": (200, 0.1, [72], {"rows": 2, "columns": 8}),
+    "8x2": (200, 0.1, [72], {"rows": 8, "columns": 2}),
+    "4x4-goal-32": (200, 0.1, [73], {"goal": 32}),
+    "4x4-stop-at-4": (100, 0.1, [74, 75], {"goal": 4, "stop_at_goal": True}),
+    "4x4-fifteen-start-tiles": (200, 0.1, [76], {"start_tiles": 15}),
+    "4x4-stop-at-32-illegal-terminates-at-most-40-steps": (
+        300,
+        0.02,
+        [77],
+        {
+            "goal": 32,
+            "stop_at_goal": True,
+            "illegal_action": "terminate",
+            "max_episode_steps": 40,
+        },
+    ),
 }
+for mode in ("same_step", "disabled"):
+    name, at_most = mode.replace("_", "-"), {"autoreset_mode": mode, "max_episode_steps": 8}
+    TRAJECTORIES[f"2x2-{name}"] = (120, 0.1, SEEDS, {"rows": 2, "columns": 2, **at_most})
+    TRAJECTORIES[f"4x4-{name}"] = (250, 0.1, [62, 63], {**at_most, "max_episode_steps": 120})
 
 
 def choose(game: Game, rng: random.Random, illegal_share: float) -> int:
@@ -45,33 +70,144 @@ def choose(game: Game, rng: random.Random, illegal_share: float) -> int:
     return actions[int(rng.random() * len(actions))]
 
 
-def state(game: Game) -> dict[str, Any]:
-    """What a reset or a step tells, under the names of the environment's arrays."""
-    return {
-        "observation": list(game.board),
-        "action_mask": game.mask(),
-        "score": game.score,
-        "max_exponent": max(game.board),
-        "episode_length": game.episode_length,
-        "moves": game.moves,
-        "goal_reached": int(game.goal_reached),
-    }
-
-
 def play(config: dict[str, Any], seed: int, steps: int, illegal_share: float) -> dict[str, Any]:
     """One lane's trajectory: actions and, per step, one entry in each of the columns."""
     rng = random.Random(seed)
     game = Game(seed, **config)
-    initial, actions = state(game), []
+    initial, actions = game.told(), []
+    resets: list[dict[str, Any]] = []
+    finals: list[dict[str, Any]] = []
+    columns: dict[str, list[Any]] = {
+        name: [] for name in (*initial, "reward", "terminated", "truncated")
+    }
+    for step in range(steps):
+        if game.autoreset_mode == "disabled" and (game.terminated or game.truncated):
+            game.start()
+            resets.append({"step": step, **game.told()})
+        actions.append(choose(game, rng, illegal_share))
+        reward = game.step(actions[-1])
+        told = {
+            **game.told(),
+            "reward": reward,
+            "terminated": int(game.terminated),
+            "truncated": int(game.truncated),
+        }
+        for name, value in told.items():
+            columns[name].append(value)
+        if game.final is not None:
+            finals.append({"step": step, **game.final})
+    extra = {"resets": resets} if game.autoreset_mode == "disabled" else {}
+    extra |= {"finals": finals} if game.autoreset_mode == "same_step" else {}
+    return {
+        "seed": seed,
+        "initial": initial,
+        "actions": actions,
+        "steps": columns,
+        **extra,
+        "generator": list(game.generator.words),
+    }
+
+
+# name: (steps, share of deliberately illegal actions, share of peeks, seeds, config)
+CARDS: dict[str, tuple[int, float, float, list[int], dict[str, Any]]] = {
+    "4x4": (300, 0.1, 0.05, [0, 2**64 - 1], {}),
+    "1x2": (100, 0.2, 0.2, [1], {"rows": 1, "columns": 2, "symbols": 1}),
+    "2x3-two-peeks": (
+        300,
+        0.2,
+        0.2,
+        [2, 3],
+        {"rows": 2, "columns": 3, "symbols": 3, "peeks": 2, "observe_last_action": True},
+    ),
+    "2x4-face-up": (
+        300,
+        0.2,
+        0,
+        [4],
+        {"rows": 2, "columns": 4, "symbols": 2, "peeks": 0, "matched_cards": "face_up"},
+    ),
+    "2x4-illegal-terminates": (
+        300,
+        0.03,
+        0.1,
+        [5],
+        {"rows": 2, "columns": 4, "symbols": 4, "peeks": 1, "illegal_action": "terminate"},
+    ),
+    "4x13-popgym": (
+        250,
+        0.15,
+        0,
+        [6],
+        {
+            "rows": 4,
+            "columns": 13,
+            "symbols": 2,
+            "peeks": 0,
+            "matched_cards": "face_up",
+            "illegal_action": "end_turn",
+            "max_episode_steps": 104,
+        },
+    ),
+    "2x4-one-peek-ends-turns": (
+        300,
+        0.3,
+        0.2,
+        [8],
+        {
+            "rows": 2,
+            "columns": 4,
+            "symbols": 4,
+            "peeks": 1,
+            "illegal_action": "end_turn",
+            "max_episode_steps": 20,
+        },
+    ),
+    "8x16": (120, 0.05, 0.01, [9], {"rows": 8, "columns": 16, "symbols": 64}),
+}
+
+
+def choose_card(
+    game: reference_concentration.Game, rng: random.Random, illegal_share: float, peek_share: float
+) -> int:
+    """A random legal action, sometimes a peek or an illegal one."""
+    if game.num_actions > game.cards and rng.random() < peek_share:
+        return game.cards
+    legal = game.mask()
+    wanted = 0 if rng.random() < illegal_share else 1
+    cards = range(game.cards)
+    actions = [action for action in cards if legal[action] == wanted] or cards
+    return actions[int(rng.random() * len(actions))]
+
+
+def cards_state(game: reference_concentration.Game) -> dict[str, Any]:
+    """What a reset or a step tells, under the names of the environment's arrays."""
+    return {
+        "observation": game.observation(),
+        "action_mask": game.mask(),
+        "episode_length": game.episode_length,
+        "pairs": game.pairs,
+        "turns": game.turns,
+        "peeks": game.peeks,
+        "open_card": game.open_card,
+    }
+
+
+def play_cards(
+    config: dict[str, Any], seed: int, steps: int, illegal_share: float, peek_share: float
+) -> dict[str, Any]:
+    """One lane's trajectory."""
+    rng = random.Random(seed)
+    game = reference_concentration.Game(seed, **config)
+    initial, actions = cards_state(game), []
     columns: dict[str, list[Any]] = {
         name: [] for name in (*initial, "reward", "terminated", "truncated")
     }
     for _ in range(steps):
-        actions.append(choose(game, rng, illegal_share))
+        actions.append(choose_card(game, rng, illegal_share, peek_share))
         reward = game.step(actions[-1])
         told = {
-            **state(game),
-            "reward": reward,
+            **cards_state(game),
+            "reward": float(float32(reward)),
             "terminated": int(game.terminated),
             "truncated": int(game.truncated),
         }
@@ -86,8 +222,27 @@ def play(config: dict[str, Any], seed: int, steps: int, illegal_share: float) ->
     }
 
 
+def card_files() -> Iterator[tuple[str, str]]:
+    """Name and text of every golden file of Concentration."""
+    defaults = {
+        "rows": 4,
+        "columns": 4,
+        "symbols": 8,
+        "peeks": None,
+        "matched_cards": "removed",
+        "illegal_action": "noop",
+        "observe_last_action": False,
+        "max_episode_steps": None,
+    }
+    for name, (steps, illegal_share, peek_share, seeds, changes) in CARDS.items():
+        config = {**defaults, **changes}
+        lanes = [play_cards(config, seed, steps, illegal_share, peek_share) for seed in seeds]
+        golden = {"environment_id": "twofold/Concentration-v0", "config": config, "lanes": lanes}
+        yield f"concentration/{name}.json", json.dumps(golden, separators=(",", ":")) + "\n"
+
+
 def files() -> Iterator[tuple[str, str]]:
-    """Name and text of every golden file."""
+    """Name and text of every golden file of 2048."""
     defaults = {
         "rows": 4,
         "columns": 4,
@@ -106,6 +261,7 @@ def files() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    for name, text in files():
+    CONCENTRATION.mkdir(exist_ok=True)
+    for name, text in itertools.chain(files(), card_files()):
         (GOLDEN / name).write_text(text)
         print(f"{len(text):7,} bytes  {name}")

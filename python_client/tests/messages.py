@@ -16,7 +16,26 @@ from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message import Message
 
-from twofold.v1 import envelope_pb2, environment_pb2, game2048_pb2
+from twofold.v1 import (
+    concentration_pb2,
+    envelope_pb2,
+    environment_pb2,
+    game2048_pb2,
+    rollout_pb2,
+    rules_pb2,
+    statistics_pb2,
+)
+
+# Every file of proto/.
+MODULES = (
+    envelope_pb2,
+    environment_pb2,
+    game2048_pb2,
+    concentration_pb2,
+    rollout_pb2,
+    rules_pb2,
+    statistics_pb2,
+)
 
 MESSAGES = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "messages.json"
 
@@ -83,7 +102,7 @@ def golden() -> list[dict[str, Any]]:
             "binary": message.SerializeToString(deterministic=True).hex(),
             "json": json_format.MessageToDict(message),
         }
-        for file in (envelope_pb2, environment_pb2, game2048_pb2)
+        for file in MODULES
         for descriptor in file.DESCRIPTOR.message_types_by_name.values()
         for message in instances(descriptor)
     ]

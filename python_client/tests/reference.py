@@ -1,11 +1,12 @@
 """The rules of 2048 and the draw recipe, a second time: plain Python, for reading and for checking.
 
 It shares no code and no method with the server. `Game` plays whole games bit by bit, as a lane of
-`twofold/Game2048-v0` does under NEXT_STEP autoreset; the golden trajectories that all tests share
-come from here (make_golden.py). Boards are flat tuples of exponents in row-major order, 0 = empty.
+`twofold/Game2048-v0` does in each autoreset mode; the golden trajectories that all tests share come
+from here (make_golden.py). Boards are flat tuples of exponents in row-major order, 0 = empty.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 Board = tuple[int, ...]
 
@@ -68,7 +69,12 @@ def lines(rows: int, columns: int, action: int) -> list[list[int]]:
 
 
 class Game:
-    """One lane. `step` returns the reward; everything else that a step tells is an attribute."""
+    """One lane. `step` returns the reward; everything else that a step tells is an attribute.
+
+    Under SAME_STEP, `final` is the board's end where an episode has ended in the last step, and the
+    attributes are already those of the new episode, but for `terminated` and `truncated`. Under
+    DISABLED, `start` has to be called before the step that follows an episode's end.
+    """
 
     def __init__(
         self,
@@ -81,7 +87,10 @@ class Game:
         start_tiles: int = 2,
         illegal_action: str = "noop",
         max_episode_steps: int | None = None,
+        autoreset_mode: str = "next_step",
     ) -> None:
+        self.autoreset_mode = autoreset_mode
+        self.final: dict[str, Any] | None = None
         self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
         self.goal, self.stop_at_goal = goal, stop_at_goal
         self.illegal_action, self.max_episode_steps = illegal_action, max_episode_steps
@@ -93,7 +102,7 @@ class Game:
     def start(self) -> None:
         self.board: Board = (0,) * (self.rows * self.columns)
         self.score = self.moves = self.episode_length = 0
-        self.terminated = self.truncated = False
+        self.terminated = self.truncated = self.no_action = False
         for _ in range(self.start_tiles):
             self.spawn()
         self.goal_reached = 2 ** max(self.board) >= self.goal
@@ -118,21 +127,49 @@ class Game:
         return [action for action in range(4) if self.afterstate(action)[0] != self.board]
 
     def mask(self) -> list[int]:
-        legal = [] if self.terminated else self.legal()
+        legal = [] if self.no_action else self.legal()
         return [int(action in legal) for action in range(4)]
 
+    def told(self) -> dict[str, Any]:
+        """What a reset tells, under the names of the environment's arrays."""
+        return {
+            "observation": list(self.board),
+            "action_mask": self.mask(),
+            "score": self.score,
+            "max_exponent": max(self.board),
+            "episode_length": self.episode_length,
+            "moves": self.moves,
+            "goal_reached": int(self.goal_reached),
+        }
+
     def step(self, action: int) -> int:
-        if self.terminated or self.truncated:  # NEXT_STEP autoreset: the action is ignored
-            self.start()
+        if self.autoreset_mode == "next_step" and (self.terminated or self.truncated):
+            self.start()  # the action is ignored
             return 0
+        if self.autoreset_mode == "disabled":
+            assert not any((self.terminated, self.truncated)), "reset it first"
+        if self.autoreset_mode != "same_step":
+            return self.play(action)
+        reward = self.play(action)
+        ended, self.final = (self.terminated, self.truncated), None
+        if any(ended):
+            self.final = self.told()
+            self.start()
+            self.terminated, self.truncated = ended
+        return reward
+
+    def play(self, action: int) -> int:
+        """One action on a board in play."""
+        self.terminated = self.no_action = False
         self.episode_length += 1
         self.truncated = self.episode_length == self.max_episode_steps
         after, reward = self.afterstate(action)
         if after == self.board:
-            self.terminated = self.illegal_action == "terminate"
+            self.terminated = self.no_action = self.illegal_action == "terminate"
             return 0
         self.board, self.score, self.moves = after, self.score + reward, self.moves + 1
         self.spawn()
         self.goal_reached = self.goal_reached or 2 ** max(self.board) >= self.goal
         self.terminated = not self.legal() or (self.stop_at_goal and self.goal_reached)
+        self.no_action = self.terminated
         return reward

@@ -22,19 +22,31 @@ class Server:
     def __init__(self, *arguments: str) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
         self.ipc = f"ipc://{self._directory}/s"
-        command = [str(find_program()), "serve", "--endpoint", self.ipc]
-        command += ["--endpoint", "tcp://127.0.0.1:0", "--parent-pid", str(os.getpid())]
-        self.process = subprocess.Popen(
-            [*command, *arguments],
+        self._arguments = arguments
+        self.tcp = "tcp://127.0.0.1:0"
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[str]":
+        command = [str(find_program()), "serve", "--endpoint", self.ipc, "--endpoint", self.tcp]
+        command += ["--parent-pid", str(os.getpid()), *self._arguments]
+        process = subprocess.Popen(
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
         )
-        assert self.process.stdout is not None
-        lines = [self.process.stdout.readline() for _ in range(2)]
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
         assert all(line.startswith("listening on ") for line in lines), lines
         self.tcp = next(line.split()[2] for line in lines if "tcp://" in line)
+        return process
+
+    def start_again(self) -> None:
+        """Starts another after this one has ended, at the same addresses."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = self._start()
 
     def __enter__(self) -> "Server":
         return self
@@ -60,6 +72,11 @@ class Server:
             yield
         finally:
             self.process.send_signal(signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Asks it to stop, and waits until it has."""
+        self.process.terminate()
+        self.process.wait(30)
 
     def kill(self) -> None:
         self.process.kill()

@@ -42,7 +42,13 @@ BAD: list[tuple[str, Any]] = [
     ("start_tiles", 16),
     ("start_tiles", 2.0),
     ("illegal_action", "no-op"),
-    ("illegal_action", None),
+    ("dialect", "Jumanji"),
+    ("dialect", 1),
+    ("dialect", ["jumanji"]),
+    ("obs", "list"),
+    ("obs", None),
+    ("mask_key", "mask"),  # and no obs="dict"
+    ("observation_key", "board"),
     ("max_episode_steps", 0),
     ("max_episode_steps", -1),
     ("max_episode_steps", 10.0),
@@ -65,20 +71,21 @@ BAD: list[tuple[str, Any]] = [
     ("timeout", -1),
     ("timeout", math.inf),
     ("timeout", None),
-]
-
-NOT_YET: list[tuple[str, Any]] = [
-    ("autoreset_mode", AutoresetMode.SAME_STEP),
-    ("autoreset_mode", "SameStep"),
-    ("reward", "merge_exponent"),
-    ("reward", {"merge_score": 2.0}),
-    ("reward", {"merge_score": 1.0, "goal": 5.0}),
-    ("reward", "scoer"),
-    ("dialect", "jumanji"),
-    ("recover", True),
-    ("obs", "dict"),
+    ("reward", 1.0),
+    ("reward", {}),
+    ("reward", []),
+    ("reward", "no/such/file.json"),
+    ("reward", {"terms": {"merge_score": 1.0}, "goal": 1.0}),
+    ("reward", [("merge_score", 1.0, 2.0)]),
+    ("reward", {3: 1.0}),
+    ("reward", ["merge_score"] * 33),
+    ("extra_infos", "chance"),
+    ("extra_infos", [1]),
+    ("extra_infos", ("chances",)),
     ("render_mode", "human"),
-    ("render_mode", "rgb_array"),
+    ("render_size", 31),
+    ("extra_infos", ("chance", "chance")),
+    ("extra_infos", None),
 ]
 
 
@@ -88,15 +95,6 @@ def test_a_wrong_argument_is_refused_by_name(server: Server, name: str, value: A
     with pytest.raises(twofold.InvalidArgument, match=name) as caught:
         twofold.Game2048VectorEnv(**arguments)
     assert caught.value.field == name
-
-
-@pytest.mark.parametrize(("name", "value"), NOT_YET, ids=str)
-def test_what_is_not_built_yet_is_refused_by_name(server: Server, name: str, value: Any) -> None:
-    arguments = {"num_envs": 2, "endpoint": server.ipc, name: value}
-    with pytest.raises(twofold.NotYetAvailable, match=name) as caught:
-        twofold.Game2048VectorEnv(**arguments)
-    assert caught.value.field == name
-    assert "use " in str(caught.value)
 
 
 def test_the_single_environment_checks_the_same_arguments() -> None:
@@ -119,16 +117,26 @@ def test_the_single_environment_checks_the_same_arguments() -> None:
         ("four_probability", np.float32(0.5)),
         ("start_tiles", 1),
         ("start_tiles", 15),
+        ("start_tiles", None),
         ("illegal_action", "terminate"),
+        ("illegal_action", None),
+        ("dialect", "jumanji"),
+        ("obs", "dict"),
         ("max_episode_steps", 1),
         ("max_episode_steps", np.uint8(9)),
         ("autoreset_mode", AutoresetMode.DISABLED),
         ("autoreset_mode", "Disabled"),
         ("autoreset_mode", "DISABLED"),
         ("autoreset_mode", "next_step"),
+        ("autoreset_mode", AutoresetMode.SAME_STEP),
+        ("autoreset_mode", "SameStep"),
         ("reward", "score"),
         ("reward", {"merge_score": 1.0}),
+        ("reward", {"merge_score": 2.0}),
+        ("reward", ["merge_score", ("goal", 5), {"term": "survival", "weight": 0.5}]),
+        ("extra_infos", ["chance", "reward_terms"]),
         ("render_mode", "ansi"),
+        ("render_mode", "rgb_array"),
         ("timeout", 5),
     ],
     ids=str,
@@ -154,7 +162,6 @@ def test_a_right_argument_is_taken(server: Server, name: str, value: Any) -> Non
         ("start_tiles", {"game2048": {"start_tiles": 0}}),
         ("illegal_action", {"game2048": {"illegal_action": 99}}),
         ("max_episode_steps", {"max_episode_steps": 0}),
-        ("autoreset_mode", {"autoreset_mode": 2}),
         ("autoreset_mode", {"autoreset_mode": 99}),
     ],
     ids=str,

@@ -11,37 +11,55 @@ from typing import Any
 import make_golden
 import numpy as np
 import pytest
+from games import GAMES, MakeBatch
 from servers import Server
 
 import twofold
+from twofold import TwofoldVectorEnv
 
-STEPS = 200
+STEPS = 120
 
 # One client: plays and prints a digest of everything that it sees.
 CLIENT = """
 import sys
 import test_determinism
-endpoint, num_envs, seed = sys.argv[1:]
-print(*test_determinism.digests(endpoint, int(num_envs), int(seed)), sep="\\n")
+played, endpoint, num_envs, seed = sys.argv[1:]
+print(*test_determinism.digests(played, endpoint, int(num_envs), int(seed)), sep="\\n")
 """
 
+# Small enough that episodes end within the steps; and 4 x 4, which the kernel plays.
+PLAYED: dict[str, tuple[str, dict[str, Any]]] = {
+    "2048 on 3 x 3": ("Game2048", {"size": 3}),
+    "2048 on 4 x 4": ("Game2048", {}),
+    "Concentration": ("Concentration", {"size": (2, 4), "peeks": 0}),
+}
 
-def digests(endpoint: str, num_envs: int, seed: int) -> list[str]:
+
+def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
     """A digest of each lane over STEPS steps, where a lane's actions depend on its seed only."""
-    envs = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, size=3)
+    game, arguments = PLAYED[played]
+    make: Any = GAMES[game]
+    envs: TwofoldVectorEnv = make(num_envs, endpoint=endpoint, **arguments)
+    num_actions = envs.single_action_space.n  # type: ignore[attr-defined]
     actions = np.empty((num_envs, STEPS), np.uint8)
     for lane in range(num_envs):
-        actions[lane] = np.random.default_rng(seed + lane).integers(0, 4, STEPS)
+        actions[lane] = np.random.default_rng(seed + lane).integers(0, num_actions, STEPS)
     observations, infos = envs.reset(seed=seed)
-    lanes = [hashlib.sha256(observations[lane].tobytes()) for lane in range(num_envs)]
+    told = [rows(num_envs, observations, infos)]
     for step in range(STEPS):
-        observations, *rest, infos = envs.step(actions[:, step])
-        told = [observations, *rest, *(infos[name] for name in sorted(infos))]
-        for lane, digest in enumerate(lanes):
-            for array in told:
-                digest.update(array[lane].tobytes())
+        *arrays, infos = envs.step(actions[:, step])
+        told.append(rows(num_envs, *arrays, infos))
     envs.close()
-    return [digest.hexdigest() for digest in lanes]
+    lanes = np.concatenate(told, axis=1)
+    return [hashlib.sha256(lane.tobytes()).hexdigest() for lane in lanes]
+
+
+def rows(num_envs: int, *told: Any) -> Any:
+    """Everything that a call tells, as bytes (N, any)."""
+    *arrays, infos = told
+    arrays += [infos[name] for name in sorted(infos)]
+    parts = [np.ascontiguousarray(array).reshape(num_envs, -1) for array in arrays]
+    return np.concatenate([part.view(np.uint8) for part in parts], axis=1)
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -50,43 +68,58 @@ def threaded_server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="module", params=PLAYED)
+def played(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(scope="module")
-def alone(server: Server) -> list[str]:
-    """The digests of 1000 boards, each played as one of a thousand."""
-    return digests(server.ipc, 1000, seed=0)
+def alone(server: Server, played: str) -> list[str]:
+    """The digests of 4096 boards, each played as one of that many."""
+    return digests(played, server.ipc, 4096, seed=0)
 
 
-@pytest.mark.parametrize("num_envs", [1, 7, 64, 300, 1000])
-def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads(
-    threaded_server: Server, alone: list[str], num_envs: int
+@pytest.mark.parametrize("num_envs", [1, 63, 64, 65, 4096])
+def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads_and_any_transport(
+    threaded_server: Server, played: str, alone: list[str], num_envs: int
 ) -> None:
-    assert digests(threaded_server.tcp, num_envs, seed=0) == alone[:num_envs]
+    carriers = (threaded_server.ipc, threaded_server.tcp)
+    for endpoint in carriers if num_envs < 4096 else carriers[1:]:
+        assert digests(played, endpoint, num_envs, seed=0) == alone[:num_envs]
 
 
 def test_different_seeds_play_differently(alone: list[str]) -> None:
-    assert len(set(alone)) == 1000
+    assert len(set(alone)) == 4096
 
 
-def test_an_unseeded_reset_goes_on_and_does_not_repeat(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(64, endpoint=server.ipc)
-    first, _ = envs.reset(seed=0)
-    boards = [first.tobytes()] + [envs.reset()[0].tobytes() for _ in range(20)]
+def test_an_unseeded_reset_goes_on_and_does_not_repeat(
+    server: Server, make_batch: MakeBatch
+) -> None:
+    envs = make_batch(64, endpoint=server.ipc)
+
+    def play(seed: int | None = None) -> bytes:
+        """A few steps, after which every game shows something of its board."""
+        envs.reset(seed=seed)
+        return b"".join(envs.step([action] * 64)[0].tobytes() for action in range(3))
+
+    boards = [play(seed=0)] + [play() for _ in range(20)]
     assert len(set(boards)) == 21
-    assert envs.reset(seed=0)[0].tobytes() == boards[0]
-    assert [envs.reset()[0].tobytes() for _ in range(20)] == boards[1:]
+    assert play(seed=0) == boards[0]
+    assert [play() for _ in range(20)] == boards[1:]
     envs.close()
 
 
-def test_three_clients_at_once_see_what_they_see_alone(server: Server) -> None:
+def test_three_clients_at_once_see_what_they_see_alone(server: Server, played: str) -> None:
     def start(seed: int) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", CLIENT, server.tcp, "64", str(seed)],
+            [sys.executable, "-c", CLIENT, played, server.tcp, "64", str(seed)],
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parent,
         )
 
-    expected = [digests(server.tcp, 64, seed) for seed in (0, 1000, 2000)]
+    expected = [digests(played, server.tcp, 64, seed) for seed in (0, 1000, 2000)]
     clients = [start(seed) for seed in (0, 1000, 2000)]
     outputs = [client.communicate(timeout=60)[0].split() for client in clients]
     assert [client.returncode for client in clients] == [0, 0, 0]
@@ -101,11 +134,20 @@ def test_the_golden_trajectories_come_back_from_the_server(server: Server, path:
     lanes = golden["lanes"]
     envs = twofold.Game2048VectorEnv(len(lanes), endpoint=server.ipc, size=size, **config)
     observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
-    told = {"observation": observations, **infos}
-    for index, lane in enumerate(lanes):
-        for name, value in lane["initial"].items():
+
+    def check(told: dict[str, Any], index: int, expected: dict[str, Any]) -> None:
+        for name, value in expected.items():
             assert told[name][index].ravel().tolist() == np.ravel(value).tolist(), name
+
+    for index, lane in enumerate(lanes):
+        check({"observation": observations, **infos}, index, lane["initial"])
     for step in range(len(lanes[0]["actions"])):
+        resets = at_step(lanes, "resets", step)
+        if resets:
+            mask = np.isin(np.arange(len(lanes)), list(resets))
+            observations, infos = envs.reset(options={"reset_mask": mask})
+            for index, expected in resets.items():
+                check({"observation": observations, **infos}, index, expected)
         actions = [lane["actions"][step] for lane in lanes]
         observations, rewards, terminations, truncations, infos = envs.step(actions)
         told = {
@@ -116,7 +158,21 @@ def test_the_golden_trajectories_come_back_from_the_server(server: Server, path:
             **infos,
         }
         for index, lane in enumerate(lanes):
-            for name, column in lane["steps"].items():
-                expected = np.ravel(column[step]).tolist()
-                assert told[name][index].ravel().tolist() == expected, (step, name)
+            check(told, index, {name: column[step] for name, column in lane["steps"].items()})
+        finals = at_step(lanes, "finals", step)
+        assert ("final_obs" in infos) == bool(finals)
+        for index, expected in finals.items():
+            assert infos["_final_obs"][index]
+            told = {"observation": infos["final_obs"], **infos["final_info"]}
+            check(told, index, expected)
     envs.close()
+
+
+def at_step(lanes: list[dict[str, Any]], key: str, step: int) -> dict[int, dict[str, Any]]:
+    """What a golden file has under `key` for a step: by the lane's index."""
+    return {
+        index: {name: value for name, value in entry.items() if name != "step"}
+        for index, lane in enumerate(lanes)
+        for entry in lane.get(key, [])
+        if entry["step"] == step
+    }

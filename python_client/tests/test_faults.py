@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import zmq
+from games import MakeBatch
 from raw import RawSession
 from servers import Server, child_servers, is_running, private_server_pid, wait_until
 
@@ -52,8 +53,10 @@ def interrupt_soon(seconds: float) -> None:
 # ---- deadlines and interrupts --------------------------------------------------------------------
 
 
-def test_a_server_that_does_not_answer_is_a_deadline(own_server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, timeout=0.5)
+def test_a_server_that_does_not_answer_is_a_deadline(
+    own_server: Server, make_batch: MakeBatch
+) -> None:
+    envs = make_batch(3, endpoint=own_server.ipc, timeout=0.5)
     envs.reset(seed=0)
     with own_server.stopped():
         started = time.monotonic()
@@ -88,11 +91,11 @@ def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
 
 @pytest.mark.parametrize("trouble", ["deadline", "interrupt"])
 def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
-    own_server: Server, trouble: str
+    own_server: Server, trouble: str, make_batch: MakeBatch
 ) -> None:
     timeout = 0.3 if trouble == "deadline" else 30
-    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, timeout=timeout)
-    twin = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc)
+    envs = make_batch(3, endpoint=own_server.ipc, timeout=timeout)
+    twin = make_batch(3, endpoint=own_server.ipc)
     envs.reset(seed=0)
     twin.reset(seed=0)
     for actions in ([0, 1, 2], [1, 2, 3], [2, 3, 0]):
@@ -109,9 +112,11 @@ def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
     twin.close()
 
 
-def test_another_call_first_finishes_the_unanswered_step(own_server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, timeout=0.3)
-    twin = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc)
+def test_another_call_first_finishes_the_unanswered_step(
+    own_server: Server, make_batch: MakeBatch
+) -> None:
+    envs = make_batch(3, endpoint=own_server.ipc, timeout=0.3)
+    twin = make_batch(3, endpoint=own_server.ipc)
     envs.reset(seed=0)
     twin.reset(seed=0)
     with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
@@ -125,8 +130,10 @@ def test_another_call_first_finishes_the_unanswered_step(own_server: Server) -> 
     envs.close()
 
 
-def test_another_call_after_an_unanswered_reset_knows_its_seeds(own_server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc, timeout=0.3)
+def test_another_call_after_an_unanswered_reset_knows_its_seeds(
+    own_server: Server, make_batch: MakeBatch
+) -> None:
+    envs = make_batch(2, endpoint=own_server.ipc, timeout=0.3)
     with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
         envs.reset(seed=77)
     envs.reset()
@@ -134,8 +141,8 @@ def test_another_call_after_an_unanswered_reset_knows_its_seeds(own_server: Serv
     envs.close()
 
 
-def test_a_refused_request_is_not_pending(own_server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc)
+def test_a_refused_request_is_not_pending(own_server: Server, make_batch: MakeBatch) -> None:
+    envs = make_batch(2, endpoint=own_server.ipc)
     with pytest.raises(twofold.FailedPrecondition):
         envs.step([0, 0])
     envs.reset(seed=0)
@@ -144,9 +151,9 @@ def test_a_refused_request_is_not_pending(own_server: Server) -> None:
 
 
 def test_an_environment_survives_any_number_of_interrupts_at_any_moment(
-    own_server: Server,
+    own_server: Server, make_batch: MakeBatch
 ) -> None:
-    envs = twofold.Game2048VectorEnv(500, endpoint=own_server.ipc)
+    envs = make_batch(500, endpoint=own_server.ipc)
     envs.reset(seed=0)
     actions = np.zeros(500, np.uint8)
     # A timer in the kernel, so that the signal comes at moments that Python does not choose.
@@ -158,7 +165,7 @@ def test_an_environment_survives_any_number_of_interrupts_at_any_moment(
                 signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.00007 * interrupts)
                 while True:
                     _, rewards, _, _, infos = envs.step(actions)
-                    assert rewards.shape == infos["score"].shape == (500,)
+                    assert rewards.shape == infos["episode_length"].shape == (500,)
                     steps += 1
             except KeyboardInterrupt:
                 interrupts += 1
@@ -208,10 +215,12 @@ def lossy_proxy(server: Server, loses: Callable[[int], bool]) -> Iterator[str]:
         context.destroy()
 
 
-def test_lost_replies_are_asked_for_again_and_a_step_is_applied_once(server: Server) -> None:
-    twin = twofold.Game2048VectorEnv(4, endpoint=server.ipc)
+def test_lost_replies_are_asked_for_again_and_a_step_is_applied_once(
+    server: Server, make_batch: MakeBatch
+) -> None:
+    twin = make_batch(4, endpoint=server.ipc)
     with lossy_proxy(server, lambda number: number % 3 != 2) as endpoint:
-        envs = twofold.Game2048VectorEnv(4, endpoint=endpoint)
+        envs = make_batch(4, endpoint=endpoint)
         np.testing.assert_array_equal(envs.reset(seed=0)[0], twin.reset(seed=0)[0])
         for step in range(20):
             actions = np.array([step % 4, 1, 2, 3])
@@ -244,9 +253,11 @@ def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_anoth
     another.close()
 
 
-def test_a_killed_server_at_an_address_is_a_deadline(own_server: Server) -> None:
+def test_a_killed_server_at_an_address_is_a_deadline(
+    own_server: Server, make_batch: MakeBatch
+) -> None:
     for endpoint in (own_server.ipc, own_server.tcp):
-        envs = twofold.Game2048VectorEnv(2, endpoint=endpoint, timeout=0.5)
+        envs = make_batch(2, endpoint=endpoint, timeout=0.5)
         envs.reset(seed=0)
         if endpoint == own_server.tcp:
             own_server.kill()

@@ -20,7 +20,7 @@ def test_all_lists_every_public_name() -> None:
         for name, value in vars(twofold).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
-    assert set(twofold.__all__) == (public - {"ENVIRONMENT_ID"}) | {"__version__"}
+    assert set(twofold.__all__) == public | {"__version__"}
     assert list(twofold.__all__) == sorted(twofold.__all__)
 
 
@@ -32,10 +32,11 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert (Path(twofold.__file__).parent / "py.typed").is_file()
 
 
-def test_importing_registers_the_environment() -> None:
-    spec = gymnasium.spec("twofold/Game2048-v0")
-    assert spec.entry_point == "twofold:Game2048Env"
-    assert spec.vector_entry_point == "twofold:Game2048VectorEnv"
+@pytest.mark.parametrize("game", ["Game2048", "Concentration"])
+def test_importing_registers_the_environments(game: str) -> None:
+    spec = gymnasium.spec(f"twofold/{game}-v0")
+    assert spec.entry_point == f"twofold:{game}Env"
+    assert spec.vector_entry_point == f"twofold:{game}VectorEnv"
 
 
 def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:

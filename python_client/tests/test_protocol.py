@@ -9,9 +9,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message_factory import GetMessageClass
 
-from twofold.v1 import envelope_pb2, environment_pb2, game2048_pb2
-
-FILES = {module.DESCRIPTOR.name: module for module in (envelope_pb2, environment_pb2, game2048_pb2)}
+FILES = {module.DESCRIPTOR.name: module for module in messages.MODULES}
 PROTO = Path(__file__).resolve().parents[2] / "proto"
 
 

@@ -109,20 +109,34 @@ def test_golden_episodes_keep_the_invariants(path: Any) -> None:
             assert fours >= 0
             assert moves == twos + fours - start_tiles
         ended = [t or c for t, c in zip(steps["terminated"], steps["truncated"], strict=True)]
-        for before, length, reward, score in zip(
-            [0, *ended], steps["episode_length"], steps["reward"], steps["score"], strict=False
-        ):
-            if before:  # the autoreset step
-                assert (length, reward, score) == (0, 0, 0)
+        mode = golden["config"].get("autoreset_mode", "next_step")
+        if mode == "next_step":
+            for before, length, reward, score in zip(
+                [0, *ended], steps["episode_length"], steps["reward"], steps["score"], strict=False
+            ):
+                if before:  # the autoreset step
+                    assert (length, reward, score) == (0, 0, 0)
+        elif mode == "same_step":
+            at = [step for step, is_end in enumerate(ended) if is_end]
+            assert [final["step"] for final in lane["finals"]] == at
+            assert all(steps["score"][step] == steps["episode_length"][step] == 0 for step in at)
+        else:
+            at = [step + 1 for step, is_end in enumerate(ended[:-1]) if is_end]
+            assert [reset["step"] for reset in lane["resets"]] == at
+            assert all(steps["episode_length"][step] == 1 for step in at)
 
 
 def test_golden_files_cover_the_ends_of_episodes() -> None:
-    ends = Counter[tuple[int, int]]()
+    ends = {mode: Counter[tuple[int, int]]() for mode in ("next_step", "same_step", "disabled")}
     for path in GOLDEN_FILES:
-        for lane in json.loads(path.read_text())["lanes"]:
-            ends.update(zip(lane["steps"]["terminated"], lane["steps"]["truncated"], strict=True))
-    assert min(ends[1, 0], ends[0, 1], ends[1, 1]) >= 3
-    assert sum(path.stat().st_size for path in GOLDEN_FILES) < 400_000
+        golden = json.loads(path.read_text())
+        counter = ends[golden["config"].get("autoreset_mode", "next_step")]
+        for lane in golden["lanes"]:
+            steps = lane["steps"]
+            counter.update(zip(steps["terminated"], steps["truncated"], strict=True))
+    for counter in ends.values():
+        assert min(counter[1, 0], counter[0, 1], counter[1, 1]) >= 3
+    assert sum(path.stat().st_size for path in GOLDEN_FILES) < 700_000
 
 
 # ---- exact values --------------------------------------------------------------------------------

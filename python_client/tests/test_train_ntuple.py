@@ -204,6 +204,46 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
         assert word in shown
 
 
+def test_a_checkpoint_brings_back_all_that_was_learnt(server: Server, tmp_path: Path) -> None:
+    path, network = tmp_path / "agent.npz", train_ntuple.Network()
+    envs = make(64, server.ipc)
+    progress = train_ntuple.train(envs, network, seconds=1, seed=0)
+    train_ntuple.save_checkpoint(path, network, progress)
+    other = train_ntuple.Network()
+    told = train_ntuple.load_checkpoint(path, other)
+    assert told["steps"] == progress.steps
+    assert told["episodes"] == progress.episodes
+    for table, again in zip(network.tables, other.tables, strict=True):
+        assert np.count_nonzero(table.weights) > 0
+        np.testing.assert_array_equal(table.weights, again.weights)
+        np.testing.assert_array_equal(table.history, again.history)
+    more = train_ntuple.train(envs, other, told["seconds"] + 0.5, 0, told)
+    envs.close()
+    assert more.steps > progress.steps
+    assert more.curve[: len(progress.curve)] == progress.curve
+    assert more.elapsed() >= told["seconds"] + 0.5
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", tuple_0=np.arange(5), exponents=np.array(16))
+    with pytest.raises(SystemExit, match="another network"):
+        train_ntuple.load_checkpoint(tmp_path / "a.npz", train_ntuple.Network())
+
+
+def test_training_goes_on_from_a_checkpoint_and_evaluates_on_the_way(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
+    arguments += ["--endpoint", server.ipc, "--checkpoint", str(tmp_path / "agent.npz")]
+    arguments += ["--evaluate-every", "0.5"]
+    first = train_ntuple.main([*arguments, "--seconds", "1.5"])
+    assert first["training"]["evaluations"]
+    second = train_ntuple.main([*arguments, "--seconds", "3", "--resume"])
+    assert second["training"]["steps"] > first["training"]["steps"]
+    assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
+    assert "going on after 0:0" in capsys.readouterr().out
+
+
 def test_the_random_agent_plays_as_random_play_does(server: Server) -> None:
     # Standard deviation of one game: 535.
     assert abs(random_agent.main(num_envs=500, endpoint=server.ipc) - 1095) < 4 * 535 / 500**0.5

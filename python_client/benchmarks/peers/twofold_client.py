@@ -80,7 +80,7 @@ class Raw:
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
         """One round trip, as the client makes it."""
-        return self._call("step", self._request, actions.tobytes())
+        return self._call("step", self._request, actions.tobytes())[1]
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """From its place in the payload."""

@@ -1,4 +1,4 @@
-"""Thousands of 2048 boards behind one Gymnasium environment, stepped by a Swift server.
+"""Thousands of games behind one Gymnasium environment, stepped by a Swift server.
 
     import gymnasium as gym, twofold
 
@@ -10,21 +10,33 @@ Importing this package registers its environments with Gymnasium.
 
 import importlib.metadata
 
-import gymnasium
-
+from twofold import _registration
+from twofold import policies as policies
+from twofold import rules as rules
+from twofold._concentration import ConcentrationEnv, ConcentrationVectorEnv
+from twofold._curve import CurveKeys
+from twofold._dataset import read_dataset, verify_dataset, write_dataset
+from twofold._encoding import onehot, values
 from twofold._env import TwofoldEnv
+from twofold._evaluation import Comparison, Evaluation, evaluate
 from twofold._exceptions import (
+    AuthenticationFailed,
     ClosedError,
     Conflict,
     DeadlineExceeded,
     FailedPrecondition,
     InternalError,
     InvalidArgument,
+    InvalidDataset,
+    InvalidRecording,
+    MissingDependency,
     NotFound,
     NotYetAvailable,
     OutOfSequence,
     PermissionDenied,
+    PolicyError,
     ProtocolError,
+    RecoveryFailed,
     RequestError,
     ResourceExhausted,
     ServerDied,
@@ -35,25 +47,46 @@ from twofold._exceptions import (
     TwofoldError,
     UnsupportedVersion,
 )
-from twofold._game2048 import ENVIRONMENT_ID, Game2048Env, Game2048VectorEnv
+from twofold._game2048 import Game2048Env, Game2048VectorEnv
+from twofold._perfect_memory import PerfectMemory
+from twofold._recording import Recording, RecordingRules, Verification
+from twofold._resume import resume
+from twofold._rollout import Finals, Rollout
+from twofold._seeding import seeds
 from twofold._vector_env import TwofoldVectorEnv
 
 __all__ = [
+    "AuthenticationFailed",
     "ClosedError",
+    "Comparison",
+    "ConcentrationEnv",
+    "ConcentrationVectorEnv",
     "Conflict",
+    "CurveKeys",
     "DeadlineExceeded",
+    "Evaluation",
     "FailedPrecondition",
+    "Finals",
     "Game2048Env",
     "Game2048VectorEnv",
     "InternalError",
     "InvalidArgument",
+    "InvalidDataset",
+    "InvalidRecording",
+    "MissingDependency",
     "NotFound",
     "NotYetAvailable",
     "OutOfSequence",
+    "PerfectMemory",
     "PermissionDenied",
+    "PolicyError",
     "ProtocolError",
+    "Recording",
+    "RecordingRules",
+    "RecoveryFailed",
     "RequestError",
     "ResourceExhausted",
+    "Rollout",
     "ServerDied",
     "ServerStartFailed",
     "ShuttingDown",
@@ -63,14 +96,18 @@ __all__ = [
     "TwofoldError",
     "TwofoldVectorEnv",
     "UnsupportedVersion",
+    "Verification",
     "__version__",
+    "evaluate",
+    "onehot",
+    "read_dataset",
+    "resume",
+    "seeds",
+    "values",
+    "verify_dataset",
+    "write_dataset",
 ]
 
 __version__ = importlib.metadata.version("twofold")
 
-if ENVIRONMENT_ID not in gymnasium.registry:
-    gymnasium.register(
-        id=ENVIRONMENT_ID,
-        entry_point="twofold:Game2048Env",
-        vector_entry_point="twofold:Game2048VectorEnv",
-    )
+_registration.register()

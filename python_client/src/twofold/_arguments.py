@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from twofold._exceptions import InvalidArgument, NotYetAvailable
-
-Value = TypeVar("Value")
+from twofold._exceptions import InvalidArgument
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
@@ -49,18 +47,6 @@ def real(name: str, value: object, low: float, high: float, expected: str) -> fl
     return number
 
 
-def available(name: str, value: Value, *built: Value) -> Value:
-    """`value`, if it is one of those that are built.
-
-    Raises:
-        NotYetAvailable: It is not.
-    """
-    if not any(type(value) is type(one) and value == one for one in built):
-        choice = " or ".join(repr(one) for one in built)
-        raise NotYetAvailable(f"{name}={value!r} is not available yet; use {choice}", field=name)
-    return value
-
-
 def text(name: str, value: object) -> str:
     """`value` as a str."""
     if not isinstance(value, str):
@@ -69,11 +55,7 @@ def text(name: str, value: object) -> str:
 
 
 def autoreset(value: object) -> AutoresetMode:
-    """An AutoresetMode, given as itself, by its value or by its name.
-
-    Raises:
-        NotYetAvailable: SAME_STEP, for now.
-    """
+    """An AutoresetMode, given as itself, by its value or by its name."""
     spellings: dict[object, AutoresetMode] = {}
     for mode in AutoresetMode:
         spellings |= {mode: mode, mode.value: mode, mode.name: mode, mode.name.lower(): mode}
@@ -84,12 +66,31 @@ def autoreset(value: object) -> AutoresetMode:
             "its value",
             field="autoreset_mode",
         )
-    if mode_of is AutoresetMode.SAME_STEP:
-        raise NotYetAvailable(
-            "autoreset_mode SAME_STEP is not available yet; use NEXT_STEP or DISABLED",
-            field="autoreset_mode",
-        )
     return mode_of
+
+
+def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
+    """`value` as numbers of boards, (k,), uint64, k >= 1, all different.
+
+    Raises:
+        InvalidArgument: They are not; `lane` tells the first that is wrong.
+    """
+    array = np.asarray(value)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise InvalidArgument(
+            f"lanes are {value!r}; expected a list of at least one board's number", field="lanes"
+        )
+    outside = (array < 0) | (array >= num_envs)
+    if outside.any():
+        wrong = int(array[outside][0])
+        raise InvalidArgument(
+            f"there is no board {wrong}; lanes are 0 ... {num_envs - 1}", field="lanes", lane=wrong
+        )
+    numbers, counts = np.unique(array, return_counts=True)
+    if numbers.size < array.size:
+        twice = int(numbers[counts > 1][0])
+        raise InvalidArgument(f"lanes name board {twice} twice", field="lanes", lane=twice)
+    return array.astype(np.uint64)
 
 
 def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.integer[Any]]:

@@ -14,11 +14,13 @@ class BufferPool:
     Large arrays come from the system page by page, and the first touch of each page costs more than
     what a step writes there. Views keep their array alive by a reference, so an array that only the
     pool refers to is invisible to everybody else, and as good as a fresh one.
+
+    Args:
+        capacity: Arrays that are kept.
     """
 
-    _CAPACITY = 4
-
-    def __init__(self) -> None:
+    def __init__(self, capacity: int = 4) -> None:
+        self._capacity = capacity
         self._buffers: list[NDArray[np.uint8]] = []
 
     def take(self, size: int) -> NDArray[np.uint8]:
@@ -27,7 +29,7 @@ class BufferPool:
             if buffer.size == size and sys.getrefcount(buffer) == _UNUSED:
                 return buffer
         buffer = np.empty(size, np.uint8)
-        if len(self._buffers) == self._CAPACITY:
+        if len(self._buffers) == self._capacity:
             del self._buffers[0]
         self._buffers.append(buffer)
         return buffer

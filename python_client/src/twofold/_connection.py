@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import math
 import os
@@ -12,11 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 import zmq
+import zmq.utils.monitor
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from twofold._buffers import BufferPool
+from twofold._curve import CurveKeys
 from twofold._exceptions import (
+    AuthenticationFailed,
     DeadlineExceeded,
     InvalidArgument,
     ProtocolError,
@@ -35,8 +39,21 @@ _FIRST_RETRY = 0.020
 _LONGEST_RETRY = 1.0
 # How often a wait looks whether the private server still lives.
 _LIVENESS_INTERVAL = 0.1
+# Where a server usually answers within this time, the client looks again and again for twice as
+# long as that before it goes to sleep: to be woken up takes longer than a step.
+_LONGEST_SPIN = 0.0005
+# With a single one the server could not run meanwhile.
+_HAS_ANOTHER_CPU = len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else False
 # sun_path has 108 bytes with the closing zero.
 LONGEST_IPC_PATH = 107
+
+# A handshake that ends without a reason may be an accident; so many in a row are a wrong key.
+_BROKEN_HANDSHAKES = 3
+_HANDSHAKE_FAILURES = (
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 
 _TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
@@ -72,6 +89,25 @@ def _bad_address(endpoint: str, problem: str) -> InvalidArgument:
     )
 
 
+def check_curve(endpoint: str, curve: object) -> CurveKeys | None:
+    """The keys for an endpoint: those given, or for tcp those that the environment variables name.
+
+    Raises:
+        InvalidArgument: These are no keys, or the endpoint takes none.
+    """
+    if curve is None:
+        return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
+    if not isinstance(curve, CurveKeys):
+        raise InvalidArgument(
+            f"curve is a {type(curve).__name__}; expected twofold.CurveKeys", field="curve"
+        )
+    if not endpoint.startswith("tcp://"):
+        raise InvalidArgument(
+            f"curve is for tcp endpoints; {endpoint!r} takes no keys", field="curve"
+        )
+    return curve
+
+
 class Call(NamedTuple):
     """One request as it travels, and what its reply has to look like."""
 
@@ -83,8 +119,14 @@ class Call(NamedTuple):
     """The encoded Request."""
     payload: bytes | None = None
     """Its payload frame, if it has one."""
-    reply_size: int = 0
-    """Bytes in the reply's payload frame; 0 where it has none."""
+    reply_size: int | None = 0
+    """Bytes in the reply's payload frame, at least; 0 where it has none, None for any number."""
+    plain_reply: bytes = b""
+    """The encoded Reply that only says that the request was carried out; empty: not known."""
+    reply_room: int = 0
+    """Bytes in the reply's payload frame, at most, where they are not always as many."""
+    patience: float = 0.0
+    """Seconds that go by at least before the request is sent again."""
 
 
 class Connection:
@@ -97,14 +139,30 @@ class Connection:
     Args:
         endpoint: A checked address.
         check_server: Raises when the server is known to be dead.
+        curve: Keys for an encrypted endpoint.
     """
 
-    def __init__(self, endpoint: str, check_server: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        check_server: Callable[[], None] | None = None,
+        curve: CurveKeys | None = None,
+    ) -> None:
         self.endpoint = endpoint
         self.limits = environment.Limits()
+        self.server_version = ""
         self._check_server = check_server
+        self._curve = curve
         self._socket: zmq.Socket[bytes] | None = None
+        # Tells of handshakes that failed, which libzmq does not; over tcp, where there are keys.
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._broken_handshakes = 0
+        # From before a request goes out until its reply is there: what an interrupt leaves is no
+        # socket for the next request.
+        self._is_under_way = False
         self._receive_timeout = -1
+        # The request that was sent ahead, and whose reply nobody has asked for yet.
+        self._begun: Call | None = None
         self._round_trip = 0.0
         self._buffers = BufferPool()
 
@@ -130,6 +188,7 @@ class Connection:
                 field="protocol_version",
             )
         self.limits = reply.hello.limits
+        self.server_version = reply.hello.server_version
 
     def check_size(self, call: Call) -> None:
         """Raises ResourceExhausted for a request larger than the server accepts."""
@@ -140,6 +199,18 @@ class Connection:
                 f"{call.slot} needs a message of {size} bytes; the server at {self.endpoint} "
                 f"accepts max_message_bytes = {limit}"
             )
+
+    def begin(self, call: Call) -> None:
+        """Sends a request ahead; the next `exchange` has to be of the same, and gets its reply."""
+        try:
+            self._send(call)
+            self._begun = call
+        except zmq.ZMQError:
+            # Nothing is lost: `exchange` sends it.
+            self.drop()
+        except BaseException:
+            self.drop()
+            raise
 
     def exchange(self, call: Call, deadline: float) -> tuple[envelope.Reply, NDArray[np.uint8]]:
         """Sends one request, again where necessary, and waits for its reply.
@@ -154,19 +225,25 @@ class Connection:
 
         Raises:
             DeadlineExceeded, ServerDied, ProtocolError: No usable reply.
+            AuthenticationFailed: The server wants a key, or another one.
         """
         started = time.monotonic()
-        patience = min(max(_FIRST_RETRY, 4 * self._round_trip), _LONGEST_RETRY)
+        patience = min(max(_FIRST_RETRY, call.patience, 4 * self._round_trip), _LONGEST_RETRY)
         try:
             while True:
                 sent = time.monotonic()
-                self._send(call)
+                if self._begun != call:
+                    self._send(call)
+                self._begun = None
                 received = self._receive(call, min(sent + patience, deadline))
                 now = time.monotonic()
                 if received is not None:
+                    self._broken_handshakes = 0
                     # Counted from the last try, so that a lost reply does not make it longer.
                     self._round_trip += (now - sent - self._round_trip) / 8
+                    self._is_under_way = False
                     return received
+                self._check_handshake(is_last=now >= deadline)
                 if now >= deadline:
                     waited = f"{now - started:.3g} s"
                     advice = (
@@ -185,9 +262,14 @@ class Connection:
 
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._begun = None
+        socket, self._socket = self._socket, None
+        monitor, self._monitor = self._monitor, None
+        if socket is not None:
+            if monitor is not None:
+                socket.disable_monitor()
+                monitor.close()
+            socket.close()
 
     def _open(self) -> zmq.Socket[bytes]:
         socket = _context().socket(zmq.REQ)
@@ -196,12 +278,21 @@ class Connection:
         socket.set(zmq.REQ_CORRELATE, 1)
         if "[" in self.endpoint:
             socket.set(zmq.IPV6, 1)
+        if self._curve is not None:
+            socket.curve_serverkey = self._curve.server_key.encode()
+            socket.curve_publickey = self._curve.public_key.encode()
+            socket.curve_secretkey = self._curve.secret_key.encode()
+        if self.endpoint.startswith("tcp://"):
+            self._monitor = socket.get_monitor_socket(_HANDSHAKE_FAILURES)
         socket.connect(self.endpoint)
         self._socket = socket
         self._receive_timeout = -1
         return socket
 
     def _send(self, call: Call) -> None:
+        if self._is_under_way:
+            self.drop()
+        self._is_under_way = True
         socket = self._socket or self._open()
         if call.payload is None:
             socket.send(call.request, zmq.DONTWAIT)
@@ -222,12 +313,12 @@ class Connection:
                     self._check_server()
                 if time.monotonic() >= until:
                     return None
+        if frame == call.plain_reply and socket.get(zmq.RCVMORE):
+            # What nearly every step gets: nothing to decode.
+            return _DONE, self._receive_payload(call, socket)
         payload = np.empty(0, np.uint8)
         if socket.get(zmq.RCVMORE):
-            payload = self._buffers.take(call.reply_size)
-            size = socket.recv_into(payload.data)
-            if size != call.reply_size or socket.get(zmq.RCVMORE):
-                raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
+            payload = self._receive_payload(call, socket)
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
@@ -239,9 +330,46 @@ class Connection:
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
-        if slot == call.slot and payload.size != call.reply_size:
+        if slot == call.slot and payload.size < (call.reply_size or 0):
             raise self._bad_reply(call, "no payload")
         return reply, payload
+
+    def _receive_payload(self, call: Call, socket: zmq.Socket[bytes]) -> NDArray[np.uint8]:
+        """The second frame of a reply, which is the last."""
+        if call.reply_size is None:
+            return np.frombuffer(socket.recv(), np.uint8)
+        room = max(call.reply_size, call.reply_room)
+        payload = self._buffers.take(room)
+        size = socket.recv_into(payload.data)
+        if not call.reply_size <= size <= room or socket.get(zmq.RCVMORE):
+            raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
+        return payload if size == room else payload[:size]
+
+    def _check_handshake(self, is_last: bool) -> None:
+        """Raises AuthenticationFailed when the server and this client don't accept each other.
+
+        Args:
+            is_last: There will be no other try.
+        """
+        while self._monitor is not None and self._monitor.poll(0):
+            event = zmq.utils.monitor.recv_monitor_message(self._monitor)
+            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH and event["value"] != 300:
+                raise AuthenticationFailed(f"{self.endpoint} does not let in this client's key")
+            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                raise AuthenticationFailed(
+                    f"{self.endpoint} does not encrypt, or is no ZeroMQ endpoint at all"
+                    if self._curve
+                    else f"{self.endpoint} wants a key: pass curve=twofold.CurveKeys(…), "
+                    "unless it is no ZeroMQ endpoint at all"
+                )
+            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self._curve:
+                self._broken_handshakes += 1
+        # A server with another key hangs up without a word; so does one that is just ending.
+        if self._broken_handshakes >= (1 if is_last else _BROKEN_HANDSHAKES):
+            raise AuthenticationFailed(
+                f"{self.endpoint} hangs up in the handshake: its key is not the given server_key, "
+                "or it does not encrypt"
+            )
 
     def _bad_reply(self, call: Call, problem: str) -> ProtocolError:
         return ProtocolError(
@@ -251,11 +379,20 @@ class Connection:
 
     def _receive_frame(self, socket: zmq.Socket[bytes], wait: float) -> bytes:
         """The next frame; zmq.Again after `wait` seconds or after the liveness interval."""
+        if _HAS_ANOTHER_CPU and self._round_trip < _LONGEST_SPIN:
+            end = time.perf_counter() + min(2 * self._round_trip, wait)
+            while time.perf_counter() < end:
+                with contextlib.suppress(zmq.Again):
+                    return socket.recv(zmq.DONTWAIT)
         milliseconds = math.ceil(max(0.0, min(wait, _LIVENESS_INTERVAL)) * 1000)
         if milliseconds != self._receive_timeout:
             socket.set(zmq.RCVTIMEO, milliseconds)
             self._receive_timeout = milliseconds
         return socket.recv()
+
+
+# The result of a request that was carried out and has nothing to tell besides its payload.
+_DONE = envelope.Reply()
 
 
 _own_context: tuple[int, zmq.Context[zmq.Socket[bytes]]] | None = None

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
+from twofold._drawing import Picture
 from twofold._exceptions import InvalidArgument
-from twofold._vector_env import Array, TwofoldVectorEnv
+from twofold._vector_env import RENDER_MODES, Array, Observations, TwofoldVectorEnv
 
 
-class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
+class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
     """One board on a server: a batch of one with autoreset disabled.
 
     The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
@@ -22,7 +23,7 @@ class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
         batch: One board.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
+    metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
 
     def __init__(self, batch: TwofoldVectorEnv) -> None:
         self._batch = batch
@@ -32,7 +33,7 @@ class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[Observations, dict[str, Any]]:
         """Starts a new episode.
 
         Args:
@@ -57,15 +58,15 @@ class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
             )
         batch_options = None
         if board is not None:
-            shape = self.observation_space.shape or ()
+            shape = self._batch._board_space.shape or ()
             batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
         super().reset(seed=seed)
         observations, infos = self._batch.reset(seed=seed, options=batch_options)
-        return observations[0], _first(infos)
+        return _board(observations), _first(infos)
 
     def step(
         self, action: int | np.integer[Any]
-    ) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
         """Plays one action.
 
         Raises:
@@ -77,15 +78,18 @@ class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
         number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
         observations, rewards, terminations, truncations, infos = self._batch.step([number])
         return (
-            observations[0],
+            _board(observations),
             float(rewards[0]),
             bool(terminations[0]),
             bool(truncations[0]),
             _first(infos),
         )
 
-    def render(self) -> str | None:
-        """The board as text; None, with a warning, without a render mode."""
+    def render(self) -> str | Picture | None:
+        """The board as text or as a picture, uint8 (height, width, 3), by the render mode.
+
+        None, with a warning, without a render mode.
+        """
         boards = self._batch.render()
         return None if boards is None else boards[0]
 
@@ -100,10 +104,46 @@ class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
         assert seed is not None
         return seed
 
-    def observe(self) -> tuple[Array, dict[str, Any]]:
+    def observe(self) -> tuple[Observations, dict[str, Any]]:
         """The current observation and infos again, as `reset` returns them; changes nothing."""
         observations, infos = self._batch.observe()
-        return observations[0], _first(infos)
+        return _board(observations), _first(infos)
+
+    def snapshot(self) -> bytes:
+        """The board as bytes to keep: everything that its future depends on; changes nothing.
+
+        Raises:
+            FailedPrecondition: The board was never reset.
+            TransportError: No answer.
+        """
+        return self._batch.snapshot()
+
+    def restore(
+        self, blob: bytes, *, row: int = 0, seed: int | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Puts a board of a snapshot in this one's place; `TwofoldVectorEnv.restore` has more.
+
+        Args:
+            blob: What `snapshot` has returned, here or in a vector environment.
+            row: Which of the snapshot's boards.
+            seed: Seeds a new stream of random numbers; None goes on with that of the snapshot.
+
+        Returns:
+            The observation and infos, as `reset` returns them.
+
+        Raises:
+            InvalidArgument: As that of the vector environment. Nothing has changed.
+            TransportError: No answer.
+        """
+        row = _arguments.integer("row", row, 0)
+        if seed is not None:
+            seed = _arguments.integer("seed", seed, 0)
+        observations, infos = self._batch.restore(blob, rows=[row], seed=seed)
+        return _board(observations), _first(infos)
+
+    def keepalive(self) -> None:
+        """Tells the server that this session is still wanted; changes nothing."""
+        self._batch.keepalive()
 
     def afterstates(self) -> tuple[Array, NDArray[np.float32], NDArray[np.int8]]:
         """The board after slide and merge and before the spawn, for each action; changes nothing.
@@ -114,6 +154,13 @@ class TwofoldEnv(gym.Env[Array, "int | np.integer[Any]"]):
         """
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]
+
+
+def _board(observations: Observations) -> Observations:
+    """The only board's observation."""
+    if isinstance(observations, dict):
+        return {name: array[0] for name, array in observations.items()}
+    return observations[0]
 
 
 def _first(infos: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,16 @@ TwofoldError
 │   └── InternalError            also RuntimeError: a defect of the server
 ├── TransportError               no answer; the request may have been carried out
 │   ├── DeadlineExceeded         also TimeoutError
+│   ├── AuthenticationFailed     also PermissionError: the keys were not accepted
 │   ├── ServerDied               also ConnectionError: the private server ended
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
-│   └── ProtocolError            also RuntimeError: what answered is not a twofold server
+│   ├── ProtocolError            also RuntimeError: what answered is not a twofold server
+│   └── RecoveryFailed           also RuntimeError: a lost session came out different
 ├── NotYetAvailable              also NotImplementedError: an argument that is not built yet
+├── PolicyError                  also RuntimeError: a policy that raised, or whose actions are wrong
+├── InvalidRecording             also ValueError: a recording that is damaged, or replays otherwise
+├── InvalidDataset               also ValueError: the same of a dataset
+├── MissingDependency            also ImportError: an optional package that is not installed
 └── ClosedError                  also gymnasium's ClosedEnvironmentError
 """
 
@@ -107,9 +113,14 @@ class UnsupportedVersion(RequestError, RuntimeError):
 
 
 class ShuttingDown(RequestError, ConnectionError):
-    """The server is about to stop."""
+    """The server is about to stop, and nobody came in its place in time.
+
+    Attributes:
+        retry_after: Seconds after which the server asks to try again; None where it does not say.
+    """
 
     code = "SHUTTING_DOWN"
+    retry_after: float | None = None
 
 
 class InternalError(RequestError, RuntimeError):
@@ -124,6 +135,13 @@ class TransportError(TwofoldError):
 
 class DeadlineExceeded(TransportError, TimeoutError):
     """No answer in time. The request stays pending: the same call again collects its answer."""
+
+
+class AuthenticationFailed(TransportError, PermissionError):
+    """Client and server did not shake hands: one of them wants or refuses a key.
+
+    Nothing was sent.
+    """
 
 
 class ServerDied(TransportError, ConnectionError):
@@ -141,6 +159,10 @@ class ProtocolError(TransportError, RuntimeError):
     """An answer that is not one of a twofold server."""
 
 
+class RecoveryFailed(TransportError, RuntimeError):
+    """A lost session was made anew and played again, and came out different; the text says how."""
+
+
 class NotYetAvailable(TwofoldError, NotImplementedError):
     """An argument's value that is part of the design and not built yet.
 
@@ -151,6 +173,47 @@ class NotYetAvailable(TwofoldError, NotImplementedError):
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class PolicyError(TwofoldError, RuntimeError):
+    """A policy that cannot be evaluated: it raised, took too long, or gave what is no action.
+
+    Attributes:
+        policy: Its name.
+        call: Which of its calls it was, from 0.
+        row: The first row of that call to blame; None where it is the call as a whole.
+        episode: The episode in that row; None like `row`.
+        seed: That episode's seed; None like `row`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        policy: str,
+        call: int,
+        row: int | None = None,
+        episode: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.policy = policy
+        self.call = call
+        self.row = row
+        self.episode = episode
+        self.seed = seed
+
+
+class InvalidRecording(TwofoldError, ValueError):
+    """A recording that is damaged, or whose replay ends otherwise; the text tells where."""
+
+
+class InvalidDataset(TwofoldError, ValueError):
+    """A dataset that is damaged, or holds a transition that is wrong; the text tells which."""
+
+
+class MissingDependency(TwofoldError, ImportError):
+    """An optional package that is needed for this and not installed; the text says how to."""
 
 
 class ClosedError(TwofoldError, gymnasium.error.ClosedEnvironmentError):
@@ -181,4 +244,12 @@ def from_reply(error: envelope.Error) -> RequestError:
     name = envelope.ErrorCode.Name(error.code) if known else ""
     cls = _CLASSES.get(name.removeprefix("ERROR_CODE_"), InternalError)
     lane = error.lane if error.HasField("lane") else None
-    return cls(error.message, field=error.field, lane=lane)
+    exception = cls(error.message, field=error.field, lane=lane)
+    if isinstance(exception, ShuttingDown) and error.HasField("retry_after_ms"):
+        exception.retry_after = error.retry_after_ms / 1000
+    return exception
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """What `error.add_note(note)` does; Python 3.10 has no such method."""
+    error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]

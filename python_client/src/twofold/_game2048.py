@@ -2,24 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from twofold import _arguments
+from twofold._curve import CurveKeys
+from twofold._dialects import find
+from twofold._drawing import Grid, Picture, fill, tile
 from twofold._env import TwofoldEnv
 from twofold._exceptions import InvalidArgument
-from twofold._vector_env import Array, TwofoldVectorEnv
+from twofold._game import Game
+from twofold._reward import Reward
+from twofold._vector_env import DEFAULT_TIMEOUT, Array, TwofoldVectorEnv
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
-
-ENVIRONMENT_ID = "twofold/Game2048-v0"
-DEFAULT_TIMEOUT = 30.0
 
 _ILLEGAL_ACTIONS = {
     "noop": game2048.ILLEGAL_ACTION_NOOP,
     "terminate": game2048.ILLEGAL_ACTION_TERMINATE,
 }
+
+
+_BOARD = (187, 173, 160)
+_EMPTY = (205, 193, 180)
+_DARK, _LIGHT = (119, 110, 101), (249, 246, 242)
+# The faces of the tiles from 2 on; what is larger is the last one.
+_FACES = [
+    (238, 228, 218),
+    (237, 224, 200),
+    (242, 177, 121),
+    (245, 149, 99),
+    (246, 124, 95),
+    (246, 94, 59),
+    (237, 207, 114),
+    (237, 204, 97),
+    (237, 200, 80),
+    (237, 197, 63),
+    (237, 194, 46),
+    (60, 58, 50),
+]
+
+
+class Game2048(Game):
+    """2048 as the client has it: its request, and how its boards look."""
+
+    environment_id = "twofold/Game2048-v0"
+    board_numbers = "exponents"
+
+    def __init__(self, config: game2048.Game2048Config) -> None:
+        super().__init__(
+            environment.CreateRequest(environment_id=self.environment_id, game2048=config)
+        )
+
+    def text(self, observation: Array) -> str:
+        """A board of exponents, (rows, columns), as text."""
+        return board_text(observation)
+
+    def picture(self, observation: Array, size: int) -> Picture:
+        """A board of exponents, (rows, columns), in the colours that 2048 is known by."""
+        rows, columns = observation.shape
+        grid = Grid(rows, columns, size, gap=0.13)
+        picture = fill(grid.height, grid.width, _BOARD)
+        for (row, column), exponent in np.ndenumerate(observation):
+            if exponent == 0:
+                cell = tile(grid.cell, _BOARD, _EMPTY)
+            else:
+                face = _FACES[min(int(exponent), len(_FACES)) - 1]
+                ink = _DARK if exponent <= 2 else _LIGHT
+                cell = tile(grid.cell, _BOARD, face, str(2 ** int(exponent)), ink)
+            grid.place(picture, row, column, cell)
+        return picture
 
 
 class Game2048VectorEnv(TwofoldVectorEnv):
@@ -31,23 +86,40 @@ class Game2048VectorEnv(TwofoldVectorEnv):
     Infos: `action_mask` int8 (N, 4), all 0 on a finished one; `score` int32; `max_exponent` uint8;
     `episode_length` int32, all steps; `moves` int32, the legal ones; `goal_reached` bool.
 
+    Infos of a step on request (`extra_infos`): `reward_terms` float32 (N, terms), each term's
+    weighted part of the reward, before scale and clip; `merges` uint8 (N, rows, columns), the
+    exponents that merges made, in their cells of the afterstate; `chance` int32, the outcome of the
+    spawn: its cell for a 2, cells + cell for a 4, -1 for none; `afterstates` uint8 (N, rows,
+    columns), the board before the spawn. On a step that only starts a new episode: 0, 0, -1, 0.
+
     Args:
         num_envs: Number of boards N.
         size: Cells along both sides, or (rows, columns); each 2 ... 8.
         goal: The tile to reach, a power of two from 4 up; told in `goal_reached`.
         stop_at_goal: Whether reaching the goal ends the episode.
         four_probability: How often a spawned tile is a 4, 0 ... 1.
-        start_tiles: Tiles on a new board, 1 ... cells - 1.
-        illegal_action: What an action does that moves nothing: "noop" or "terminate".
+        start_tiles: Tiles on a new board, 1 ... cells - 1; None for the dialect's, 2 without one.
+        illegal_action: What an action does that moves nothing: "noop" or "terminate"; None for the
+            dialect's, "noop" without one.
         max_episode_steps: Steps after which the server truncates an episode; None for never.
-        autoreset_mode: NEXT_STEP or DISABLED, as gymnasium's enum, its value or its name.
-        reward: None, "score" or {"merge_score": 1.0}, which are the same.
-        dialect: None.
-        recover: False.
+        autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED, as gymnasium's enum, its value or its
+            name.
+        reward: What a step earns: None or "score" for {"merge_score": 1.0}; else a dict or a list
+            of terms, or the path of a JSON file. docs/rewards.md has all of them.
+        extra_infos: Infos of a step beyond the usual ones, any of "reward_terms", "merges",
+            "chance" and "afterstates".
+        dialect: "jumanji", "envpool" or "pgx", to play by another package's rules and order of
+            actions (docs/dialects.md); arguments that it fixes are refused where they differ.
+        recover: Whether to make boards anew that the server has lost (docs/reliability.md).
         endpoint: A server's address, "private" for this process's own, or None for the environment
             variable TWOFOLD_ENDPOINT and "private" without it.
-        obs: "array".
-        render_mode: None or "ansi".
+        curve: Keys for an encrypted tcp endpoint, or None for the files that the environment
+            variables TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name.
+        obs: "array", or "dict" for observations {"observation": …, "action_mask": …}.
+        observation_key: Another name for the first, with obs="dict".
+        mask_key: Another name for the second.
+        render_mode: None, "ansi" for text, or "rgb_array" for pictures.
+        render_size: Pixels along the longer side of a board's picture, 32 ... 4096.
         timeout: Seconds that each call may take before DeadlineExceeded.
 
     Raises:
@@ -64,42 +136,58 @@ class Game2048VectorEnv(TwofoldVectorEnv):
         goal: int = 2048,
         stop_at_goal: bool = False,
         four_probability: float = 0.1,
-        start_tiles: int = 2,
-        illegal_action: Literal["noop", "terminate"] = "noop",
+        start_tiles: int | None = None,
+        illegal_action: Literal["noop", "terminate"] | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        reward: str | dict[str, float] | None = None,
+        reward: Reward = None,
+        extra_infos: Iterable[str] = (),
         dialect: str | None = None,
         recover: bool = False,
         endpoint: str | None = None,
-        obs: str = "array",
+        curve: CurveKeys | None = None,
+        obs: Literal["array", "dict"] = "array",
+        observation_key: str | None = None,
+        mask_key: str | None = None,
         render_mode: str | None = None,
+        render_size: int = 512,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
+        rules = find(dialect)
         config = _config(
             size=size,
             goal=goal,
             stop_at_goal=stop_at_goal,
             four_probability=four_probability,
+            start_tiles=rules.start_tiles if start_tiles is None else start_tiles,
+            illegal_action=rules.illegal_action if illegal_action is None else illegal_action,
+        )
+        rules.check(
+            size=size,
+            four_probability=four_probability,
+            stop_at_goal=stop_at_goal,
             start_tiles=start_tiles,
             illegal_action=illegal_action,
+            reward=reward,
         )
         super().__init__(
-            environment.CreateRequest(environment_id=ENVIRONMENT_ID, game2048=config),
+            Game2048(config),
             num_envs,
             max_episode_steps=max_episode_steps,
             autoreset_mode=autoreset_mode,
-            reward=reward,
-            dialect=dialect,
+            reward=rules.reward if reward is None else reward,
+            extra_infos=extra_infos,
+            action_order=rules.action_order,
             recover=recover,
             endpoint=endpoint,
+            curve=curve,
             obs=obs,
+            observation_key=observation_key,
+            mask_key=mask_key,
             render_mode=render_mode,
+            render_size=render_size,
             timeout=timeout,
         )
-
-    def _render_board(self, observation: Array) -> str:
-        return board_text(observation)
 
 
 class Game2048Env(TwofoldEnv):
@@ -117,15 +205,20 @@ class Game2048Env(TwofoldEnv):
         goal: int = 2048,
         stop_at_goal: bool = False,
         four_probability: float = 0.1,
-        start_tiles: int = 2,
-        illegal_action: Literal["noop", "terminate"] = "noop",
+        start_tiles: int | None = None,
+        illegal_action: Literal["noop", "terminate"] | None = None,
         max_episode_steps: int | None = None,
-        reward: str | dict[str, float] | None = None,
+        reward: Reward = None,
+        extra_infos: Iterable[str] = (),
         dialect: str | None = None,
         recover: bool = False,
         endpoint: str | None = None,
-        obs: str = "array",
+        curve: CurveKeys | None = None,
+        obs: Literal["array", "dict"] = "array",
+        observation_key: str | None = None,
+        mask_key: str | None = None,
         render_mode: str | None = None,
+        render_size: int = 512,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         super().__init__(
@@ -140,11 +233,16 @@ class Game2048Env(TwofoldEnv):
                 max_episode_steps=max_episode_steps,
                 autoreset_mode=AutoresetMode.DISABLED,
                 reward=reward,
+                extra_infos=extra_infos,
                 dialect=dialect,
                 recover=recover,
                 endpoint=endpoint,
+                curve=curve,
                 obs=obs,
+                observation_key=observation_key,
+                mask_key=mask_key,
                 render_mode=render_mode,
+                render_size=render_size,
                 timeout=timeout,
             )
         )

@@ -55,7 +55,8 @@ class PrivateServer:
         # An address for a server of the user's own is none of this server's business.
         environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
         command = [str(program), "serve", "--endpoint", self.endpoint]
-        command += ["--parent-pid", str(os.getpid())]
+        # This process may think for days between two steps.
+        command += ["--parent-pid", str(os.getpid()), "--idle-timeout", "0"]
         try:
             with self._log.open("wb") as log:
                 # A process group of its own: a terminal's Ctrl-C is meant for Python only.

@@ -30,12 +30,59 @@ def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
     return boards
 
 
-def board_seeds(seed: Seed, num_envs: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def seeds(
+    seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
+) -> NDArray[np.uint64]:
+    """The boards' seeds for one of several workers, no two of which meet.
+
+        envs.reset(seed=twofold.seeds(seed, envs.num_envs, rank=worker))
+
+    Worker r's board i gets seed + r * num_envs + i: the workers together play what one environment
+    with all of their boards would play after `reset(seed=seed)`.
+
+    Args:
+        seed: The run's seed. Runs whose seeds lie closer than all their boards share some boards.
+        num_envs: Boards of each worker.
+        rank: The worker's number, from 0.
+        evaluation: Whether to add 2^63, where no seed of a training lies.
+
+    Returns:
+        uint64 (num_envs,).
+
+    Raises:
+        InvalidArgument: An argument is wrong, or the seeds would reach 2^63; `field` tells which.
+    """
+    num_envs = _arguments.integer("num_envs", num_envs, 1)
+    rank = _arguments.integer("rank", rank, 0)
+    highest = 2**63 - (rank + 1) * num_envs
+    if highest < 0:
+        raise InvalidArgument(f"rank is {rank}; so many boards have no seeds", field="rank")
+    first = _arguments.integer("seed", seed, 0, highest) + rank * num_envs
+    offset = 2**63 if _arguments.boolean("evaluation", evaluation) else 0
+    return consecutive(first + offset, num_envs)
+
+
+def drawn_seeds(seed: Seed, num_envs: int) -> NDArray[np.uint64]:
+    """uint64 (num_envs,): a seed for each board; where none is given, one from the system.
+
+    Raises:
+        InvalidArgument: As `board_seeds`.
+    """
+    seeds, given = board_seeds(seed, num_envs)
+    if given.all():
+        return seeds
+    return np.where(given, seeds, consecutive(draw_seed(num_envs), num_envs))
+
+
+def board_seeds(
+    seed: Seed, num_envs: int, name: str = "seed"
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """The seed of each board, and which boards are given one.
 
     Args:
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
         num_envs: Number of boards N.
+        name: The argument's name.
 
     Returns:
         uint64 (N,), 0 where none is given, and bool (N,).
@@ -47,13 +94,15 @@ def board_seeds(seed: Seed, num_envs: int) -> tuple[NDArray[np.uint64], NDArray[
         return np.zeros(num_envs, np.uint64), np.zeros(num_envs, np.bool_)
     is_sequence = isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim)
     if not is_sequence:
-        number = _arguments.integer("seed", seed, 0)
+        number = _arguments.integer(name, seed, 0)
         return consecutive(number, num_envs), np.ones(num_envs, np.bool_)
+    if isinstance(seed, np.ndarray) and seed.dtype == np.uint64 and seed.shape == (num_envs,):
+        return seed.copy(), np.ones(num_envs, np.bool_)  # thousands of seeds, every few steps
     entries = list(seed)  # type: ignore[arg-type]
     if len(entries) != num_envs:
         raise InvalidArgument(
-            f"seed has {len(entries)} entries; expected one for each of the {num_envs} boards",
-            field="seed",
+            f"{name} has {len(entries)} entries; expected one for each of the {num_envs} boards",
+            field=name,
         )
     seeds = np.zeros(num_envs, np.uint64)
     given = np.ones(num_envs, np.bool_)
@@ -62,7 +111,7 @@ def board_seeds(seed: Seed, num_envs: int) -> tuple[NDArray[np.uint64], NDArray[
             given[lane] = False
             continue
         try:
-            seeds[lane] = _arguments.integer("seed", entry, 0) % 2**64
+            seeds[lane] = _arguments.integer(name, entry, 0) % 2**64
         except InvalidArgument as error:
-            raise InvalidArgument(f"board {lane}: {error}", field="seed", lane=lane) from None
+            raise InvalidArgument(f"board {lane}: {error}", field=name, lane=lane) from None
     return seeds, given

@@ -4,24 +4,69 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import time
 import weakref
-from typing import Literal
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _private_server
-from twofold._connection import Call, Connection, check_address
-from twofold._exceptions import ClosedError, RequestError, ResourceExhausted, from_reply
+from twofold._buffers import BufferPool
+from twofold._connection import Call, Connection, check_address, check_curve
+from twofold._curve import CurveKeys
+from twofold._exceptions import (
+    ClosedError,
+    NotFound,
+    OutOfSequence,
+    RecoveryFailed,
+    RequestError,
+    ResourceExhausted,
+    ServerDied,
+    ShuttingDown,
+    add_note,
+    from_reply,
+)
+from twofold._recovery import Journal, Operation
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
 # How long a close may take; it says goodbye to a server that may be gone.
 _CLOSE_DEADLINE = 1.0
 
-Slot = Literal["reset", "step", "observe", "afterstates", "close"]
+# How a step that went well is answered: one byte of tag, the eight of seq, the rest.
+_STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
+
+_SNAPSHOT = Operation(
+    "snapshot", envelope.Request(snapshot=environment.SnapshotRequest()).SerializeToString(), None
+)
+_CLOSE = Operation(
+    "close", envelope.Request(close=environment.CloseRequest()).SerializeToString(), None
+)
+
+Slot = Literal[
+    "reset",
+    "step",
+    "observe",
+    "afterstates",
+    "snapshot",
+    "restore",
+    "keepalive",
+    "close",
+    "rollout",
+    "policy",
+]
+
+
+class _Pending(NamedTuple):
+    """An operation on its way, and its place in the session."""
+
+    seq: int
+    operation: Operation
 
 
 class Session:
@@ -33,59 +78,100 @@ class Session:
     Args:
         create: What to make.
         endpoint: An address, "private", or None for TWOFOLD_ENDPOINT and "private" without it.
+        curve: Keys for an encrypted endpoint.
         timeout: Seconds that each call may take.
+        recover: Whether to make the boards anew where they are lost, on whatever server answers.
+        resumed_id: The session to take over, in place of making one; `create` is then not used.
 
     Attributes:
+        again: Makes another session on the same server, of another create request.
         spec: The server's reply to create: spaces and array layouts.
+        create: The create request.
+        server_version: What the server calls itself.
+        network: The n-tuple network that the session has been given.
+        rollouts: The memory of the last long rollout.
+        inherited: The last reply of a session that was taken over, and its payload.
+        calls: How many calls have begun.
+        pending: What was sent and is not finished; the next call finishes it.
+        holds: Whether a call stays pending until the caller has used its reply, and says so.
     """
 
     def __init__(
-        self, create: environment.CreateRequest, *, endpoint: str | None, timeout: float
+        self,
+        create: environment.CreateRequest,
+        *,
+        endpoint: str | None,
+        curve: CurveKeys | None,
+        timeout: float,
+        recover: bool = False,
+        resumed_id: bytes | None = None,
     ) -> None:
         self._timeout = timeout
         self._pid = os.getpid()
-        # Secret: whoever knows it can use the session.
-        self._id = os.urandom(16)
-        self._epoch = 1
+        self.create = create
+        # Of a session that was taken over: the last reply that somebody else got.
+        self.inherited: tuple[envelope.Reply, NDArray[np.uint8]] | None = None
+        self._journal = Journal() if recover else None
+        # With the boards gone: what was pending then, whatever a recovery sends meanwhile.
+        self._is_lost = False
+        self._unfinished: _Pending | None = None
         self._last_seq = 0
-        self._pending: Call | None = None
+        # What was sent, until its reply is there; with `holds`, until the caller has what it made
+        # of the reply, and takes this away.
+        self.pending: _Pending | None = None
+        self.holds = False
+        # The last operation that was answered, what the current call is to do, and how many calls
+        # there were.
+        self._answered: Operation | None = None
+        self._wanted: Operation | None = None
+        self.calls = 0
         self._is_open = False
+        self.network: object = None
+        self.rollouts = BufferPool(capacity=1)
 
         deadline = time.monotonic() + timeout
         if endpoint is None:
             endpoint = os.environ.get("TWOFOLD_ENDPOINT") or "private"
+        self.create = create
+        self.again = functools.partial(Session, endpoint=endpoint, curve=curve, timeout=timeout)
         self._server: _private_server.PrivateServer | None = None
         if endpoint == "private":
-            self._server = _private_server.acquire(deadline)
-            self._connection = Connection(self._server.endpoint, self._server.check)
+            check_curve(endpoint, curve)
+            self._connection = self._connect_privately(deadline)
         else:
-            self._connection = Connection(check_address(endpoint))
+            curve = check_curve(check_address(endpoint), curve)
+            self._connection = Connection(endpoint, curve=curve)
         self._is_open = True
         try:
-            self._connection.hello(deadline)
-            self._check_limits(create)
-            request = self._header(1, envelope.Request(create=create))
-            reply, _ = self._run(Call("create", 1, request), deadline)
+            if resumed_id is None:
+                self.spec: environment.CreateReply = self._begin(deadline)
+            else:
+                self.spec = self._take_over(resumed_id, deadline)
+            self._step_size, self._step_room = self.spec.step.size, self.spec.finals.size
         except BaseException:
-            self.close()
+            # A session that could not be taken over is somebody else's.
+            self.close() if resumed_id is None else self.leave()
             raise
-        self.spec: environment.CreateReply = reply.create
-        self._epoch = self.spec.epoch
-        self._step_header, self._step_seq_at = self._make_step_header()
+        self.server_version = self._connection.server_version
         _open_sessions.add(self)
 
     def call(
-        self, slot: Slot, request: envelope.Request, payload: bytes | None = None
-    ) -> NDArray[np.uint8]:
+        self,
+        slot: Slot,
+        request: envelope.Request,
+        payload: bytes | None = None,
+        reply_room: int = 0,
+    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
         """Carries out one request.
 
         Args:
             slot: The request's slot.
             request: The request without session, epoch and seq.
             payload: Its payload frame.
+            reply_room: Bytes that the reply's payload has at most, where `spec` doesn't tell.
 
         Returns:
-            The reply's payload, (size,), fresh; empty where the reply has none.
+            The reply, and its payload, (size,), fresh; empty where the reply has none.
 
         Raises:
             RequestError: The server refused; nothing has changed.
@@ -94,12 +180,76 @@ class Session:
         """
         self._check_usable()
         deadline = time.monotonic() + self._timeout
-        call = self._encode(slot, request, payload)
-        # The same bytes again are the pending request itself, and collect its reply.
-        if self._pending is not None and self._pending != call:
-            self._finish_pending(deadline)
-            call = self._encode(slot, request, payload)
-        return self._run(call, deadline)[1]
+        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
+        self._wanted = operation
+        self.calls += 1
+        calls = self.calls
+        while True:
+            try:
+                return self._carry_out(operation, deadline)
+            except (RequestError, ServerDied) as error:
+                if not self._loses_boards(error) or time.monotonic() >= deadline:
+                    raise
+                if not self._is_lost:
+                    self._unfinished = self.pending
+                    self._is_lost = True
+            except KeyboardInterrupt as interrupt:
+                self.interrupted(interrupt, calls - 1)
+                raise
+
+    def interrupted(self, interrupt: KeyboardInterrupt, calls: int) -> None:
+        """Notes on an interrupt what became of a call.
+
+        Args:
+            interrupt: Gets the note, if it has none.
+            calls: What `calls` was before the call.
+        """
+        if hasattr(interrupt, "__notes__"):
+            return
+        pending = self._unfinished if self._is_lost else self.pending
+        if self.calls > calls and pending is not None and pending.operation is self._wanted:
+            # An answered one was seen by nobody; the server still has the reply.
+            what = (
+                "was applied"
+                if self._answered is self._wanted
+                else "was sent and has no answer yet; it is applied once, before anything else"
+            )
+        else:
+            add_note(interrupt, "twofold: the interrupted call was not applied; nothing was sent.")
+            return
+        add_note(
+            interrupt,
+            f"twofold: the interrupted call {what}. The same call again returns its result; any "
+            "other goes on from there.",
+        )
+
+    @property
+    def token(self) -> str:
+        """Where the session is, and its id: whoever has this can take it over."""
+        return f"{self._connection.endpoint}#{self._id.hex()}"
+
+    @property
+    def last_seq(self) -> int:
+        """How many requests of this session were carried out, its create included."""
+        return self._last_seq
+
+    def begin(
+        self, slot: Slot, request: envelope.Request, payload: bytes | None, reply_room: int
+    ) -> None:
+        """Sends a request ahead, so that the server carries it out meanwhile.
+
+        It is pending then: `call` with the same arguments collects its reply, anything else waits
+        until it is done.
+        """
+        self._check_usable()
+        if self._is_lost:
+            return
+        assert self.pending is None
+        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
+        call = self._encode(operation, self._last_seq + 1)
+        self._connection.check_size(call)
+        self.pending = _Pending(call.seq, operation)
+        self._connection.begin(call)
 
     def close(self, timeout: float = _CLOSE_DEADLINE) -> None:
         """Ends the session; never raises for a server that is gone; twice is fine."""
@@ -107,13 +257,20 @@ class Session:
             return
         self._is_open = False
         try:
-            if self._last_seq or self._pending:
+            if (self._last_seq or self.pending) and not self._is_lost:
                 with contextlib.suppress(Exception):
                     self._say_goodbye(time.monotonic() + timeout)
         finally:
             self._connection.drop()
             if self._server is not None:
                 _private_server.release(self._server)
+
+    def leave(self) -> None:
+        """Lets go of the session without ending it."""
+        self._is_open = False
+        self._connection.drop()
+        if self._server is not None:
+            _private_server.release(self._server)
 
     def __del__(self) -> None:
         # At interpreter exit anything may be half gone.
@@ -125,54 +282,191 @@ class Session:
             self._server.check()
         self._finish_pending(deadline)
         if self._last_seq:
-            close = envelope.Request(close=environment.CloseRequest())
-            self._run(self._encode("close", close, None), deadline)
+            self._run(_CLOSE, self._last_seq + 1, deadline)
 
-    def _run(self, call: Call, deadline: float) -> tuple[envelope.Reply, NDArray[np.uint8]]:
-        self._connection.check_size(call)
-        self._pending = call
-        reply, payload = self._connection.exchange(call, deadline)
-        if reply.HasField("error"):
-            self._pending = None
-            raise from_reply(reply.error)
-        # In this order: an interrupt between the two repeats a request that is answered already.
-        self._last_seq = call.seq
-        self._pending = None
-        return reply, payload
+    # ---- the life of one request -----------------------------------------------------------------
+
+    def _carry_out(
+        self, operation: Operation, deadline: float
+    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+        if self._is_lost:
+            self._recover(deadline)
+        if self.pending is not None and self.pending.operation == operation:
+            # The same bytes again are the pending request itself, and collect its reply.
+            seq, operation = self.pending
+            self._wanted = operation
+        else:
+            self._finish_pending(deadline)
+            if self._journal is not None and self._journal.is_due:
+                self._take_snapshot(self._journal, deadline)
+            seq = self._last_seq + 1
+        return self._run(operation, seq, deadline)
+
+    def _take_snapshot(self, journal: Journal, deadline: float) -> None:
+        """Lets a snapshot take the place of what was done so far."""
+        try:
+            _, blob = self._run(_SNAPSHOT, self._last_seq + 1, deadline)
+        except RequestError as error:
+            if self._loses_boards(error):
+                raise
+            # No memory for it now; the journal goes on, and the next call tries again.
+            return
+        restore = environment.RestoreRequest(count=self.create.num_envs)
+        request = envelope.Request(restore=restore).SerializeToString()
+        journal.begin(Operation("restore", request, blob.tobytes()))
 
     def _finish_pending(self, deadline: float) -> None:
-        if self._pending is not None:
-            # Whoever made the request has been told of a failure; what it was does not matter now.
-            with contextlib.suppress(RequestError):
-                self._run(self._pending, deadline)
+        if self.pending is not None:
+            try:
+                self._run(self.pending.operation, self.pending.seq, deadline)
+            except RequestError as error:
+                # Whoever made the request has been told of a failure; what it was does not matter.
+                if self._loses_boards(error):
+                    raise
+            self.pending = None
 
-    def _encode(self, slot: Slot, request: envelope.Request, payload: bytes | None) -> Call:
-        seq = self._last_seq + 1
-        if slot == "step":
-            at = self._step_seq_at
-            self._step_header[at : at + 8] = seq.to_bytes(8, "little")
-            return Call(slot, seq, bytes(self._step_header), payload, self.spec.step.size)
-        return Call(slot, seq, self._header(seq, request), payload, self._reply_size(slot))
+    def largest_payload(self, wanted: int) -> int:
+        """As many bytes as are wanted for a payload, fewer where the server takes less."""
+        limit = self._connection.limits.max_message_bytes
+        return min(wanted, limit) // 8 * 8 if limit else wanted
 
-    def _header(self, seq: int, request: envelope.Request) -> bytes:
-        request.session = self._id
-        request.epoch = self._epoch
-        request.seq = seq
-        return request.SerializeToString()
+    def _run(
+        self, operation: Operation, seq: int, deadline: float
+    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+        """Sends an operation as the session's request of this number; pending until answered."""
+        call = self._encode(operation, seq)
+        self._connection.check_size(call)
+        self.pending = _Pending(seq, operation)
+        while True:
+            reply, payload = self._connection.exchange(call, deadline)
+            if not reply.HasField("error"):
+                break
+            error = from_reply(reply.error)
+            if not self._waits_for_another_server(error, deadline):
+                if not self._loses_boards(error):
+                    self.pending = None
+                raise error
+        # In this order: an interrupt in between repeats a request that is answered already.
+        self._answered = operation
+        self._last_seq = seq
+        if self._journal is not None and not self._is_lost:
+            self._journal.add(operation, payload)
+        if not self.holds:
+            self.pending = None
+        return reply, payload
 
-    def _make_step_header(self) -> tuple[bytearray, int]:
-        # Fields stand in the order of their numbers: session, epoch, then seq, which is one byte of
-        # tag and the eight bytes to patch.
-        before = envelope.Request(session=self._id, epoch=self._epoch).ByteSize()
-        step = envelope.Request(step=environment.StepRequest())
-        header = bytearray(self._header(2**64 - 1, step))
-        at = before + 1
-        assert header[at : at + 8] == b"\xff" * 8
-        return header, at
+    def _waits_for_another_server(self, error: RequestError, deadline: float) -> bool:
+        """Whether the request can be sent again after a moment, which has passed then."""
+        if not isinstance(error, ShuttingDown) or error.retry_after is None:
+            return False
+        if time.monotonic() + error.retry_after >= deadline:
+            return False
+        time.sleep(error.retry_after)
+        return True
 
-    def _reply_size(self, slot: Slot) -> int:
-        if slot in ("reset", "observe"):
+    def _encode(self, operation: Operation, seq: int) -> Call:
+        # Protobuf allows fields in any order: the header is the same for all requests but for the
+        # last eight bytes, and the operation stands behind it.
+        request = self._header + seq.to_bytes(8, "little") + operation.request
+        if operation.slot == "step":
+            plain_reply = _STEP_REPLY[:1] + seq.to_bytes(8, "little") + _STEP_REPLY[9:]
+            size, room = self._step_size, self._step_room
+            return Call("step", seq, request, operation.payload, size, plain_reply, room)
+        slot, _, payload, room = operation
+        return Call(slot, seq, request, payload, self._reply_size(slot), reply_room=room)
+
+    # ---- beginning, and beginning anew -----------------------------------------------------------
+
+    def _begin(self, deadline: float) -> environment.CreateReply:
+        """Makes the boards, as a new session."""
+        # Secret: whoever knows it can use the session.
+        self._id = os.urandom(16)
+        self._set_epoch(1)
+        self._last_seq = 0
+        self._connection.hello(deadline)
+        self.check_limits(self.create)
+        create = envelope.Request(create=self.create).SerializeToString()
+        reply, _ = self._run(Operation("create", create, None), 1, deadline)
+        self._set_epoch(reply.create.epoch)
+        return reply.create
+
+    def _take_over(self, session_id: bytes, deadline: float) -> environment.CreateReply:
+        """Takes the session over; whoever had it is shut out."""
+        self._id = session_id
+        self._connection.hello(deadline)
+        resume = environment.ResumeRequest(holder=os.urandom(16))
+        request = envelope.Request(session=session_id, resume=resume).SerializeToString()
+        reply, payload = self._connection.exchange(Call("resume", 0, request, None, None), deadline)
+        if reply.HasField("error"):
+            raise from_reply(reply.error)
+        self.create = reply.resume.create
+        # Aligned and writable, as replies are.
+        self.inherited = envelope.Reply.FromString(reply.resume.last_reply), payload.copy()
+        self._last_seq = reply.resume.last_seq
+        self._set_epoch(reply.resume.epoch)
+        return reply.resume.created
+
+    def _set_epoch(self, epoch: int) -> None:
+        header = envelope.Request(session=self._id, epoch=epoch, seq=2**64 - 1)
+        self._header = header.SerializeToString().removesuffix(b"\xff" * 8)
+
+    def _connect_privately(self, deadline: float) -> Connection:
+        self._server = _private_server.acquire(deadline)
+        return Connection(self._server.endpoint, self._server.check)
+
+    def _loses_boards(self, error: Exception) -> bool:
+        """Whether the boards are gone, and can be made anew."""
+        if self._journal is None or not self._is_open:
+            return False
+        is_unknown = isinstance(error, NotFound) and error.field == "session"
+        return is_unknown or isinstance(error, (ServerDied, OutOfSequence))
+
+    def _recover(self, deadline: float) -> None:
+        """Makes the boards anew on whatever server answers, and plays them to where they were.
+
+        May be interrupted, and is then begun again by the next call.
+        """
+        journal = self._journal
+        assert journal is not None
+        try:
+            self._connection.drop()
+            if self._server is not None and not self._server.is_alive:
+                server, self._server = self._server, None
+                _private_server.release(server)
+                self._connection = self._connect_privately(deadline)
+            spec = self._begin(deadline)
+            if spec != self.spec:
+                raise RecoveryFailed(
+                    f"the session was lost, and the server at {self._connection.endpoint} makes "
+                    "other boards of the same arguments; is it of another version?"
+                )
+            payload = np.empty(0, np.uint8)
+            for operation in journal.policy + journal.operations:
+                _, payload = self._run(operation, self._last_seq + 1, deadline)
+            if journal.operations and not journal.agrees(payload):
+                raise RecoveryFailed(
+                    f"the session was lost and played again at {self._connection.endpoint}, and "
+                    "came out different; is that server of another version?"
+                )
+        except RecoveryFailed:
+            with contextlib.suppress(Exception):
+                self._run(_CLOSE, self._last_seq + 1, deadline)
+            raise
+        pending = self._unfinished
+        if pending is not None:
+            # One that was answered is the last that was played.
+            is_new = not journal.ends_with(pending.operation)
+            pending = _Pending(self._last_seq + is_new, pending.operation)
+        self.pending = pending
+        self._is_lost = False
+
+    # ---- checks ----------------------------------------------------------------------------------
+
+    def _reply_size(self, slot: str) -> int | None:
+        if slot in ("reset", "observe", "restore"):
             return self.spec.reset.size
+        if slot == "snapshot":
+            return None
         return self.spec.afterstates.size if slot == "afterstates" else 0
 
     def _check_usable(self) -> None:
@@ -184,14 +478,44 @@ class Session:
         if not self._is_open:
             raise ClosedError("this environment is closed")
 
-    def _check_limits(self, create: environment.CreateRequest) -> None:
-        limit = self._connection.limits.max_boards_per_session
-        if limit and create.num_envs > limit:
-            raise ResourceExhausted(
-                f"num_envs is {create.num_envs}; the server at {self._connection.endpoint} allows "
-                f"max_boards_per_session = {limit}",
-                field="num_envs",
-            )
+    def check_limits(self, create: environment.CreateRequest) -> None:
+        """Raises ResourceExhausted for more boards than the server allows."""
+        limits = self._connection.limits
+        for name in ("max_boards_per_session", "max_boards"):
+            limit = getattr(limits, name)
+            if limit and create.num_envs > limit:
+                raise ResourceExhausted(
+                    f"num_envs is {create.num_envs}; the server at {self._connection.endpoint} "
+                    f"allows {name} = {limit}",
+                    field="num_envs",
+                )
+
+
+_resumed: ContextVar[Session | None] = ContextVar("twofold_resumed_session", default=None)
+
+
+@contextlib.contextmanager
+def using(session: Session) -> Iterator[None]:
+    """Within this, `open_session` returns a session that was taken over."""
+    before = _resumed.set(session)
+    try:
+        yield
+    finally:
+        _resumed.reset(before)
+
+
+def open_session(
+    create: environment.CreateRequest,
+    *,
+    endpoint: str | None,
+    curve: CurveKeys | None,
+    timeout: float,
+    recover: bool,
+) -> Session:
+    """A new session; or, within `using`, the one that is given there."""
+    return _resumed.get() or Session(
+        create, endpoint=endpoint, curve=curve, timeout=timeout, recover=recover
+    )
 
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -2,31 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import functools
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import ArrayLike, NDArray
 
-from twofold import _arguments
+from twofold import _arguments, _rollout, policies
 from twofold._arrays import Layout, make_space
+from twofold._buffers import BufferPool
+from twofold._curve import CurveKeys
+from twofold._drawing import Picture, wall
 from twofold._exceptions import InvalidArgument, ProtocolError, RequestError
-from twofold._seeding import Seed, board_seeds, consecutive, draw_seed
-from twofold._session import Session
+from twofold._game import Game
+from twofold._reward import Reward, extra_info_names, reward_spec
+from twofold._rollout import Rollout
+from twofold._seeding import Seed, board_seeds, consecutive, draw_seed, drawn_seeds
+from twofold._session import Session, open_session
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Array = NDArray[Any]
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Observations: TypeAlias = Any
+"""An Array (N, …); with obs="dict" a dict of two, the observations and their masks."""
+
+RENDER_MODES = ["ansi", "rgb_array"]
+DEFAULT_TIMEOUT = 30.0
 
 _AUTORESET = {
     AutoresetMode.NEXT_STEP: environment.AUTORESET_MODE_NEXT_STEP,
+    AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
     AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
 }
 
 
-class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
+class BatchArguments(TypedDict, total=False):
+    """The arguments of `TwofoldVectorEnv` that a game hands on as they are."""
+
+    extra_infos: Iterable[str]
+    recover: bool
+    endpoint: str | None
+    curve: CurveKeys | None
+    obs: str
+    observation_key: str | None
+    mask_key: str | None
+    render_mode: str | None
+    render_size: int
+    timeout: float
+
+
+def _plain(value: object) -> Any:
+    """An argument as JSON has it."""
+    if isinstance(value, AutoresetMode):
+        return value.value
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{value!r} is not plain")
+
+
+def _noting_interrupts(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A KeyboardInterrupt in this method loses no result, and notes whether a request was applied.
+
+    The request stays pending until the method has returned what it made of the reply.
+    """
+
+    @functools.wraps(method)
+    def noting(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        envs = args[0]
+        assert isinstance(envs, TwofoldVectorEnv)
+        session = envs._session
+        calls = session.calls
+        session.holds = True
+        try:
+            result = method(*args, **kwargs)
+            session.holds = False
+            # Python looks for signals when a call returns and in loops: not between these two.
+            session.pending = None
+            return result
+        except KeyboardInterrupt as interrupt:
+            session.interrupted(interrupt, calls)
+            raise
+        finally:
+            session.holds = False
+
+    return noting
+
+
+class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     """N boards of one game on a server, stepped together.
 
     The base class of each game's vector environment, which adds the game's own arguments; make one
@@ -34,18 +111,30 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
     are views of one block of memory.
 
     Args:
-        game: The create request's part that is the game's: environment id and config.
+        game: The game with its arguments.
         num_envs: Number of boards N.
         max_episode_steps: Steps after which the server truncates an episode; None for never.
-        autoreset_mode: NEXT_STEP or DISABLED, as gymnasium's enum, its value or its name.
-        reward: None, for the game's score.
-        dialect: None.
-        recover: False.
+        autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED, as gymnasium's enum, its value or its
+            name.
+        reward: What a step earns; None for the game's own reward. docs/rewards.md.
+        extra_infos: Infos of a step beyond the usual ones, by name; every game has "reward_terms",
+            float32 (N, terms).
+        action_order: The server's number of each action, where a dialect counts them in another
+            order; None for the server's own.
+        recover: Whether to make boards anew that the server has lost (docs/reliability.md).
         endpoint: A server's address, "private" for this process's own, or None for the environment
             variable TWOFOLD_ENDPOINT and "private" without it.
-        obs: "array".
-        render_mode: None or "ansi".
+        curve: Keys for an encrypted tcp endpoint, or None for the files that the environment
+            variables TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name.
+        obs: "array", or "dict" for observations with the action mask inside.
+        observation_key: The observation's name in the dict; "observation" by default.
+        mask_key: The mask's; "action_mask" by default.
+        render_mode: None, "ansi" for text, or "rgb_array" for pictures.
+        render_size: Pixels along the longer side of a board's picture, 32 ... 4096.
         timeout: Seconds that each call may take before DeadlineExceeded.
+
+    Attributes:
+        reward_terms: The names of the reward's terms: the columns of the info `reward_terms`.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` tells which.
@@ -53,72 +142,114 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
         TransportError: No server.
     """
 
+    # The arguments that a subclass was made with, for `resume`.
+    _made_with: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TwofoldVectorEnv:
+        """Keeps the arguments, whatever they are in a subclass."""
+        envs = super().__new__(cls)
+        envs._made_with = {"num_envs": args[0], **kwargs} if args else kwargs
+        return envs
+
     # Until there is a session: gymnasium 1.2 closes also what was never made.
     closed = True
 
     def __init__(
         self,
-        game: environment.CreateRequest,
-        num_envs: int,
+        game: Game,
+        num_envs: int = 1,
         *,
-        max_episode_steps: int | None,
-        autoreset_mode: AutoresetMode | str,
-        reward: str | dict[str, float] | None,
-        dialect: str | None,
-        recover: bool,
-        endpoint: str | None,
-        obs: str,
-        render_mode: str | None,
-        timeout: float,
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        reward: Reward = None,
+        extra_infos: Iterable[str] = (),
+        action_order: tuple[int, ...] | None = None,
+        recover: bool = False,
+        endpoint: str | None = None,
+        curve: CurveKeys | None = None,
+        obs: str = "array",
+        observation_key: str | None = None,
+        mask_key: str | None = None,
+        render_mode: str | None = None,
+        render_size: int = 512,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        self.num_envs = _arguments.integer("num_envs", num_envs, 1)
+        num_envs = _arguments.integer("num_envs", num_envs, 1)
         self.autoreset_mode = _arguments.autoreset(autoreset_mode)
-        self.render_mode = _arguments.available("render_mode", render_mode, None, "ansi")
-        _arguments.available("reward", reward, None, "score", {"merge_score": 1.0})
-        _arguments.available("dialect", dialect, None)
-        _arguments.available("recover", _arguments.boolean("recover", recover), False)
-        _arguments.available("obs", obs, "array")
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            raise InvalidArgument(
+                f"render_mode is {render_mode!r}; expected None, 'ansi' or 'rgb_array'",
+                field="render_mode",
+            )
+        self.render_mode = render_mode
+        self._render_size = _arguments.integer("render_size", render_size, 32, 4096)
+        self._game = game
+        self._obs_keys = _obs_keys(obs, observation_key, mask_key)
+        self._action_order = None if action_order is None else np.array(action_order, np.uint8)
         self.metadata = {
-            "render_modes": ["ansi"],
+            "render_modes": RENDER_MODES,
             "render_fps": 4,
             "autoreset_mode": self.autoreset_mode,
         }
 
         create = environment.CreateRequest()
-        create.CopyFrom(game)
-        create.num_envs = self.num_envs
+        create.CopyFrom(game.request)
+        create.num_envs = num_envs
         create.autoreset_mode = _AUTORESET[self.autoreset_mode]
+        spec = reward_spec(reward)
+        if spec is not None:
+            create.reward.CopyFrom(spec)
+        create.extra_infos.extend(extra_info_names(extra_infos))
         if max_episode_steps is not None:
             create.max_episode_steps = _arguments.integer(
                 "max_episode_steps", max_episode_steps, 1, 2**63 - 1
             )
-        self._session = Session(
-            create,
-            endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
-            timeout=_arguments.real("timeout", timeout, 1e-3, 1e6, "seconds, more than 0"),
+        create.client_arguments = self._arguments_as_text()
+        self._begin(
+            open_session(
+                create,
+                endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
+                curve=curve,
+                timeout=_arguments.real("timeout", timeout, 1e-3, 1e6, "seconds, more than 0"),
+                recover=_arguments.boolean("recover", recover),
+            )
         )
-        try:
-            self._read_spec(self._session.spec)
-        except BaseException:
-            self._session.close()
-            raise
 
-        self.closed = False
-
+    def _begin(self, session: Session) -> None:
+        """Takes a new session's boards as its own."""
+        self._session = session
+        self.num_envs = int(session.create.num_envs)
+        self._mask_buffers = BufferPool()
         # The seeds of the boards' streams, from the first reset on; before it, the seed to draw.
         self._seeds: NDArray[np.uint64] | None = None
         self._drawn_seed: int | None = None
+        # The boards whose stream is that of a snapshot.
+        self._has_unknown_seed = np.zeros(self.num_envs, np.bool_)
+        try:
+            self._read_spec(session.spec)
+        except BaseException:
+            session.close()
+            raise
+        self.closed = False
 
     def _read_spec(self, spec: environment.CreateReply) -> None:
-        self.single_observation_space = make_space(spec.observation_space)
+        self._board_space = make_space(spec.board_space)
+        observation_space = make_space(spec.observation_space)
         self.single_action_space = make_space(spec.action_space)
         if not isinstance(self.single_action_space, gym.spaces.Discrete):
             raise ProtocolError("the server's actions are not integers")
         self._num_actions = int(self.single_action_space.n)
+        self.single_observation_space = observation_space
+        if self._obs_keys is not None:
+            parts = (observation_space, gym.spaces.MultiBinary(self._num_actions))
+            self.single_observation_space = gym.spaces.Dict(
+                dict(zip(self._obs_keys, parts, strict=True))
+            )
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        step = ("observation", "reward", "terminated", "truncated")
-        self._reset_layout = Layout(spec.reset, ("observation",))
+        self.reward_terms = tuple(spec.reward_terms)
+        step = ("observation", "action_mask", "reward", "terminated", "truncated")
+        self._reset_layout = Layout(spec.reset, ("observation", "action_mask"))
         self._step_layout = Layout(spec.step, step)
         has_afterstates = len(spec.afterstates.arrays) > 0
         self._afterstates_layout = Layout(
@@ -127,9 +258,10 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
 
     # ---- Gymnasium's methods ---------------------------------------------------------------------
 
+    @_noting_interrupts
     def reset(
         self, *, seed: Seed = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[Observations, dict[str, Any]]:
         """Starts new episodes.
 
         Args:
@@ -138,12 +270,13 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
                 first reset draws a seed from the system in place of None; `np_random_seed` tells
                 it.
             options: May hold "reset_mask", bool (N,): only these boards start anew; and "boards",
-                uint8 (N, rows, columns): the boards to start from, rows outside the mask ignored.
+                uint8 (N, rows, columns): the boards to start from, lanes outside the mask ignored.
                 The first reset takes no mask.
 
         Returns:
             Observations (N, …), of boards outside the mask too, as they stand; and infos: for each
-            name an array (N, …), and `_name`, bool (N,), true for all boards.
+            name an array (N, …), and `_name`, bool (N,), true for all boards. With obs="dict" the
+            observations are a dict of two arrays.
 
         Raises:
             InvalidArgument: A seed or an option is wrong; `field` and `lane` tell which.
@@ -163,7 +296,8 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
             super().reset(seed=int(seed))
         return self._observed(payload)
 
-    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    @_noting_interrupts
+    def step(self, actions: ArrayLike) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
         """Plays one action on each board.
 
         Args:
@@ -171,29 +305,45 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
 
         Returns:
             observations (N, …), rewards float32 (N,), terminations and truncations bool (N,), and
-            infos as `reset` returns them.
+            infos as `reset` returns them. With SAME_STEP, where episodes have ended, the
+            observations and infos of their boards are those of the new episodes, and infos also has
+            `final_obs`, an object array (N,) of observations and None, and `final_info`, infos
+            that are valid for these boards only; `_final_obs` and `_final_info`, bool (N,), tell
+            which they are.
 
         Raises:
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` tells the first.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
             TransportError: No answer. The same call again collects it.
         """
-        payload = self._session.call("step", _STEP, self._encode_actions(actions))
+        return self._step_results(*self._session.call("step", _STEP, self._encode_actions(actions)))
+
+    def _step_results(
+        self, reply: envelope.Reply, payload: NDArray[np.uint8]
+    ) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
         arrays = self._step_layout.split(payload)
-        observations = arrays.pop("observation")
+        observations = self._observations(arrays)
         rewards = arrays.pop("reward")
         terminations = arrays.pop("terminated")
         truncations = arrays.pop("truncated")
         infos = self._infos(arrays)
+        if reply.step.HasField("finals"):
+            finals = Layout(reply.step.finals, ("lanes", "observation")).split(payload)
+            infos |= self._final_infos(finals, infos)
         return observations, rewards, terminations, truncations, infos
 
-    def render(self) -> tuple[str, ...] | None:
-        """The boards as text, one string each; None, with a warning, without a render mode."""
+    def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
+        """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.
+
+        None, with a warning, without a render mode.
+        """
         if self.render_mode is None:
-            gym.logger.warn("render() needs an environment made with render_mode='ansi'")
+            gym.logger.warn("render() needs an environment made with a render_mode")
             return None
-        observations, _ = self.observe()
-        return tuple(self._render_board(board) for board in observations)
+        boards = self._boards()
+        if self.render_mode == "ansi":
+            return tuple(self._game.text(board) for board in boards)
+        return tuple(self._game.picture(board, self._render_size) for board in boards)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the session; quick, and no error when the server is gone."""
@@ -201,20 +351,46 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed s, where board i was last seeded with s + i; -1 for any other seeds.
+        """The seed s, where board i was last seeded with s + i; -1 for other seeds and snapshots.
 
         Before the first reset: the seed from the system that a reset without a seed will use.
         """
         if self._seeds is None:
             return self._draw_seed()
         first = int(self._seeds[0])
+        if self._has_unknown_seed.any():
+            return -1
         return first if np.array_equal(self._seeds, consecutive(first, self.num_envs)) else -1
 
     # ---- more than Gymnasium ---------------------------------------------------------------------
 
-    def observe(self) -> tuple[Array, dict[str, Any]]:
+    def observe(self) -> tuple[Observations, dict[str, Any]]:
         """The current observations and infos again, as `reset` returns them; changes nothing."""
-        return self._observed(self._session.call("observe", _OBSERVE))
+        return self._observed(self._session.call("observe", _OBSERVE)[1])
+
+    def wall(self, columns: int | None = None, width: int = 1024) -> Picture:
+        """All boards in one picture, side by side, in any render mode.
+
+        Args:
+            columns: Boards in a row; None for about as many as there are rows.
+            width: Pixels, at least; each board is drawn anew at the size that fits.
+
+        Returns:
+            uint8 (height, width, 3), both even.
+
+        Raises:
+            InvalidArgument: An argument is wrong, or leaves a board less than 16 pixels.
+            TransportError: No answer.
+        """
+        if columns is None:
+            columns = math.ceil(math.sqrt(self.num_envs))
+        columns = min(_arguments.integer("columns", columns, 1), self.num_envs)
+        gap = 8
+        least = columns * (16 + gap) + gap
+        width = _arguments.integer("width", width, least, 16384)
+        size = (width - gap) // columns - gap
+        boards = [self._game.picture(board, size) for board in self._boards()]
+        return wall(boards, columns, gap)
 
     def afterstates(self) -> tuple[Array, Array, Array]:
         """The boards after slide and merge and before the spawn, for each action; changes nothing.
@@ -223,14 +399,263 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
             boards (N, actions, …), of the observation's dtype; rewards float32 (N, actions); mask
             int8 (N, actions), 1 where the action is legal. Rows of illegal actions mean nothing.
         """
-        arrays = self._afterstates_layout.split(self._session.call("afterstates", _AFTERSTATES))
-        return arrays["boards"], arrays["rewards"], arrays["mask"]
+        _, payload = self._session.call("afterstates", _AFTERSTATES)
+        arrays = self._afterstates_layout.split(payload)
+        boards, rewards, mask = (
+            self._in_action_order(arrays[name]) for name in ("boards", "rewards", "mask")
+        )
+        return boards, rewards, mask
+
+    def snapshot(self, lanes: ArrayLike | None = None) -> bytes:
+        """Boards as bytes to keep: everything that their future depends on; changes nothing.
+
+        Args:
+            lanes: Which boards, numbers (k,), all different; None for all.
+
+        Returns:
+            The board, score, counts, stream of random numbers and phase of each, with the rules
+            that they are played by. docs/snapshots.md has the form.
+
+        Raises:
+            InvalidArgument: There are no such lanes.
+            FailedPrecondition: The boards were never reset.
+            TransportError: No answer.
+        """
+        payload = None
+        if lanes is not None:
+            payload = _arguments.lanes(lanes, self.num_envs).astype("<u8").tobytes()
+        return self._session.call("snapshot", envelope.Request(snapshot={}), payload)[1].tobytes()
+
+    def restore(
+        self,
+        blob: bytes,
+        lanes: ArrayLike | None = None,
+        *,
+        rows: ArrayLike | None = None,
+        seed: Seed = None,
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Puts boards of a snapshot in the place of boards.
+
+        The snapshot may be of another environment, process or server: its rules have to be the same
+        (size, goal, spawns, start tiles, illegal actions), all else may differ. The boards go on
+        with the streams of the snapshot: their trajectories are those that follow it.
+
+        Args:
+            blob: What `snapshot` has returned.
+            lanes: The boards to put them to, numbers (k,), all different; None for all. Before the
+                first reset they have to be all.
+            rows: Which of the snapshot's boards each of them gets, numbers (k,) from 0 on, as often
+                as wanted; None for one after the other.
+            seed: New streams: an int s seeds the i-th of the boards with s + i, a list gives each
+                its own; None goes on with those of the snapshot.
+
+        Returns:
+            What `reset` returns: all observations and infos, as they stand.
+
+        Raises:
+            InvalidArgument: The snapshot is damaged or of another version (`field` is "blob"), or
+                was taken under other rules (`field` names the first), or another argument is wrong.
+                Nothing has changed.
+            FailedPrecondition: Some boards were never reset, and are not among the lanes.
+            TransportError: No answer.
+        """
+        if not isinstance(blob, (bytes, bytearray, memoryview)):
+            raise InvalidArgument(
+                f"blob is a {type(blob).__name__}; expected the bytes of a snapshot", field="blob"
+            )
+        to = None if lanes is None else _arguments.lanes(lanes, self.num_envs)
+        count = self.num_envs if to is None else to.size
+        request = environment.RestoreRequest(
+            count=count, lanes=to is not None, rows=rows is not None, seeds=seed is not None
+        )
+        payload = b"" if to is None else to.astype("<u8").tobytes()
+        if rows is not None:
+            numbers = _arguments.integers("rows", rows, (count,))
+            _arguments.refuse_lane("rows", numbers, numbers < 0, "a number from 0 on")
+            payload += numbers.astype("<u8").tobytes()
+        seeds = None
+        if seed is not None:
+            seeds, given = board_seeds(seed, count)
+            if not given.all():
+                raise InvalidArgument("seed has None; expected a seed for each", field="seed")
+            payload += seeds.astype("<u8").tobytes()
+        _, told = self._session.call(
+            "restore", envelope.Request(restore=request), b"".join((payload, blob))
+        )
+        restored = slice(None) if to is None else to.astype(np.intp)
+        if self._seeds is None:
+            self._seeds = np.zeros(self.num_envs, np.uint64)
+        self._has_unknown_seed[restored] = seeds is None
+        if seeds is not None:
+            self._seeds[restored] = seeds
+        return self._observed(told)
+
+    def fork(
+        self,
+        lanes: ArrayLike,
+        copies: int = 1,
+        *,
+        spawns: Literal["fresh", "same"] = "fresh",
+        seed: Seed = None,
+    ) -> Self:
+        """Copies of boards as an environment of their own, on the same server.
+
+        Args:
+            lanes: Which boards, numbers (k,), all different.
+            copies: How many copies of each.
+            spawns: "fresh": each copy has a stream of random numbers of its own, so that what
+                happens to it is a sample of what can happen. "same": each goes on with the stream
+                of the board that it is a copy of. Whoever searches over such copies sees the future
+                of that very board: it is **clairvoyant**, scores more than any policy can, and no
+                result may be published from it. Use it to repeat a trajectory.
+            seed: With fresh spawns, the seeds of the copies as `reset` takes them; None draws one
+                from the system.
+
+        Returns:
+            An environment of k * copies boards with the same arguments. Its board i is a copy of
+            the board lanes[i // copies], and `observe` tells them. Close it after use.
+
+        Raises:
+            InvalidArgument: An argument is wrong; `field` tells which.
+            FailedPrecondition: The boards were never reset.
+            TransportError: No answer.
+        """
+        numbers = _arguments.lanes(lanes, self.num_envs)
+        copies = _arguments.integer("copies", copies, 1)
+        count = numbers.size * copies
+        if spawns not in ("fresh", "same"):
+            raise InvalidArgument(
+                f"spawns is {spawns!r}; expected 'fresh' or 'same'", field="spawns"
+            )
+        if spawns == "same" and seed is not None:
+            raise InvalidArgument("seed is for fresh spawns; the same ones need none", field="seed")
+        create = environment.CreateRequest()
+        create.CopyFrom(self._session.create)
+        create.num_envs = count
+        self._session.check_limits(create)
+        seeds = drawn_seeds(seed, count) if spawns == "fresh" else None
+        blob = self.snapshot(numbers)
+
+        fork = copy.copy(self)
+        fork.closed = True
+        fork._np_random = fork._np_random_seed = None
+        fork.metadata = dict(self.metadata)
+        fork._begin(self._session.again(create))
+        try:
+            fork.restore(blob, rows=np.arange(numbers.size).repeat(copies), seed=seeds)
+        except BaseException:
+            fork.close()
+            raise
+        return fork
+
+    def keepalive(self) -> None:
+        """Tells the server that this session is still wanted; changes nothing.
+
+        A server ends sessions that ask nothing for its idle timeout, a day by default (a private
+        server never does): call this now and then where the boards have to wait for longer.
+
+        Raises:
+            NotFound: The session has ended already.
+            TransportError: No answer.
+        """
+        self._session.call("keepalive", _KEEPALIVE)
+
+    def rollout(
+        self,
+        steps: int,
+        policy: str | policies.Policy | None = None,
+        *,
+        actions: ArrayLike | None = None,
+        policy_seed: Seed = None,
+        infos: Sequence[str] = (),
+        progress: Callable[[int], object] | None = None,
+    ) -> Rollout:
+        """Plays many steps in the server, on from where the boards stand.
+
+        The same as choosing and `step` in a loop: in requests that are bounded in bytes and time,
+        each applied once. To cancel, raise in `progress`; what was done is done.
+
+        Args:
+            steps: How many, T.
+            policy: "random", "greedy", "expectimax", or one of `twofold.policies`.
+            actions: Integers (T, N) to play, in place of a policy.
+            policy_seed: Seeds the policy's own streams: an int s for s + i on lane i, or an int for
+                each lane. None goes on with them; a reset with seeds starts them too.
+            infos: Names of the infos to tell after each step.
+            progress: Called with the number of steps that are done, after each request.
+
+        Raises:
+            InvalidArgument: `field` tells which argument is wrong.
+            FailedPrecondition: The boards were never reset.
+            ResourceExhausted: A search did not fit into the server's limits.
+            TransportError: No answer; steps may have been played.
+        """
+        count = _arguments.integer("steps", steps, 1)
+        if isinstance(infos, str):
+            raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
+        if progress is not None and not callable(progress):
+            raise InvalidArgument(
+                f"progress is {progress!r}; expected a function", field="progress"
+            )
+        chosen, given = _rollout.source(
+            policy, actions, steps=count, num_envs=self.num_envs, num_actions=self._num_actions
+        )
+        seeds, is_given = board_seeds(policy_seed, self.num_envs, "policy_seed")
+        if policy_seed is not None and given is not None:
+            raise InvalidArgument("given actions need no policy_seed", field="policy_seed")
+        if policy_seed is not None and not is_given.all():
+            raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
+        return _rollout.run(
+            self._session,
+            chosen,
+            given,
+            steps=count,
+            num_envs=self.num_envs,
+            policy_seeds=None if policy_seed is None else seeds,
+            infos=infos,
+            progress=progress,
+            has_finals=self.autoreset_mode is AutoresetMode.SAME_STEP,
+        )
+
+    @property
+    def token(self) -> str:
+        """What `twofold.resume` takes; a secret: whoever has it can take the boards over."""
+        return self._session.token
+
+    @property
+    def requests(self) -> int:
+        """How many requests the server has carried out for these boards, their making included."""
+        return self._session.last_seq
+
+    @property
+    def last_results(self) -> tuple[Any, ...] | None:
+        """What the last request before a resume returned, if that was a step or a reset; else None.
+
+        Whoever made that request may have died before it got the reply. `requests` tells how many
+        there were.
+        """
+        if self._session.inherited is None:
+            return None
+        reply, payload = self._session.inherited
+        slot = reply.WhichOneof("result")
+        if slot == "step":
+            return self._step_results(reply, payload)
+        return self._observed(payload) if slot == "reset" else None
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _render_board(self, observation: Array) -> str:
-        """One board as text; a game says it better."""
-        return str(observation)
+    def _boards(self) -> Array:
+        """The observations as the server tells them, (N, …)."""
+        return self._reset_layout.split(self._session.call("observe", _OBSERVE)[1])["observation"]
+
+    def _arguments_as_text(self) -> str:
+        """The arguments as JSON, for whoever resumes the session; empty if they are not plain."""
+        here = ("endpoint", "curve", "timeout", "recover")
+        arguments = {name: value for name, value in self._made_with.items() if name not in here}
+        try:
+            return json.dumps([type(self).__name__, arguments], default=_plain)
+        except TypeError:
+            return ""
 
     def _draw_seed(self) -> int:
         if self._drawn_seed is None:
@@ -252,13 +677,14 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
         if boards is not None:
             payload += boards.tobytes()
         try:
-            return self._session.call("reset", envelope.Request(reset=reset), payload or None)
+            return self._session.call("reset", envelope.Request(reset=reset), payload or None)[1]
         except RequestError:
             seeds = None
             raise
         finally:
             # Without an answer too: the request is pending, and comes before all others.
             if seeds is not None:
+                self._has_unknown_seed &= ~lanes
                 self._seeds = seeds if self._seeds is None else np.where(lanes, seeds, self._seeds)
 
     def _check_options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], Array | None]:
@@ -289,38 +715,115 @@ class TwofoldVectorEnv(VectorEnv[Array, ArrayLike, Array]):
         return mask, self._check_boards(options["boards"], mask)
 
     def _check_boards(self, boards: object, mask: NDArray[np.bool_]) -> Array:
-        space = self.single_observation_space
+        space = self._board_space
         if not isinstance(space, gym.spaces.Box):
             raise InvalidArgument("this environment cannot start from boards", field="boards")
         array = _arguments.integers("boards", boards, (self.num_envs, *space.shape))
         low, high = space.low.min(), space.high.max()
         is_bad = (array < low) | (array > high)
         is_bad[~mask] = False
-        _arguments.refuse_lane("boards", array, is_bad, f"exponents, {low} ... {high}")
+        span = f"{self._game.board_numbers}, {low} ... {high}"
+        _arguments.refuse_lane("boards", array, is_bad, span)
         return array.astype(space.dtype)
 
     def _encode_actions(self, actions: ArrayLike) -> bytes:
         array = _arguments.integers("actions", actions, (self.num_envs,))
-        # Before the cast: 256 would become 0.
-        if array.max() >= self._num_actions or (array.dtype.kind == "i" and array.min() < 0):
+        # Before the cast: 256 would become 0. The bits of all actions together are at least as
+        # large as the largest action, and negative if one is: look closer only where they are.
+        if not 0 <= np.bitwise_or.reduce(array) < self._num_actions:
             is_bad = (array < 0) | (array >= self._num_actions)
             _arguments.refuse_lane("actions", array, is_bad, f"0 ... {self._num_actions - 1}")
-        return array.astype(np.uint8).tobytes()
+        numbers = array.astype(np.uint8)
+        return (numbers if self._action_order is None else self._action_order[numbers]).tobytes()
 
-    def _observed(self, payload: NDArray[np.uint8]) -> tuple[Array, dict[str, Any]]:
+    def _in_action_order(self, rows: Array) -> Array:
+        """Rows (N, actions, …) of the server's, in the order that the user's actions have."""
+        return rows if self._action_order is None else rows[:, self._action_order]
+
+    def _observed(self, payload: NDArray[np.uint8]) -> tuple[Observations, dict[str, Any]]:
         arrays = self._reset_layout.split(payload)
-        return arrays.pop("observation"), self._infos(arrays)
+        return self._observations(arrays), self._infos(arrays)
+
+    def _observations(self, arrays: dict[str, Array]) -> Observations:
+        """The observations, taken out of a reply's arrays, as the user wants them.
+
+        The mask stays among the arrays, in the order of the user's actions.
+        """
+        boards = arrays.pop("observation")
+        mask = arrays["action_mask"] = self._in_action_order(arrays["action_mask"])
+        if self._obs_keys is None:
+            return boards
+        return dict(zip(self._obs_keys, (boards, mask), strict=True))
 
     def _infos(self, arrays: dict[str, Array]) -> dict[str, Any]:
         """Infos as Gymnasium has them: beside each array a mask of the boards that have it."""
         infos: dict[str, Any] = {}
-        masks = np.ones((len(arrays), self.num_envs), np.bool_)
-        for (name, array), mask in zip(arrays.items(), masks, strict=True):
+        masks = self._mask_buffers.take(len(arrays) * self.num_envs).view(np.bool_)
+        masks = masks.reshape(len(arrays), self.num_envs)
+        masks.fill(True)
+        for (name, array), mask in zip(arrays.items(), masks):  # noqa: B905 (rows for all of them)
             infos[name] = array
-            infos[f"_{name}"] = mask
+            infos["_" + name] = mask
         return infos
+
+    def _final_infos(self, finals: dict[str, Array], step: dict[str, Array]) -> dict[str, Any]:
+        """What SAME_STEP adds to the infos of a step in which episodes have ended.
+
+        Args:
+            finals: The lanes of these k episodes, and rows (k, …) of what a reset tells.
+            step: The step's infos. What only a step tells is the old episodes': the masks of these
+                boards are cleared.
+        """
+        lanes = finals.pop("lanes").astype(np.intp)
+        # Copies, so that whoever keeps one observation does not keep the whole reply.
+        observations = copy.deepcopy(self._observations(finals))
+        final_obs = np.full(self.num_envs, None, object)
+        for lane, observation in zip(
+            lanes, iterate(self.observation_space, observations), strict=True
+        ):
+            final_obs[lane] = observation
+        for name in [name for name in step if name[0] != "_" and name not in finals]:
+            finals[name] = step[name][lanes]
+            step[f"_{name}"][lanes] = False
+        masks = np.zeros((len(finals) + 2, self.num_envs), np.bool_)
+        masks[:, lanes] = True
+        final_info: dict[str, Any] = {}
+        for (name, rows), mask in zip(finals.items(), masks[2:], strict=True):
+            final_info[name] = np.zeros((self.num_envs, *rows.shape[1:]), rows.dtype)
+            final_info[name][lanes] = rows
+            final_info[f"_{name}"] = mask
+        return {
+            "final_obs": final_obs,
+            "_final_obs": masks[0],
+            "final_info": final_info,
+            "_final_info": masks[1],
+        }
+
+
+def _obs_keys(obs: object, observation_key: object, mask_key: object) -> tuple[str, str] | None:
+    """The names of observation and mask in a dict; None for plain arrays."""
+    if obs not in ("array", "dict"):
+        raise InvalidArgument(f"obs is {obs!r}; expected 'array' or 'dict'", field="obs")
+    keys = {"observation_key": observation_key, "mask_key": mask_key}
+    if obs == "array":
+        for name, key in keys.items():
+            if key is not None:
+                raise InvalidArgument(f"{name} is {key!r}; it needs obs='dict'", field=name)
+        return None
+    defaults = ("observation", "action_mask")
+    first, second = (
+        default if key is None else _arguments.text(name, key)
+        for (name, key), default in zip(keys.items(), defaults, strict=True)
+    )
+    if first == second:
+        raise InvalidArgument(
+            f"mask_key is {second!r}, which is observation_key too; expected another",
+            field="mask_key",
+        )
+    return first, second
 
 
 _STEP = envelope.Request(step=environment.StepRequest())
 _OBSERVE = envelope.Request(observe=environment.ObserveRequest())
+_KEEPALIVE = envelope.Request(keepalive=environment.KeepaliveRequest())
 _AFTERSTATES = envelope.Request(afterstates=environment.AfterstatesRequest())

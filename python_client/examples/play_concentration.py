@@ -1,0 +1,98 @@
+"""Concentration: what a memory is worth, and how a game looks.
+
+    python python_client/examples/play_concentration.py
+    python python_client/examples/play_concentration.py --games 20000 --picture games.png
+
+A thousand tables at once are played by chance and by a perfect memory, with and without one peek at
+the start; then one game is shown move by move.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import twofold
+
+ID = "twofold/Concentration-v0"
+Policy = Callable[[Any, dict[str, Any]], Any]
+
+
+def chance(seed: int) -> Policy:
+    """Turns any card that can be turned."""
+    rng = np.random.default_rng(seed)
+
+    def act(observations: Any, infos: dict[str, Any]) -> Any:
+        mask = infos["action_mask"][:, :-1]  # without the peek
+        return (rng.random(mask.shape) * mask).argmax(1)
+
+    return act
+
+
+def peek_first(envs: Any, memory: Policy) -> Policy:
+    """Looks at all cards once, and remembers."""
+    peek = envs.single_action_space.n - 1
+
+    def act(observations: Any, infos: dict[str, Any]) -> Any:
+        return np.where(infos["peeks"] == 0, peek, memory(observations, infos))
+
+    return act
+
+
+def measure(envs: Any, policy: Policy) -> tuple[float, float]:
+    """Mean turns and mean return over one episode of each game."""
+    observations, infos = envs.reset(seed=0)
+    running = np.ones(envs.num_envs, np.bool_)
+    turns, returns = np.zeros(envs.num_envs), np.zeros(envs.num_envs)
+    while running.any():
+        observations, rewards, terminations, _, infos = envs.step(policy(observations, infos))
+        returns[running] += rewards[running]
+        turns[running] = infos["turns"][running]
+        running &= ~terminations
+    return float(turns.mean()), float(returns.mean())
+
+
+def main() -> None:
+    """Measures the three players, then shows a game."""
+    parser = argparse.ArgumentParser(description="What a memory is worth at Concentration.")
+    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--picture", help="write some running games as a PNG (needs matplotlib)")
+    arguments = parser.parse_args()
+
+    envs: Any = gym.make_vec(ID, num_envs=arguments.games, preset="playground").unwrapped
+    memory = twofold.PerfectMemory(envs)
+    print(f"{arguments.games} games of 8 pairs        turns    return")
+    for name, policy in (
+        ("by chance", chance(seed=1)),
+        ("with a perfect memory", memory),
+        ("with memory and one peek", peek_first(envs, memory)),
+    ):
+        turns, mean = measure(envs, policy)
+        print(f"{name:26} {turns:9.2f} {mean:9.2f}")
+
+    if arguments.picture:
+        import matplotlib.image
+
+        observations, infos = envs.reset(seed=1)
+        for _ in range(12):
+            observations, *_, infos = envs.step(memory(observations, infos))
+        matplotlib.image.imsave(arguments.picture, envs.wall(columns=40, width=3200))
+        print(f"wrote {arguments.picture}")
+    envs.close()
+
+    env = gym.make(ID, preset="playground", size=(2, 4), render_mode="ansi")
+    memory = twofold.PerfectMemory(env)
+    observation, info = env.reset(seed=3)
+    terminated = False
+    while not terminated:
+        observation, _, terminated, _, info = env.step(memory(observation, info))
+        print(f"\nturn {info['turns']}, pairs {info['pairs']}\n{env.render()}")
+    env.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The arguments that say which environment is meant, the same for all subcommands."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from twofold._exceptions import InvalidArgument
+
+
+def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds them as a group of their own."""
+    group = parser.add_argument_group("the environment")
+    group.add_argument("--env", default="twofold/Game2048-v0", metavar="ID")
+    group.add_argument("--num-envs", type=int, metavar="N", help="boards at once")
+    group.add_argument("--endpoint", help="of a server; by default the command brings its own")
+    group.add_argument("--size", help="4, or 3x5 for rows x columns")
+    group.add_argument("--four-probability", type=float, metavar="P")
+    group.add_argument("--start-tiles", type=int, metavar="N")
+    group.add_argument("--goal", type=int, metavar="TILE")
+    group.add_argument("--stop-at-goal", action="store_true", default=None)
+    group.add_argument("--max-episode-steps", type=int, metavar="N")
+
+
+def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those that were given, as `gymnasium.make_vec` takes them; without env and num_envs.
+
+    Raises:
+        InvalidArgument: A size that is none.
+    """
+    names = (
+        "endpoint",
+        "four_probability",
+        "start_tiles",
+        "goal",
+        "stop_at_goal",
+        "max_episode_steps",
+    )
+    given = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    if arguments.size is not None:
+        try:
+            sides = tuple(int(side) for side in arguments.size.split("x"))
+        except ValueError:
+            sides = ()
+        if len(sides) not in (1, 2):
+            raise InvalidArgument(
+                f"size is {arguments.size!r}; expected 4, or 3x5 for rows x columns", field="size"
+            )
+        given["size"] = sides[0] if len(sides) == 1 else sides
+    return given

@@ -1,0 +1,106 @@
+"""Values of an environment compared, and the first difference told in words."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+
+def short(value: object, length: int = 80) -> str:
+    """A value on one line, cut where it is long."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
+    """Where two values differ first, in words; None when they are equal.
+
+    Looks into dicts, sequences and arrays, of objects too. NaN equals NaN.
+    """
+    name = path.lstrip(".") or "it"
+    if isinstance(expected, Mapping) and isinstance(got, Mapping):
+        if expected.keys() != got.keys():
+            return f"{name} has {sorted(map(str, got))} instead of {sorted(map(str, expected))}"
+        parts = [(f"{path}.{key}", expected[key], got[key]) for key in expected]
+        return _first(parts)
+    if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
+        if len(expected) != len(got):
+            return f"{name} has {len(got)} entries instead of {len(expected)}"
+        return _first([(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(expected, got))])  # noqa: B905
+    if isinstance(expected, np.ndarray) or isinstance(got, np.ndarray):
+        return _array_difference(np.asarray(expected), np.asarray(got), path, name)
+    is_equal = expected == got or (expected != expected and got != got)
+    return None if is_equal else f"{name} was {short(got)} instead of {short(expected)}"
+
+
+def _first(parts: list[tuple[str, Any, Any]]) -> str | None:
+    found = (first_difference(expected, got, path) for path, expected, got in parts)
+    return next((difference for difference in found if difference is not None), None)
+
+
+def _array_difference(
+    expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], path: str, name: str
+) -> str | None:
+    if expected.shape != got.shape or expected.dtype != got.dtype:
+        return f"{name} was {got.dtype}{got.shape} instead of {expected.dtype}{expected.shape}"
+    if expected.dtype == object:
+        indices = np.ndindex(expected.shape)
+        return _first([(f"{path}{list(at)}", expected[at], got[at]) for at in indices])
+    is_other = expected != got
+    if expected.dtype.kind in "fc":
+        is_other &= ~(np.isnan(expected) & np.isnan(got))
+    if not is_other.any():
+        return None
+    if expected.ndim == 0:
+        return f"{name} was {got} instead of {expected}"
+    row = int(np.argwhere(is_other)[0, 0])
+    return f"{name}[{row}] was {short(got[row])} instead of {short(expected[row])}"
+
+
+def first_mismatch(space: gym.Space[Any], value: Any, path: str = "") -> str | None:
+    """Why a value does not belong to a space, in words; None when it does.
+
+    Stricter than `contains`, which takes every dtype that can be cast.
+    """
+    name = path.lstrip(".") or "it"
+    if isinstance(space, gym.spaces.Dict):
+        if not isinstance(value, Mapping):
+            return f"{name} was a {type(value).__name__} instead of a dict"
+        if value.keys() != space.spaces.keys():
+            return f"{name} has {sorted(map(str, value))} instead of {sorted(space.spaces)}"
+        parts = [(one, value[key], f"{path}.{key}") for key, one in space.spaces.items()]
+        return next(filter(None, (first_mismatch(*part) for part in parts)), None)
+    if isinstance(space, gym.spaces.Tuple):
+        if not isinstance(value, tuple) or len(value) != len(space.spaces):
+            return f"{name} was {short(value)} instead of a tuple of {len(space.spaces)}"
+        pairs = enumerate(zip(space.spaces, value, strict=True))
+        return next(filter(None, (first_mismatch(*p, f"{path}[{i}]") for i, p in pairs)), None)
+    if space.shape is not None and not isinstance(space, gym.spaces.Discrete):
+        if not isinstance(value, np.ndarray):
+            return f"{name} was a {type(value).__name__} instead of a numpy array"
+        if value.shape != space.shape:
+            return f"{name} has shape {value.shape} instead of {space.shape}"
+        if value.dtype != space.dtype:
+            return f"{name} has dtype {value.dtype} instead of {space.dtype}"
+    elif isinstance(space, gym.spaces.Discrete) and not isinstance(value, numbers.Integral):
+        is_number = isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iu"
+        if not is_number:
+            return f"{name} was a {type(value).__name__} instead of an integer"
+        value = int(value)
+    if not space.contains(value):
+        return f"{name} was outside: {_outside(space, value)}"
+    return None
+
+
+def _outside(space: gym.Space[Any], value: Any) -> str:
+    if isinstance(space, gym.spaces.Box):
+        is_out = ~((value >= space.low) & (value <= space.high))
+        at = tuple(int(i) for i in np.argwhere(is_out)[0])
+        return (
+            f"entry {list(at)} is {value[at]}, the bounds are {space.low[at]} and {space.high[at]}"
+        )
+    return short(value)

@@ -1,0 +1,416 @@
+"""Datasets: transitions in a Parquet file that says how they were made, so that it can be checked.
+
+A file holds row groups of T steps on N lanes, lane after lane, each lane's steps in order. The
+steps on which a lane only begins its next episode (NEXT_STEP autoreset) are no transitions and left
+out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from twofold import _arguments, _policies
+from twofold._exceptions import InvalidArgument, InvalidDataset, MissingDependency
+from twofold._seeding import draw_seed
+from twofold._vector_env import Array, TwofoldVectorEnv
+
+FORMAT, VERSION = "twofold-dataset", 1
+_KEY = b"twofold"
+_GROUP_ROWS = 262_144  # a row group; what is in memory at a time is a few of them
+
+Progress: TypeAlias = "Callable[[int, int], None]"
+"""Called with the number of transitions done, and of all."""
+
+
+def write_dataset(
+    path: str | Path,
+    policy: _policies.PolicyLike = "random",
+    *,
+    transitions: int,
+    env: str = "twofold/Game2048-v0",
+    num_envs: int = 1024,
+    seed: int | None = None,
+    policy_timeout: float = 60.0,
+    progress: Progress | None = None,
+    **env_arguments: Any,
+) -> int:
+    """Plays with a policy and writes every transition to a Parquet file; memory stays bounded.
+
+    Columns: lane, time (the step, from 0), observation and next_observation (the board's exponents,
+    one byte for each cell, row by row), action, action_mask (bit a for action a), reward,
+    terminated, truncated. `docs/datasets.md` describes the file.
+
+    Args:
+        path: The file; it appears when it is complete.
+        policy: As `evaluate` takes it.
+        transitions: At least this many are written: whole steps of all lanes.
+        env: The environment's id.
+        num_envs: Lanes N.
+        seed: Of the boards, seed + i for lane i; drawn from the system by default.
+        policy_timeout: Seconds that one call of the policy may take.
+        progress: Called after each row group.
+        **env_arguments: The environment's arguments, which go into the file too.
+
+    Returns:
+        How many transitions the file has.
+
+    Raises:
+        MissingDependency: pyarrow is not installed.
+        PolicyError, InvalidArgument, TransportError: As `evaluate`.
+    """
+    arrow, parquet = _require_arrow()
+    transitions = _arguments.integer("transitions", transitions, 1, 2**40)
+    num_envs = _arguments.integer("num_envs", num_envs, 1, _GROUP_ROWS)
+    seed = draw_seed(num_envs) if seed is None else _arguments.integer("seed", seed, 0, 2**64 - 1)
+    chosen = _policies.resolve(policy)
+    _refuse_arguments(env_arguments)
+    envs = gym.make_vec(env, num_envs=num_envs, **env_arguments)
+    try:
+        base = _base(envs)
+        arguments = {k: v for k, v in env_arguments.items() if k not in ("endpoint", "timeout")}
+        told = {
+            "format": FORMAT,
+            "version": VERSION,
+            "environment": env,
+            "arguments": arguments,
+            "num_envs": num_envs,
+            "seed": seed,
+            "policy": chosen.name,
+            "twofold": version("twofold"),
+            "server": base._session.server_version,
+        }
+        shape = envs.single_observation_space.shape
+        assert shape is not None
+        schema = _schema(arrow, int(np.prod(shape)))
+        schema = schema.with_metadata({_KEY: json.dumps(told).encode()})
+        temporary = Path(f"{path}.{os.getpid()}.part")
+        try:
+            with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+                caller = _policies.Caller(chosen, envs, policy_timeout)
+                rollout = _Rollout(envs, seed, caller)
+                written = 0
+                while written < transitions:
+                    most = max(1, _GROUP_ROWS // num_envs)
+                    steps = min(most, -(-(transitions - written) // num_envs))
+                    columns = rollout.collect(steps)
+                    writer.write_batch(_batch(arrow, schema, columns), row_group_size=_GROUP_ROWS)
+                    written += len(columns["action"])
+                    if progress is not None:
+                        progress(min(written, transitions), transitions)
+                told |= {"transitions": written, "steps": rollout.time}
+                writer.add_key_value_metadata({_KEY: json.dumps(told)})
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return written
+    finally:
+        envs.close()
+
+
+def read_dataset(path: str | Path) -> Iterator[dict[str, Array]]:
+    """The transitions of a dataset, some hundred thousand at a time.
+
+    Yields:
+        For each column an array (rows, …): observation and next_observation as uint8 (rows, rows
+        and columns of the board), action_mask as int8 (rows, actions).
+
+    Raises:
+        InvalidDataset: The file is no dataset, or damaged.
+        MissingDependency: pyarrow is not installed.
+    """
+    dataset = _Dataset(path)
+    for group in range(dataset.num_groups):
+        columns = dataset.read(group)
+        for name in ("observation", "next_observation"):
+            columns[name] = columns[name].reshape(-1, *dataset.shape)
+        bits = columns["action_mask"][:, None] >> np.arange(dataset.num_actions, dtype=np.uint8)
+        columns["action_mask"] = (bits & 1).astype(np.int8)
+        yield columns
+
+
+def verify_dataset(
+    path: str | Path, *, endpoint: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Plays a dataset's actions again and compares every transition, bit by bit.
+
+    Args:
+        path: The file.
+        endpoint: Of a server to play on; by default one of this process's own.
+        progress: Called after each row group.
+
+    Returns:
+        What the file tells about itself: environment, arguments, seed, policy, versions, and
+        `transitions`, how many there are.
+
+    Raises:
+        InvalidDataset: A transition is wrong, missing or too many, or the file is damaged; the text
+            tells the first row that is wrong, and in which column.
+        MissingDependency: pyarrow is not installed.
+    """
+    dataset = _Dataset(path)
+    told = dataset.told
+    try:
+        envs = gym.make_vec(
+            told["environment"],
+            num_envs=told["num_envs"],
+            endpoint=endpoint,
+            **_arguments_of(told),
+        )
+    except (InvalidArgument, TypeError, gym.error.Error) as error:
+        raise InvalidDataset(
+            f"{path}: its environment cannot be made: {type(error).__name__}: {error}"
+        ) from None
+    try:
+        rollout = _Rollout(envs, told["seed"], None)
+        row = 0
+        for group in range(dataset.num_groups):
+            recorded = dataset.read(group)
+            row = _compare(f"{path}", rollout, recorded, row)
+            if progress is not None:
+                progress(row, told["transitions"])
+    finally:
+        envs.close()
+    if row != told["transitions"] or rollout.time != told["steps"]:
+        raise InvalidDataset(
+            f"{path}: it holds {row} transitions of {rollout.time} steps; it says "
+            f"{told['transitions']} of {told['steps']}"
+        )
+    return dict(told)
+
+
+# ---- playing -------------------------------------------------------------------------------------
+
+
+class _Rollout:
+    """Steps a vector environment and keeps what happened, some steps at a time."""
+
+    def __init__(
+        self, envs: VectorEnv[Any, Any, Any], seed: int, caller: _policies.Caller | None
+    ) -> None:
+        self._envs, self._caller = envs, caller
+        self._observations, self._infos = envs.reset(seed=seed)
+        self._finished = np.zeros(envs.num_envs, np.bool_)
+        self._weights = 1 << np.arange(int(envs.single_action_space.n), dtype=np.uint8)  # type: ignore[attr-defined]
+        self.time = 0
+
+    def collect(self, steps: int, actions: NDArray[np.uint8] | None = None) -> dict[str, Array]:
+        """The transitions of the next steps, lane after lane.
+
+        Args:
+            steps: How many.
+            actions: uint8 (steps, N), to play these; by default the policy's.
+        """
+        envs = self._envs
+        lanes, cells = envs.num_envs, int(np.prod(self._observations.shape[1:]))
+        # Lane first: what one lane does stays together.
+        columns: dict[str, Array] = {
+            "lane": np.broadcast_to(np.arange(lanes, dtype=np.uint32)[:, None], (lanes, steps)),
+            "time": np.broadcast_to(
+                np.arange(self.time, self.time + steps, dtype=np.uint32), (lanes, steps)
+            ),
+            "observation": np.empty((lanes, steps, cells), np.uint8),
+            "action": np.empty((lanes, steps), np.uint8),
+            "action_mask": np.empty((lanes, steps), np.uint8),
+            "reward": np.empty((lanes, steps), np.float32),
+            "next_observation": np.empty((lanes, steps, cells), np.uint8),
+            "terminated": np.empty((lanes, steps), np.bool_),
+            "truncated": np.empty((lanes, steps), np.bool_),
+        }
+        valid = np.empty((lanes, steps), np.bool_)
+        for t in range(steps):
+            mask = self._infos["action_mask"]
+            chosen = self._choose(mask) if actions is None else actions[t]
+            valid[:, t] = ~self._finished
+            columns["observation"][:, t] = self._observations.reshape(lanes, cells)
+            columns["action"][:, t] = chosen
+            columns["action_mask"][:, t] = mask.astype(np.uint8) @ self._weights
+            self._observations, rewards, terminated, truncated, self._infos = envs.step(chosen)
+            columns["reward"][:, t] = rewards
+            columns["next_observation"][:, t] = self._observations.reshape(lanes, cells)
+            columns["terminated"][:, t] = terminated
+            columns["truncated"][:, t] = truncated
+            self._finished = terminated | truncated
+        self.time += steps
+        return {name: column[valid] for name, column in columns.items()}
+
+    def _choose(self, mask: Array) -> Array:
+        assert self._caller is not None
+        playing = np.flatnonzero(~self._finished)
+        actions = np.zeros(len(mask), np.uint8)
+        seen = _policies.rows(self._observations, playing)
+        actions[playing] = self._caller(
+            seen, mask[playing], lambda row: {"lane": int(playing[row]), "time": self.time}
+        )
+        return actions
+
+
+def _compare(path: str, rollout: _Rollout, recorded: dict[str, Array], row: int) -> int:
+    """Plays a row group again; the number of the row behind it."""
+    lanes = rollout._envs.num_envs
+    number = len(recorded["time"])
+    start = rollout.time
+    steps = int(recorded["time"].max()) + 1 - start if number else 0
+    is_here = (recorded["time"] >= start) & (recorded["lane"] < lanes)
+    if not is_here.all() or not 0 < steps * lanes <= 2 * number + _GROUP_ROWS:
+        bad = row + int((~is_here).argmax())
+        raise InvalidDataset(f"{path}: row {bad} has a lane or time that cannot be there")
+    actions = np.zeros((steps, lanes), np.uint8)
+    actions[recorded["time"] - start, recorded["lane"]] = recorded["action"]
+    if recorded["action"].max() >= len(rollout._weights):
+        bad = row + int((recorded["action"] >= len(rollout._weights)).argmax())
+        raise InvalidDataset(f"{path}: row {bad} has an action that there is not")
+    replayed = rollout.collect(steps, actions)
+    most = min(number, len(replayed["time"]))
+    first, what = most, ""
+    for name, values in replayed.items():
+        different = recorded[name][:most] != values[:most]
+        if different.ndim > 1:
+            different = different.any(axis=1)
+        if different.any() and int(different.argmax()) < first:
+            first, what = int(different.argmax()), name
+    if what:
+        lane, time = int(replayed["lane"][first]), int(replayed["time"][first])
+        raise InvalidDataset(
+            f"{path}: row {row + first} (lane {lane}, time {time}): {what} is "
+            f"{recorded[what][first].tolist()}; the replay has {replayed[what][first].tolist()}"
+        )
+    if number != len(replayed["time"]):
+        raise InvalidDataset(
+            f"{path}: row {row + most}: the group has {number} rows; the replay has "
+            f"{len(replayed['time'])}"
+        )
+    return row + number
+
+
+# ---- the file ------------------------------------------------------------------------------------
+
+
+class _Dataset:
+    """An open file, and what it tells about itself."""
+
+    def __init__(self, path: str | Path) -> None:
+        arrow, parquet = _require_arrow()
+        self._path = path
+        self._error = arrow.ArrowException
+        if not Path(path).is_file():
+            raise FileNotFoundError(2, "No such file", str(path))
+        try:
+            self._file = parquet.ParquetFile(path)
+        except (arrow.ArrowException, OSError) as error:
+            raise InvalidDataset(f"{path}: no Parquet file, or not complete: {error}") from None
+        entry = (self._file.metadata.metadata or {}).get(_KEY)
+        try:
+            told = json.loads(entry or b"")
+            assert told["format"] == FORMAT
+            assert isinstance(told["arguments"], dict)
+            for name in ("num_envs", "seed", "transitions", "steps"):
+                assert type(told[name]) is int
+                assert told[name] >= 0
+        except (ValueError, KeyError, TypeError, AssertionError):
+            raise InvalidDataset(f"{path}: Parquet, but no dataset of Twofold") from None
+        if told["version"] != VERSION:
+            raise InvalidDataset(
+                f"{path}: version {told['version']}; this program reads version {VERSION}"
+            )
+        self.told: dict[str, Any] = told
+        self.num_groups = int(self._file.num_row_groups)
+        self.num_actions = 4
+        size = told["arguments"].get("size", 4)
+        self.shape = tuple(size) if isinstance(size, list) else (size, size)
+        expected = _schema(arrow, int(np.prod(self.shape)))
+        if not self._file.schema_arrow.equals(expected, check_metadata=False):
+            raise InvalidDataset(f"{path}: it has other columns than a dataset of Twofold")
+
+    def read(self, group: int) -> dict[str, Array]:
+        """A row group's columns; boards as uint8 (rows, cells)."""
+        try:
+            table = self._file.read_row_group(group).combine_chunks()
+        except (self._error, OSError) as error:
+            raise InvalidDataset(f"{self._path}: row group {group}: {error}") from None
+        columns: dict[str, Array] = {}
+        for name in table.column_names:
+            column = table.column(name).combine_chunks()
+            if name in ("observation", "next_observation"):
+                cells = int(np.prod(self.shape))
+                data = np.frombuffer(column.buffers()[1], np.uint8)
+                data = data[column.offset * cells : (column.offset + len(column)) * cells]
+                columns[name] = data.reshape(-1, cells)
+            else:
+                columns[name] = column.to_numpy(zero_copy_only=False)
+        return columns
+
+
+def _schema(arrow: Any, cells: int) -> Any:
+    return arrow.schema(
+        [
+            arrow.field(name, kind, nullable=False)
+            for name, kind in (
+                ("lane", arrow.uint32()),
+                ("time", arrow.uint32()),
+                ("observation", arrow.binary(cells)),
+                ("action", arrow.uint8()),
+                ("action_mask", arrow.uint8()),
+                ("reward", arrow.float32()),
+                ("next_observation", arrow.binary(cells)),
+                ("terminated", arrow.bool_()),
+                ("truncated", arrow.bool_()),
+            )
+        ]
+    )
+
+
+def _batch(arrow: Any, schema: Any, columns: dict[str, Array]) -> Any:
+    arrays = []
+    for item in schema:
+        values = np.ascontiguousarray(columns[item.name])
+        if values.ndim == 2:
+            buffer = arrow.py_buffer(values)
+            arrays.append(arrow.Array.from_buffers(item.type, len(values), [None, buffer]))
+        else:
+            arrays.append(arrow.array(values, item.type))
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _refuse_arguments(arguments: dict[str, Any]) -> None:
+    """Those that a dataset cannot have."""
+    for name in ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key"):
+        if name in arguments:
+            raise InvalidArgument(f"{name} has no use in a dataset", field=name)
+    try:
+        json.dumps(arguments)
+    except TypeError as error:
+        raise InvalidArgument(f"an argument cannot be written down: {error}") from None
+
+
+def _base(envs: VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
+    base = envs.unwrapped
+    if not isinstance(base, TwofoldVectorEnv) or not base._session.create.HasField("game2048"):
+        raise InvalidArgument("a dataset needs an environment of 2048", field="env")
+    return base
+
+
+def _arguments_of(told: dict[str, Any]) -> dict[str, Any]:
+    """The environment's arguments; JSON has made a list of (rows, columns)."""
+    arguments = dict(told["arguments"])
+    if isinstance(arguments.get("size"), list):
+        arguments["size"] = tuple(arguments["size"])
+    return arguments
+
+
+def _require_arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingDependency("datasets need pyarrow: pip install 'twofold[data]'") from None
+    return pyarrow, pyarrow.parquet

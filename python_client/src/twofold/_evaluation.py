@@ -1,0 +1,705 @@
+"""Judging a policy: whole games from fixed seeds, and what they say about it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from twofold import _arguments, _evaluation_report, _policies, policies
+from twofold._exceptions import InternalError, InvalidArgument
+from twofold._game2048 import Game2048, Game2048VectorEnv
+from twofold._recording import Recording, RecordingRules, pack_actions, pick, unpack_actions
+from twofold._rule_card import environment_card
+from twofold._statistics import Interval, bootstrap_mean, quantile_interval, wilson
+from twofold._vector_env import Array
+
+FIRST_SEED = 2**63
+"""Seeds from here up are left to evaluation; training never meets them."""
+
+TILES = tuple(2**exponent for exponent in range(8, 17))
+QUANTILES = (0.05, 0.25, 0.75, 0.95)
+
+PROTOCOLS = {
+    # The numbers of games that the literature's tables are made of.
+    "quick": 1_000,
+    "1ply": 1_000_000,
+    "search": 10_000,
+    "deep": 100,
+}
+Protocol = Literal["quick", "1ply", "search", "deep"]
+
+_DEFAULT_EPISODES = 1_000
+_MOST_LANES = 4096
+_FORMAT = "twofold-evaluation"
+
+Progress: TypeAlias = "Callable[[int, int, int], None]"
+"""Called with the number of episodes finished, of all, and of steps made so far."""
+
+
+def evaluate(
+    policy: _policies.PolicyLike,
+    *,
+    env: str | VectorEnv[Any, Any, Any] = "twofold/Game2048-v0",
+    episodes: int | None = None,
+    protocol: Protocol | None = None,
+    num_envs: int | None = None,
+    first_seed: int = FIRST_SEED,
+    name: str | None = None,
+    card: Mapping[str, Any] | None = None,
+    policy_timeout: float = 60.0,
+    progress: Progress | None = None,
+    record: bool = False,
+    **env_arguments: Any,
+) -> Evaluation:
+    """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
+
+    Episode k starts from seed `first_seed` + k, whatever the number of boards: a board that has
+    finished takes the next episode, and every episode that was begun counts. So long games count
+    as often as short ones ("the first thousand that finish" are the short ones).
+
+    Args:
+        policy: A function (observations, action_mask) -> actions; one of `twofold.policies`, which
+            run in the server; or a name: "random", "greedy", "expectimax", "expectimax:3",
+            "ntuple:agent.npz". A function gets the boards that are still being played: observations
+            (K, …), as the environment gives them, and action_mask int8 (K, actions), 1 where an
+            action is legal; it returns integers (K,). K shrinks once there are fewer episodes left
+            than boards. It may have a `card`, a mapping for the rule card (see there).
+        env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
+            open. Its infos `score`, `moves`, `max_exponent` and `action_mask` are used where it has
+            them.
+        episodes: How many games; 1,000 by default.
+        protocol: In place of `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
+            10,000, "deep" for 100.
+        num_envs: Boards at once; by default as many as episodes, at most 4096.
+        first_seed: The first episode's seed, 2^63 or more.
+        name: What to call the policy; by default its own name.
+        card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads.
+        policy_timeout: Seconds that one call of the policy may take.
+        progress: Called now and then.
+        record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
+        **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
+
+    Raises:
+        PolicyError: The policy raised, took too long, or returned what is no array of legal
+            actions; it tells the call, the episode and its seed.
+        InvalidArgument: An argument is wrong; `field` tells which.
+        TransportError: No server, or no answer.
+    """
+    number = _number_of_episodes(episodes, protocol)
+    first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
+    policy_timeout = _arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0")
+    chosen = _policies.resolve(policy, name)
+    is_own = isinstance(env, str)
+    if isinstance(env, str):
+        lanes = min(number, _MOST_LANES) if num_envs is None else num_envs
+        lanes = _arguments.integer("num_envs", lanes, 1)
+        if env != Game2048.environment_id and chosen.function is not None:
+            chosen = replace(chosen, in_server=None)
+        if chosen.in_server is not None:
+            env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
+        envs: VectorEnv[Any, Any, Any] = gym.make_vec(env, num_envs=lanes, **env_arguments)
+    else:
+        chosen = replace(chosen, in_server=None)
+        if chosen.function is None:
+            raise InvalidArgument(
+                f"the policy {chosen.name} runs in the server; give the environment's id as env",
+                field="env",
+            )
+        envs = _check_env(env, num_envs, env_arguments)
+    try:
+        log = _Log(envs) if record else None
+        player: _Player | _ServerPlayer
+        if chosen.in_server is None:
+            player = _Player(envs, chosen, policy_timeout, progress, log)
+        else:
+            player = _ServerPlayer(envs, chosen.in_server, progress, log)
+        seeds = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
+        results = player.play(seeds)
+        card = {
+            **environment_card(envs),
+            **_policies.card(chosen, card),
+            "boards at once": envs.num_envs,
+            "twofold": version("twofold"),
+            "python": platform.python_version(),
+        }
+    finally:
+        if is_own:
+            envs.close()
+    return Evaluation(chosen.name, card, seeds, **results, log=log)
+
+
+def _number_of_episodes(episodes: int | None, protocol: str | None) -> int:
+    if protocol is None:
+        return _arguments.integer(
+            "episodes", _DEFAULT_EPISODES if episodes is None else episodes, 1, 2**31
+        )
+    if protocol not in PROTOCOLS:
+        known = ", ".join(map(repr, PROTOCOLS))
+        raise InvalidArgument(
+            f"protocol is {protocol!r}; expected one of {known}", field="protocol"
+        )
+    if episodes is not None:
+        raise InvalidArgument(
+            f"episodes={episodes} beside protocol={protocol!r}, which means "
+            f"{PROTOCOLS[protocol]:,}; give one of them",
+            field="episodes",
+        )
+    return PROTOCOLS[protocol]
+
+
+def _check_env(
+    env: object, num_envs: int | None, env_arguments: Mapping[str, Any]
+) -> VectorEnv[Any, Any, Any]:
+    if not isinstance(env, VectorEnv):
+        raise InvalidArgument(
+            f"env is {env!r}; expected an environment's id or a gymnasium VectorEnv", field="env"
+        )
+    if num_envs is not None or env_arguments:
+        extra = sorted({*env_arguments, *([] if num_envs is None else ["num_envs"])})
+        raise InvalidArgument(
+            f"{', '.join(extra)} beside an environment that is made already", field=extra[0]
+        )
+    mode = env.metadata.get("autoreset_mode")
+    if mode is not AutoresetMode.NEXT_STEP:
+        raise InvalidArgument(
+            f"env has autoreset_mode {mode}; evaluation needs NEXT_STEP", field="env"
+        )
+    return env
+
+
+class _Player:
+    """Plays episodes on all lanes of a vector environment.
+
+    A lane that finishes takes the next episode's seed at once, by a reset of that lane. When none
+    is left it idles: it goes on under NEXT_STEP autoreset, unseen by the policy and uncounted.
+    """
+
+    def __init__(
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        policy: _policies.Policy,
+        timeout: float,
+        progress: Progress | None,
+        log: _Log | None,
+    ) -> None:
+        self.envs, self.progress, self.log = envs, progress, log
+        self.caller = _policies.Caller(policy, envs, timeout)
+
+    def play(self, seeds: NDArray[np.uint64]) -> dict[str, Any]:
+        """The episodes of these seeds; each result an array (episodes,), in their order."""
+        envs, total = self.envs, len(seeds)
+        lanes = np.arange(envs.num_envs)
+        self.seeds = seeds
+        self.episode = lanes.copy()  # what each lane plays
+        active = lanes < total  # whether it plays at all
+        begun, finished, steps = min(total, envs.num_envs), 0, 0
+        lane_seeds = seeds[np.minimum(lanes, total - 1)]
+
+        scores = np.zeros(total, np.float64)
+        lengths = np.zeros(total, np.int64)
+        moves = np.zeros(total, np.int64)
+        exponents = np.zeros(total, np.uint8)
+        rewards_so_far = np.zeros(envs.num_envs)
+        steps_so_far = np.zeros(envs.num_envs, np.int64)
+
+        start = time.perf_counter()
+        observations, infos = envs.reset(seed=lane_seeds)  # type: ignore[arg-type]
+        has_score, has_exponent = "score" in infos, "max_exponent" in infos
+        has_moves = "moves" in infos
+        while finished < total:
+            mask = infos.get("action_mask")
+            if mask is None:
+                mask = np.ones((envs.num_envs, self.caller.num_actions), np.int8)
+            if active.all():
+                actions = self.ask(lanes, observations, mask)
+            else:
+                actions = np.zeros(envs.num_envs, np.uint8)
+                playing = np.flatnonzero(active)
+                actions[playing] = self.ask(
+                    playing, _policies.rows(observations, playing), mask[playing]
+                )
+            observations, rewards, terminations, truncations, infos = envs.step(actions)
+            if self.log is not None:
+                self.log.add(actions, int(steps_so_far[active].max()))
+            steps += len(actions) if finished == 0 else int(active.sum())
+            steps_so_far += 1
+            if not has_score:
+                rewards_so_far += rewards
+            ended = (terminations | truncations) & active
+            if not ended.any():
+                continue
+
+            done = np.flatnonzero(ended)
+            which = self.episode[done]
+            scores[which] = infos["score"][done] if has_score else rewards_so_far[done]
+            lengths[which] = steps_so_far[done]
+            moves[which] = infos["moves"][done] if has_moves else steps_so_far[done]
+            if has_exponent:
+                exponents[which] = infos["max_exponent"][done]
+            if self.log is not None:
+                self.log.end(done, which, lengths[which])
+            rewards_so_far[done], steps_so_far[done] = 0, 0
+            finished += len(done)
+            again = done[: total - begun]
+            active[done[len(again) :]] = False
+            if len(again):
+                self.episode[again] = np.arange(begun, begun + len(again))
+                lane_seeds[again] = seeds[self.episode[again]]
+                begun += len(again)
+                reset_mask = np.zeros(envs.num_envs, np.bool_)
+                reset_mask[again] = True
+                observations, infos = envs.reset(
+                    seed=lane_seeds,  # type: ignore[arg-type]
+                    options={"reset_mask": reset_mask},
+                )
+            if self.progress is not None:
+                self.progress(finished, total, steps)
+        return {
+            "scores": scores.astype(np.int64) if has_score else scores,
+            "moves": moves,
+            "lengths": lengths,
+            "max_exponents": exponents if has_exponent else None,
+            "seconds": time.perf_counter() - start,
+            "policy_seconds": self.caller.seconds,
+        }
+
+    def ask(self, lanes: Array, observations: Any, mask: Array) -> Array:
+        """The policy's actions for these lanes, uint8 (K,), checked."""
+
+        def place(row: int) -> dict[str, int]:
+            episode = int(self.episode[lanes[row]])
+            return {"episode": episode, "seed": int(self.seeds[episode])}
+
+        return self.caller(observations, mask, place)
+
+
+class _ServerPlayer:
+    """Plays episodes by rollouts, with a policy that chooses in the server.
+
+    A lane that finishes waits for the end of the rollout and then takes the next episode's seed.
+    That seeds the policy's draws too, so an episode is a function of its seed here as well.
+    """
+
+    STEPS = 32  # of each rollout: few enough that waiting costs little, also in short games
+
+    def __init__(
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        policy: policies.Policy,
+        progress: Progress | None,
+        log: _Log | None,
+    ) -> None:
+        base = envs.unwrapped
+        if not isinstance(base, Game2048VectorEnv):
+            raise InvalidArgument(
+                "policies in the server play 2048; give a function for another game", field="policy"
+            )
+        self.envs, self.policy, self.progress, self.log = base, policy, progress, log
+
+    def play(self, seeds: NDArray[np.uint64]) -> dict[str, Any]:
+        """The episodes of these seeds; each result an array (episodes,), in their order."""
+        envs, total = self.envs, len(seeds)
+        episode = np.arange(envs.num_envs)
+        active = episode < total
+        begun, finished, steps = min(total, envs.num_envs), 0, 0
+        lane_seeds = seeds[np.minimum(episode, total - 1)]
+        results: dict[str, Array] = {
+            "score": np.zeros(total, np.int64),
+            "moves": np.zeros(total, np.int64),
+            "episode_length": np.zeros(total, np.int64),
+            "max_exponent": np.zeros(total, np.uint8),
+        }
+        start = time.perf_counter()
+        envs.reset(seed=lane_seeds)
+        while finished < total:
+            data = envs.rollout(self.STEPS, policy=self.policy, infos=tuple(results))
+            steps += int(data.valid[:, active].sum())
+            if self.log is not None:
+                self.log.add_rollout(data.actions, data.valid & active)
+            ended = (data.terminations | data.truncations).any(axis=0) & active
+            done = np.flatnonzero(ended)
+            which = episode[done]
+            for name, values in results.items():
+                values[which] = data.infos[name][-1, done]  # what it waits with
+            if self.log is not None:
+                self.log.end_rollout(done, which)
+            finished += len(done)
+            again = done[: total - begun]
+            idle = done[len(again) :]
+            active[idle] = False
+            if len(again):
+                episode[again] = np.arange(begun, begun + len(again))
+                lane_seeds[again] = seeds[episode[again]]
+                begun += len(again)
+                reset_mask = np.zeros(envs.num_envs, np.bool_)
+                reset_mask[again] = True
+                envs.reset(
+                    seed=lane_seeds,
+                    options={"reset_mask": reset_mask},
+                )
+            if self.progress is not None:
+                self.progress(finished, total, steps)
+        return {
+            "scores": results["score"],
+            "moves": results["moves"],
+            "lengths": results["episode_length"],
+            "max_exponents": results["max_exponent"],
+            "seconds": time.perf_counter() - start,
+            "policy_seconds": math.nan,
+        }
+
+
+class _Log:
+    """The actions of all games.
+
+    Of those under way in a table of steps and lanes; of those that are finished packed, by episode.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        base = envs.unwrapped
+        if not isinstance(base, Game2048VectorEnv):
+            raise InvalidArgument("record needs an environment of 2048", field="record")
+        config = base._session.create.game2048
+        self.rules = RecordingRules(
+            config.rows, config.columns, config.four_probability, config.start_tiles
+        )
+        self.games: dict[int, bytes] = {}
+        # A dialect counts the actions in another order than recordings do.
+        order = base._action_order
+        self._order = np.arange(4, dtype=np.uint8) if order is None else order
+        self._table = np.zeros((256, envs.num_envs), np.uint8)
+        self._next = 0
+        self._pieces: list[list[Array]] = [[] for _ in range(envs.num_envs)]
+
+    def add_rollout(self, actions: Array, valid: Array) -> None:
+        """Some steps of all lanes, (steps, N), in the server's numbers where `valid`."""
+        for lane, pieces in enumerate(self._pieces):
+            pieces.append(actions[valid[:, lane], lane])
+
+    def end_rollout(self, lanes: Array, episodes: Array) -> None:
+        """These lanes' episodes have ended with the rollout that was added last."""
+        for lane, episode in zip(lanes, episodes, strict=True):
+            self.games[int(episode)] = pack_actions(np.concatenate(self._pieces[lane]))
+            self._pieces[lane].clear()
+
+    def add(self, actions: Array, needed: int) -> None:
+        """One step of all lanes; the longest game under way has `needed` steps before it."""
+        if self._next == len(self._table):
+            kept = self._table[self._next - needed : self._next]
+            size = len(self._table) if 2 * needed < len(self._table) else 2 * len(self._table)
+            self._table = np.zeros((size, self._table.shape[1]), np.uint8)
+            self._table[:needed] = kept
+            self._next = needed
+        self._table[self._next] = self._order[actions]
+        self._next += 1
+
+    def end(self, lanes: Array, episodes: Array, lengths: Array) -> None:
+        """These lanes' episodes have ended, after these numbers of steps."""
+        for lane, episode, length in zip(lanes, episodes, lengths, strict=True):
+            actions = self._table[self._next - length : self._next, lane]
+            self.games[int(episode)] = pack_actions(actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The results of a policy's games.
+
+    `print` shows them as a table, a notebook as HTML.
+
+    Attributes:
+        policy: The policy's name.
+        card: The rule card: under what rules and with what means the games were played.
+        seeds: uint64 (E,), each episode's.
+        scores: int64 (E,), final scores; float64 sums of rewards where the environment has none.
+        moves: int64 (E,), legal moves.
+        lengths: int64 (E,), steps.
+        max_exponents: uint8 (E,), of the highest tile on the final board; None without tiles.
+        seconds: How long all of it took.
+        policy_seconds: How much of that the policy took; nan where it runs in the server.
+        log: The games' actions, for `recording`; None without.
+    """
+
+    policy: str
+    card: dict[str, Any]
+    seeds: NDArray[np.uint64] = field(repr=False)
+    scores: Array = field(repr=False)
+    moves: NDArray[np.int64] = field(repr=False)
+    lengths: NDArray[np.int64] = field(repr=False)
+    max_exponents: NDArray[np.uint8] | None = field(repr=False)
+    seconds: float
+    policy_seconds: float
+    log: _Log | None = field(default=None, repr=False)
+
+    @property
+    def episodes(self) -> int:
+        """How many games."""
+        return len(self.scores)
+
+    @property
+    def moves_per_second(self) -> float:
+        """Legal moves in each second, of everything together."""
+        return float(self.moves.sum() / self.seconds)
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """Everything that is reported, as plain numbers; each interval is a 95 % one.
+
+        `score` and `moves` hold mean, mean_interval (bootstrap), standard_deviation, median and
+        median_interval, quantiles, min and max. `reached` holds for each tile the games that have
+        it or a higher one on their final board: games, share and its interval (Wilson).
+        `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
+        """
+        result: dict[str, Any] = {
+            "policy": self.policy,
+            "episodes": self.episodes,
+            "first_seed": int(self.seeds[0]),
+            "score": _describe(self.scores),
+            "moves": _describe(self.moves),
+        }
+        if self.max_exponents is not None:
+            tiles = 2 ** self.max_exponents.astype(np.int64)
+            values, counts = np.unique(tiles, return_counts=True)
+            result["highest_tile"] = int(values[-1])
+            result["tiles"] = {int(v): int(c) for v, c in zip(values, counts, strict=True)}
+            # On small boards the usual tiles are out of reach.
+            highest = int(values[-1])
+            wanted = [t for t in (4, 8, 16, 32, 64, 128) if highest < TILES[0] and 8 * t >= highest]
+            result["reached"] = {tile: self._reached(tiles, tile) for tile in [*wanted, *TILES]}
+        result |= {
+            "seconds": self.seconds,
+            "policy_seconds": self.policy_seconds,
+            "moves_per_second": self.moves_per_second,
+            "rule_card": self.card,
+        }
+        return result
+
+    def _reached(self, tiles: Array, tile: int) -> dict[str, Any]:
+        games = int((tiles >= tile).sum())
+        return {
+            "games": games,
+            "share": games / self.episodes,
+            "interval": list(wilson(games, self.episodes)),
+        }
+
+    def compare(self, other: Evaluation) -> Comparison:
+        """This policy against another, game by game on the same seeds.
+
+        Raises:
+            InvalidArgument: The seeds or the environments differ.
+        """
+        return _compare(self, other)
+
+    def recording(self, which: str | int) -> Recording:
+        """One of the games, to replay and to show; needs evaluate(record=True).
+
+        Args:
+            which: "best", "worst" or "median" by score, or an episode's number.
+
+        Raises:
+            InvalidArgument: There is no such game, or nothing was recorded.
+        """
+        if self.log is None:
+            raise InvalidArgument(
+                "the games were not recorded; evaluate with record=True", field="record"
+            )
+        episode = pick(self.scores, which)
+        actions = unpack_actions(self.log.games[episode], int(self.lengths[episode]))
+        about = {"policy": self.policy, "episode": episode}
+        recording = Recording.of_seed(self.log.rules, int(self.seeds[episode]), actions, about)
+        if recording.score != self.scores[episode]:
+            raise InternalError(
+                f"episode {episode} scored {self.scores[episode]}, its replay {recording.score}"
+            )
+        return recording
+
+    def __str__(self) -> str:
+        return _evaluation_report.text(self.summary)
+
+    def _repr_html_(self) -> str:
+        return _evaluation_report.html(self.summary)
+
+    def to_markdown(self) -> str:
+        """The tables in Markdown."""
+        return _evaluation_report.markdown(self.summary)
+
+    def to_tdl(self) -> str:
+        """The summary block that TDL2048 prints: games by their highest tile.
+
+        Raises:
+            InvalidArgument: The environment has no tiles.
+        """
+        return _evaluation_report.tdl(self)
+
+    def to_json(self, *, games: bool = False) -> str:
+        """The summary as JSON; with `games`, every game's result too, for `from_json`."""
+        document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
+        if games:
+            exponents = None if self.max_exponents is None else self.max_exponents.tolist()
+            document["games"] = {
+                "seeds": self.seeds.tolist(),
+                "scores": self.scores.tolist(),
+                "moves": self.moves.tolist(),
+                "lengths": self.lengths.tolist(),
+                "max_exponents": exponents,
+            }
+        return json.dumps(_without_nan(document))
+
+    @staticmethod
+    def from_json(text: str) -> Evaluation:
+        """What `to_json(games=True)` wrote.
+
+        Raises:
+            InvalidArgument: It is something else.
+        """
+        try:
+            document = json.loads(text)
+            if document["format"] != _FORMAT or document["version"] != 1:
+                raise KeyError("format")
+            games, spent = document["games"], document["policy_seconds"]
+            exponents = games["max_exponents"]
+            return Evaluation(
+                policy=document["policy"],
+                card=document["rule_card"],
+                seeds=np.array(games["seeds"], np.uint64),
+                scores=np.array(games["scores"]),
+                moves=np.array(games["moves"], np.int64),
+                lengths=np.array(games["lengths"], np.int64),
+                max_exponents=None if exponents is None else np.array(exponents, np.uint8),
+                seconds=document["seconds"],
+                policy_seconds=math.nan if spent is None else float(spent),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgument(
+                f"this is no saved evaluation with its games ({type(error).__name__}: {error})"
+            ) from None
+
+    def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
+        """The distribution of scores and the share of games that reach each tile.
+
+        Args:
+            path: Where to save it, as the ending says; None for nowhere.
+            *others: Evaluations to show beside this one.
+
+        Returns:
+            The matplotlib Figure.
+
+        Raises:
+            MissingDependency: matplotlib is not installed.
+        """
+        return _evaluation_report.plot((self, *others), None if path is None else Path(path))
+
+
+def _describe(values: Array) -> dict[str, Any]:
+    spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    return {
+        "mean": float(values.mean()),
+        "mean_interval": list(bootstrap_mean(values)),
+        "standard_deviation": spread,
+        "standard_error": spread / len(values) ** 0.5,
+        "median": float(np.median(values)),
+        "median_interval": list(quantile_interval(values, 0.5)),
+        "quantiles": {str(q): float(np.quantile(values, q)) for q in QUANTILES},
+        "min": float(values.min()),
+        "max": float(values.max()),
+    }
+
+
+def _without_nan(value: Any) -> Any:
+    """The same for JSON, which has no nan: null in its place."""
+    if isinstance(value, dict):
+        return {str(key): _without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+# ---- two policies --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two policies on the same seeds, game by game.
+
+    Attributes:
+        first: The first policy's name.
+        second: The second's.
+        episodes: How many pairs of games.
+        means: Both mean scores.
+        difference: The mean of (first's score - second's).
+        difference_interval: Its 95 % interval (bootstrap over pairs).
+        wins: Pairs in which the first's score is higher.
+        ties: Pairs in which both are the same.
+        win_interval: The 95 % interval of the share of wins among the pairs that are no ties.
+        correlation: Of the scores over the pairs; how much the pairing helps.
+    """
+
+    first: str
+    second: str
+    episodes: int
+    means: tuple[float, float]
+    difference: float
+    difference_interval: Interval
+    wins: int
+    ties: int
+    win_interval: Interval
+    correlation: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval of the difference leaves out 0."""
+        return self.difference_interval[0] > 0 or self.difference_interval[1] < 0
+
+    def __str__(self) -> str:
+        return _evaluation_report.comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        return _evaluation_report.preformatted(str(self))
+
+    def to_json(self) -> str:
+        """All attributes as JSON."""
+        return json.dumps(_without_nan({**vars(self), "is_significant": self.is_significant}))
+
+
+def _compare(first: Evaluation, second: Evaluation) -> Comparison:
+    if not isinstance(second, Evaluation):
+        raise InvalidArgument(f"other is {type(second).__name__}; expected an Evaluation")
+    if not np.array_equal(first.seeds, second.seeds):
+        raise InvalidArgument(
+            "the two evaluations have different seeds; play both with the same episodes and "
+            "first_seed"
+        )
+    for key in ("environment", *_RULES):
+        a, b = first.card.get(key), second.card.get(key)
+        if a != b:
+            raise InvalidArgument(f"the two evaluations differ in {key}: {a!r} and {b!r}")
+    a, b = first.scores.astype(np.float64), second.scores.astype(np.float64)
+    wins, ties = int((a > b).sum()), int((a == b).sum())
+    is_varied = a.std() > 0 and b.std() > 0
+    return Comparison(
+        first=first.policy,
+        second=second.policy,
+        episodes=len(a),
+        means=(float(a.mean()), float(b.mean())),
+        difference=float((a - b).mean()),
+        difference_interval=bootstrap_mean(a - b),
+        wins=wins,
+        ties=ties,
+        win_interval=wilson(wins, len(a) - ties),
+        correlation=float(np.corrcoef(a, b)[0, 1]) if is_varied else math.nan,
+    )
+
+
+_RULES = ("size", "spawn law", "start tiles", "goal", "illegal action", "step limit")

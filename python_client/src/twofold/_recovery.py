@@ -1,0 +1,111 @@
+"""What it takes to make a lost session anew: a snapshot, and everything that was done since."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.v1 import envelope_pb2 as envelope
+
+# A snapshot is due after so many operations, or bytes of them.
+_MOST_OPERATIONS = 1000
+_MOST_BYTES = 64 << 20
+# How much of a reply is compared after a recovery; all of it would cost more than a small step.
+_COMPARED_BYTES = 4096
+
+# Requests that change the boards; the others need not be made again.
+_CHANGES = ("reset", "step", "restore", "rollout")
+
+
+class Operation(NamedTuple):
+    """A request without its place in a session."""
+
+    slot: str
+    """The slot of `op`."""
+    request: bytes
+    """The encoded Request with nothing but its `op`."""
+    payload: bytes | None
+    """Its payload frame, if it has one."""
+    reply_room: int = 0
+    """Bytes that the reply's payload has at most, where the session's layouts don't tell."""
+
+
+class Journal:
+    """What was done since the last snapshot: a trajectory is a pure function of these.
+
+    Attributes:
+        operations: What to carry out on new boards, in this order; the first may bring a snapshot.
+        policy: What gave the session its network, for rollouts; to carry out before.
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.policy: list[Operation] = []
+        # A snapshot does not tell where the streams of a rollout's policy are.
+        self._has_rollouts = False
+        self._bytes = 0
+        # Of the reply to the last operation.
+        self._mark: int | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a snapshot should take the place of the operations."""
+        is_long = len(self.operations) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
+        return is_long and not self._has_rollouts
+
+    def begin(self, restore: Operation) -> None:
+        """A snapshot, brought back by this operation, takes the place of everything before it."""
+        # In this order: an interrupt in between leaves no mark of another reply.
+        self._mark = None
+        self.operations = [restore]
+        self._has_rollouts = False
+        self._bytes = 0
+
+    def add(self, operation: Operation, payload: NDArray[np.uint8]) -> None:
+        """An operation that was carried out, and its reply's payload; twice is once."""
+        if operation.slot == "policy":
+            self._add_policy(operation)
+        if operation.slot not in _CHANGES:
+            return
+        # In this order: an interrupt in between leaves no mark of another reply.
+        self._mark = None
+        if not self.ends_with(operation):
+            if _begins_all_anew(operation):
+                self.begin(operation)
+            else:
+                self._has_rollouts |= operation.slot == "rollout"
+                self.operations.append(operation)
+                self._bytes += len(operation.payload or b"")
+        self._mark = mark(payload)
+
+    def _add_policy(self, operation: Operation) -> None:
+        if envelope.Request.FromString(operation.request).policy.HasField("network"):
+            self.policy = []
+        if not any(one is operation for one in self.policy):
+            self.policy.append(operation)
+
+    def ends_with(self, operation: Operation) -> bool:
+        """Whether the last operation is this very one, and not one like it."""
+        return bool(self.operations) and self.operations[-1] is operation
+
+    def agrees(self, payload: NDArray[np.uint8]) -> bool:
+        """Whether the last operation, made again, got the reply that it got the first time."""
+        return self._mark is None or self._mark == mark(payload)
+
+
+def _begins_all_anew(operation: Operation) -> bool:
+    """Whether it doesn't matter what was before: all boards are new, or of a snapshot."""
+    if operation.slot == "step":
+        return False
+    request = envelope.Request.FromString(operation.request)
+    if operation.slot == "restore":
+        return not request.restore.lanes
+    return operation.slot == "reset" and request.reset.seeds and not request.reset.mask
+
+
+def mark(payload: NDArray[np.uint8]) -> int:
+    """A number that tells replies apart."""
+    return zlib.crc32(payload[:_COMPARED_BYTES].tobytes(), payload.size)

@@ -1,0 +1,184 @@
+"""The rules of 2048 and the draw recipe in Python, one game at a time: what replays a recording.
+
+It needs no server, and shares nothing with one: so a replay that agrees says something. Boards are
+lists of exponents, row by row, 0 = empty; a chance outcome is `cell` for a 2, cells + `cell` for
+a 4.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+_MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
+
+Words = tuple[int, int, int, int]
+"""The state of a generator."""
+
+
+class Generator:
+    """xoshiro128++ (Blackman and Vigna), one stream.
+
+    Args:
+        words: Its four 32-bit words.
+    """
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+
+    @classmethod
+    def seeded(cls, seed: int) -> Generator:
+        """The stream of a seed: the words are two outputs of SplitMix64, low half first."""
+        halves: list[int] = []
+        for _ in range(2):
+            seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
+            mixed = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+            mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK64
+            mixed ^= mixed >> 31
+            halves += [mixed & _MASK32, mixed >> 32]
+        return cls((halves[0], halves[1], halves[2], halves[3]))
+
+    def draw(self) -> int:
+        """The next word."""
+        a, b, c, d = self.words
+        total = (a + d) & _MASK32
+        result = (((total << 7) | (total >> 25)) + a) & _MASK32
+        shifted = (b << 9) & _MASK32
+        c ^= a
+        d ^= b
+        b ^= c
+        a ^= d
+        c ^= shifted
+        self.words = (a, b, c, ((d << 11) | (d >> 21)) & _MASK32)
+        return result
+
+    def spawn(self, board: list[int], threshold: int) -> int:
+        """The chance outcome for a board: two words, one for the cell, one for the tile.
+
+        Args:
+            board: Has an empty cell.
+            threshold: Words below it mean a 4; round(probability * 2^32).
+        """
+        empty = [cell for cell, exponent in enumerate(board) if exponent == 0]
+        cell = empty[(self.draw() * len(empty)) >> 32]
+        return cell + (len(board) if self.draw() < threshold else 0)
+
+
+class Motion(NamedTuple):
+    """One tile that moves, in the order in which a view would show it."""
+
+    source: int
+    target: int
+    is_merge: bool
+    """Whether it becomes one with the tile that is in `target` already."""
+
+
+@functools.lru_cache(100_000)
+def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ...]]:
+    """One line, its wall at position 0: what it becomes, the values merged, and what moved.
+
+    A merged tile does not merge again; the pair nearest the wall merges first.
+    """
+    result: list[int] = []
+    motions: list[Motion] = []
+    reward, may_merge = 0, False
+    for position, exponent in enumerate(line):
+        if exponent == 0:
+            continue
+        if may_merge and result[-1] == exponent:
+            result[-1] += 1
+            reward += 1 << result[-1]
+            may_merge = False
+            motions.append(Motion(position, len(result) - 1, True))
+            continue
+        if position != len(result):
+            motions.append(Motion(position, len(result), False))
+        result.append(exponent)
+        may_merge = True
+    return (*result, *[0] * (len(line) - len(result))), reward, tuple(motions)
+
+
+@functools.lru_cache(64)
+def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
+    """The cells of each line, from the wall that tiles slide to: 0 up, 1 right, 2 down, 3 left."""
+    if action in (0, 2):
+        found = [[row * columns + column for row in range(rows)] for column in range(columns)]
+    else:
+        found = [[row * columns + column for column in range(columns)] for row in range(rows)]
+    return tuple(tuple(line[::-1] if action in (1, 2) else line) for line in found)
+
+
+def move(board: list[int], rows: int, columns: int, action: int) -> tuple[int, list[Motion]]:
+    """Slides and merges in place; the reward, and what moved: nothing for an illegal action."""
+    reward, motions = 0, []
+    for cells in lines(rows, columns, action):
+        line, merged, moved = slide(tuple([board[cell] for cell in cells]))
+        if moved:
+            reward += merged
+            motions += [Motion(cells[m.source], cells[m.target], m.is_merge) for m in moved]
+            for cell, exponent in zip(cells, line, strict=True):
+                board[cell] = exponent
+    return reward, motions
+
+
+def legal(board: list[int], rows: int, columns: int) -> list[int]:
+    """The actions that move something."""
+    return [a for a in range(4) if move(list(board), rows, columns, a)[1]]
+
+
+class Step(NamedTuple):
+    """One step of a replay."""
+
+    action: int
+    reward: int
+    motions: list[Motion]
+    """Empty for an illegal action."""
+    outcome: int
+    """The chance outcome, -1 for none."""
+    board: list[int]
+    """The board after it; the caller's own."""
+
+
+def threshold_of(four_probability: float) -> int:
+    """The word below which a new tile is a 4: the nearest to probability * 2^32, halves up."""
+    scaled = four_probability * 2**32  # exact: only the float's exponent changes
+    return int(scaled) + (scaled - int(scaled) >= 0.5)
+
+
+def place(board: list[int], outcome: int) -> bool:
+    """Puts a new tile on the board; False, and nothing done, where its cell is not empty."""
+    cells = len(board)
+    if not 0 <= outcome < 2 * cells or board[outcome % cells]:
+        return False
+    board[outcome % cells] = 2 if outcome >= cells else 1
+    return True
+
+
+def play(
+    board: list[int],
+    rows: int,
+    columns: int,
+    actions: list[int],
+    spawn: Callable[[list[int]], int],
+) -> Iterator[Step]:
+    """Plays actions, from a board on.
+
+    Args:
+        board: Where to start; it is changed.
+        rows: Of the board.
+        columns: Of the board.
+        actions: What to play.
+        spawn: A function from the board after a legal move to the chance outcome.
+
+    Raises:
+        ValueError: A spawn does not fit; the text tells the step.
+    """
+    for number, action in enumerate(actions):
+        reward, motions = move(board, rows, columns, action)
+        outcome = -1
+        if motions:
+            outcome = spawn(board)
+            if not place(board, outcome):
+                raise ValueError(f"step {number}: no tile can be put at outcome {outcome}")
+        yield Step(action, reward, motions, outcome, list(board))

@@ -1,0 +1,92 @@
+"""Taking a session over in another process."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from twofold import _arguments
+from twofold._connection import check_address, check_curve
+from twofold._curve import CurveKeys
+from twofold._exceptions import InvalidArgument
+from twofold._session import Session, using
+from twofold._vector_env import TwofoldVectorEnv
+from twofold.v1 import environment_pb2 as environment
+
+
+def resume(
+    token: str,
+    *,
+    endpoint: str | None = None,
+    curve: CurveKeys | None = None,
+    timeout: float = 30.0,
+) -> TwofoldVectorEnv:
+    """Takes over the boards of a process that has died, or of one that is to be shut out.
+
+    The vector environment is of the class and made with the arguments that its maker gave, and goes
+    on where the last request left it: `requests` tells how many there were, `last_results` what the
+    last one returned. Whoever had the boards before gets StaleEpoch from now on.
+
+    Args:
+        token: What `envs.unwrapped.token` was.
+        endpoint: The server's address, where it is not the one in the token any more.
+        curve: Keys for an encrypted endpoint; a session belongs to the key that made it.
+        timeout: Seconds that each call may take.
+
+    Raises:
+        InvalidArgument: This is no token, or its maker's class is not known here.
+        NotFound: The server has no such session: it was closed, has expired, or was lost.
+        TransportError: No answer.
+    """
+    address, _, digits = _arguments.text("token", token).rpartition("#")
+    try:
+        session_id = bytes.fromhex(digits)
+    except ValueError:
+        session_id = b""
+    if not address or len(session_id) != 16:
+        raise InvalidArgument(
+            "token is none; expected what envs.unwrapped.token was", field="token"
+        )
+    endpoint = check_address(address if endpoint is None else _arguments.text("endpoint", endpoint))
+    session = Session(
+        environment.CreateRequest(),
+        endpoint=endpoint,
+        curve=check_curve(endpoint, curve),
+        timeout=_arguments.real("timeout", timeout, 1e-3, 1e6, "seconds, more than 0"),
+        resumed_id=session_id,
+    )
+    try:
+        return _make(session)
+    except BaseException:
+        session.leave()
+        raise
+
+
+def _make(session: Session) -> TwofoldVectorEnv:
+    """The environment around a session that was taken over."""
+    try:
+        name, arguments = json.loads(session.create.client_arguments)
+        cls = _classes(TwofoldVectorEnv)[name]
+    except (ValueError, KeyError, TypeError):
+        raise InvalidArgument(
+            "this session was made by a class that is not known here, or with arguments that "
+            "can't be told; import its module first",
+            field="token",
+        ) from None
+    # A fork has its maker's arguments, and a number of its own.
+    arguments["num_envs"] = int(session.create.num_envs)
+    with using(session):
+        envs = cls(**arguments)
+    if session.last_seq > 1:
+        # A reset came before anything else that a server carries out.
+        envs._seeds = np.zeros(envs.num_envs, np.uint64)
+        envs._has_unknown_seed[:] = True
+    return envs
+
+
+def _classes(cls: type[TwofoldVectorEnv]) -> dict[str, type[TwofoldVectorEnv]]:
+    found = {cls.__name__: cls}
+    for subclass in cls.__subclasses__():
+        found |= _classes(subclass)
+    return found

@@ -1,0 +1,105 @@
+"""Estimates with intervals, from the results of independent games."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+_Z = 1.959963984540054  # the normal distribution's quantile at (1 + CONFIDENCE) / 2
+
+_RESAMPLES = 2000
+# More values than this are first added up in as many blocks of neighbours. Games are independent,
+# so the blocks are too.
+_LARGEST_SAMPLE = 10_000
+
+
+class Interval(NamedTuple):
+    """A 95 % confidence interval; both ends nan where one value is all there is."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, (int, float)) and self.low <= value <= self.high
+
+
+UNKNOWN = Interval(math.nan, math.nan)
+
+
+def wilson(hits: int, number: int) -> Interval:
+    """The interval of a share, from `hits` in `number` games (Wilson 1927).
+
+    It stays inside 0 ... 1 and is right for shares near them, where hits +- 2 sqrt(hits) is not.
+    """
+    if number == 0:
+        return UNKNOWN
+    share, z2 = hits / number, _Z * _Z / number
+    middle = (share + z2 / 2) / (1 + z2)
+    half = _Z * math.sqrt(share * (1 - share) / number + z2 / (4 * number)) / (1 + z2)
+    # At the ends the formula is exact, its rounding is not.
+    low = 0.0 if hits == 0 else max(0.0, middle - half)
+    high = 1.0 if hits == number else min(1.0, middle + half)
+    return Interval(low, high)
+
+
+def bootstrap_mean(values: NDArray[Any]) -> Interval:
+    """The interval of a mean: percentiles of 2000 resampled means (Efron 1979), always the same."""
+    number = len(values)
+    if number < 2:
+        return UNKNOWN
+    starts = np.linspace(0, number, min(number, _LARGEST_SAMPLE), endpoint=False).astype(np.intp)
+    sums = np.add.reduceat(values.astype(np.float64), starts)
+    counts = np.diff(starts, append=number)
+    rng = np.random.default_rng(20480)
+    together = max(1, 200_000 // len(sums))  # resamples at a time: few calls, little memory
+    means = np.empty(_RESAMPLES)
+    for start in range(0, _RESAMPLES, together):
+        rows = min(together, _RESAMPLES - start)
+        chosen = rng.integers(0, len(sums), (rows, len(sums)))
+        means[start : start + rows] = sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1)
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(means, (tail, 100 - tail))
+    return Interval(float(low), float(high))
+
+
+def quantile_interval(values: NDArray[Any], share: float) -> Interval:
+    """The interval of a quantile, from the order of the values alone: no assumption about them.
+
+    How many of n values lie below the true quantile is binomial; the values with these ranks are
+    the ends.
+    """
+    number = len(values)
+    if number < 2:
+        return UNKNOWN
+    half = _Z * math.sqrt(number * share * (1 - share))
+    low = max(0, math.floor(number * share - half) - 1)
+    high = min(number - 1, math.ceil(number * share + half))
+    ordered = np.partition(values, (low, high))
+    return Interval(float(ordered[low]), float(ordered[high]))
+
+
+def chi_square_tail(value: float, degrees: int) -> float:
+    """How likely a chi-square variable is at least `value`: a finite sum for whole degrees.
+
+    Abramowitz and Stegun, 26.4.4 (odd) and 26.4.5 (even).
+    """
+    half = value / 2
+    if degrees % 2:
+        tail, term = math.erfc(math.sqrt(half)), math.exp(-half) / math.sqrt(math.pi * half or 1)
+        start = 0.5
+    else:
+        tail, term, start = 0.0, math.exp(-half), 0.0
+    # Even: sum of exp(-half) half^k / k! for k < degrees / 2; odd: the same at k + 1/2.
+    if degrees % 2 == 0:
+        for k in range(degrees // 2):
+            tail += term
+            term *= half / (k + 1)
+        return min(1.0, tail)
+    for k in range((degrees - 1) // 2):
+        term *= half / (k + start)
+        tail += term
+    return min(1.0, tail)

@@ -1,0 +1,72 @@
+"""Concentration solved exactly, without the server's rules: expectations as fractions."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+
+
+def decks(pairs: int) -> list[tuple[int, ...]]:
+    """Every way in which so many pairs can lie, all equally likely."""
+
+    def extend(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if not any(left):
+            yield ()
+        for symbol, count in enumerate(left):
+            if count:
+                rest = (*left[:symbol], count - 1, *left[symbol + 1 :])
+                yield from ((symbol, *deck) for deck in extend(rest))
+
+    return list(extend((2,) * pairs))
+
+
+def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
+    """Mean and variance of the turns that random play of face-down cards takes.
+
+    With m pairs left a turn finds one with probability 1 / (2 m - 1), whatever went before: the
+    turns are a sum of independent geometric numbers, and their mean is the square of `pairs`.
+    """
+    chances = [Fraction(1, 2 * m - 1) for m in range(1, pairs + 1)]
+    mean = sum((1 / p for p in chances), Fraction(0))
+    variance = sum(((1 - p) / p**2 for p in chances), Fraction(0))
+    return mean, variance
+
+
+@cache
+def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
+    """The turns that the best player of all takes, forgetting nothing and never peeking.
+
+    Args:
+        single: Cards seen whose mates are not.
+        paired: Pairs of which both cards are seen.
+        unseen: Cards not seen; the mates of `single` are among them.
+    """
+    if not (single or paired or unseen):
+        return Fraction(0)
+    return 1 + min(after_turns(single, paired, unseen))
+
+
+def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
+    """The turns to go after each way to play one turn that isn't plainly useless."""
+    if p:  # a known pair
+        yield fewest_turns(k, p - 1, u)
+    if k and u:  # a known card, then an unseen one
+        yield (
+            Fraction(1, u) * fewest_turns(k - 1, p, u - 1)
+            + (Fraction(k - 1, u) * fewest_turns(k - 1, p + 1, u - 1) if k > 1 else 0)
+            + (Fraction(u - k, u) * fewest_turns(k + 1, p, u - 1) if u > k else 0)
+        )
+    if u:  # an unseen card, then the best second one
+        known = fewest_turns(k - 1, p, u - 1) if k else Fraction(0)
+        new = min(second_cards(k, p, u)) if u > k else Fraction(0)
+        yield Fraction(k, u) * known + Fraction(u - k, u) * new
+
+
+def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
+    """The turns to go after an unseen card whose mate is not known, and each kind of second one."""
+    yield (
+        Fraction(1, u - 1) * fewest_turns(k, p, u - 2)
+        + (Fraction(k, u - 1) * fewest_turns(k, p + 1, u - 2) if k else 0)
+        + (Fraction(u - 2 - k, u - 1) * fewest_turns(k + 2, p, u - 2) if u - 2 > k else 0)
+    )
+    if k or p:  # a card that is known already
+        yield fewest_turns(k + 1, p, u - 1)

@@ -1,0 +1,76 @@
+"""Many small clients and one large one: how long the small ones wait.
+
+    cd python_client/tests && python -m fairness small ENDPOINT SECONDS
+    cd python_client/tests && python -m fairness large ENDPOINT
+
+"small" drives 200 sessions of one board each, all at once, and prints as JSON how many steps each
+made and the quantiles of their round trips. "large" steps 262,144 boards until it is killed, and
+prints a line for each step.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+import zmq
+from raw import RawSession
+
+import twofold
+
+CLIENTS = 200
+BOARDS = 262_144
+
+
+def small(endpoint: str, seconds: float) -> None:
+    """Each session sends its next step as soon as the last one is answered."""
+    sessions = [RawSession(endpoint) for _ in range(CLIENTS)]
+    poller = zmq.Poller()
+    by_socket = {}
+    for session in sessions:
+        assert session.create(num_envs=1).HasField("create")
+        reset = session.request(reset={"seeds": True})
+        assert session.call(reset, bytes(8)).HasField("reset")
+        poller.register(session.socket, zmq.POLLIN)
+        by_socket[session.socket] = session
+    sent = {}
+    steps = dict.fromkeys(by_socket, 0)
+    waited = []
+
+    def send(session: RawSession) -> None:
+        sent[session.socket] = time.perf_counter()
+        session.send(b"", session.request(step={}), b"\1")
+
+    end = time.perf_counter() + seconds
+    for session in sessions:
+        send(session)
+    while time.perf_counter() < end:
+        for socket, _ in poller.poll(1000):
+            session = by_socket[socket]
+            reply, _ = session.receive()
+            now = time.perf_counter()
+            assert reply.HasField("step")
+            session.seq = reply.seq
+            waited.append(now - sent[socket])
+            steps[socket] += 1
+            send(session)
+    p50, p99 = np.quantile(waited, [0.5, 0.99])
+    counts = list(steps.values())
+    print(json.dumps({"p50": p50, "p99": p99, "fewest": min(counts), "most": max(counts)}))
+
+
+def large(endpoint: str) -> None:
+    """One batch after the other."""
+    envs = twofold.Game2048VectorEnv(BOARDS, endpoint=endpoint)
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 4, BOARDS).astype(np.uint8)
+    while True:
+        envs.step(actions)
+        print("step", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "small":
+        small(sys.argv[2], float(sys.argv[3]))
+    else:
+        large(sys.argv[2])

@@ -1,0 +1,258 @@
+"""Messages that no client of ours would send: built from the protocol's descriptors, then broken.
+
+    cd python_client/tests && python -m fuzz ENDPOINT SEED COUNT
+
+sends COUNT messages to a server and prints, as JSON, how many were sent and how many answers came.
+Several of these at once are several peers. The same seed gives the same messages, as far as the
+server answers the same.
+"""
+
+import json
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from twofold.v1 import envelope_pb2 as envelope
+
+# Messages that are on their way at a time.
+AT_ONCE = 64
+# Frames of a message that the server looks at, the routing id among them.
+MAX_FRAMES = 16
+
+_EDGES: dict[int, list[Any]] = {
+    FieldDescriptor.CPPTYPE_UINT64: [0, 1, 2, 3, 4, 64, 1000, 2**31, 2**32, 2**63, 2**64 - 1],
+    FieldDescriptor.CPPTYPE_UINT32: [0, 1, 2, 3, 4, 8, 9, 255, 2**31, 2**32 - 1],
+    FieldDescriptor.CPPTYPE_INT64: [0, 1, -1, 2**31, -(2**63), 2**63 - 1],
+    FieldDescriptor.CPPTYPE_INT32: [0, 1, -1, 100, -(2**31), 2**31 - 1],
+    FieldDescriptor.CPPTYPE_ENUM: [0, 1, 2, 3, 4, 99, -1, 2**31 - 1],
+    FieldDescriptor.CPPTYPE_DOUBLE: [0.0, 0.1, 1.0, -1.0, 1e308, math.inf, -math.inf, math.nan],
+    FieldDescriptor.CPPTYPE_FLOAT: [0.0, 0.5, 1.0, -1.0, 1e38, math.inf, -math.inf, math.nan],
+    FieldDescriptor.CPPTYPE_BOOL: [False, True],
+}
+_TEXTS = ["", "x", "twofold/Game2048-v0", "twofold/Concentration-v0", "é" * 100, "\0", "a" * 3000]
+
+
+class Fuzzer:
+    """One peer's messages.
+
+    Args:
+        seed: What they follow from.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._id = self._random.randbytes(16)
+        self._seq = 0
+        self._kinds: list[Callable[[], list[bytes]]] = [
+            self._structured,
+            self._structured,
+            self._structured,
+            self._likely,
+            self._likely,
+            self._likely,
+            self._broken,
+            self._broken,
+            self._raw,
+            self._oddly_framed,
+        ]
+
+    def message(self) -> list[bytes]:
+        """The frames of the next message, delimiter and all."""
+        return self._random.choice(self._kinds)()
+
+    def saw(self, reply: envelope.Reply) -> None:
+        """Learns where its session is, so that some of its requests come far."""
+        slot = reply.WhichOneof("result")
+        if slot == "error":
+            if reply.error.HasField("expected_seq"):
+                self._seq = reply.error.expected_seq - 1
+            elif reply.error.code == envelope.ERROR_CODE_NOT_FOUND:
+                self._seq = 0
+        elif slot == "close":
+            self._id = self._random.randbytes(16)
+            self._seq = 0
+        elif slot not in ("hello", "stats", "expand") and reply.seq < 2**63:
+            self._seq = max(self._seq, reply.seq)
+
+    # ---- kinds of messages -----------------------------------------------------------------------
+
+    def _structured(self) -> list[bytes]:
+        """Any message of the protocol, with any values: most are wrong in some field."""
+        request = envelope.Request()
+        self._fill(request, 0)
+        if self._random.random() < 0.7:
+            self._address(request)
+        return self._framed(request.SerializeToString())
+
+    def _likely(self) -> list[bytes]:
+        """A request that may well be carried out: create, then the others, in order."""
+        request = envelope.Request()
+        slot = self._random.choice([f.name for f in request.DESCRIPTOR.oneofs[0].fields])
+        getattr(request, slot).SetInParent()
+        self._address(request)
+        if self._seq == 0 or slot == "create":
+            request.create.environment_id = "twofold/Game2048-v0"
+            request.create.num_envs = self._random.choice([1, 3, 3, 3, 70, 20_000])
+            request.seq = 1
+        if slot == "hello":
+            request.hello.protocol_version = self._random.choice([0, 1, 1, 2])
+        if slot == "reset":
+            request.reset.seeds = self._random.random() < 0.8
+        if slot == "close" and self._random.random() < 0.7:
+            request.observe.SetInParent()
+        sizes = {"step": 3, "reset": 24 if request.reset.seeds else 0}
+        size = sizes.get(request.WhichOneof("op") or "")
+        frames = [b"", request.SerializeToString()]
+        if size:
+            step = bytes(self._random.choices(range(4), k=size))
+            frames.append(step if size == 3 else self._random.randbytes(size))
+        if request.session == self._id and request.seq == self._seq + 1:
+            # As if it will be carried out; a refusal tells where the session is.
+            self._seq += 1
+        return frames
+
+    def _broken(self) -> list[bytes]:
+        """A structured or likely message whose bytes were damaged."""
+        frames = self._random.choice([self._structured, self._likely])()
+        frames[1] = self._damage(frames[1])
+        return frames
+
+    def _raw(self) -> list[bytes]:
+        """Any bytes in place of the header."""
+        length = self._random.choice([0, 1, 2, 10, 50, 200, 5000])
+        return self._framed(self._random.randbytes(length))
+
+    def _oddly_framed(self) -> list[bytes]:
+        """Frames in any number, with the delimiter anywhere, several times, or not at all."""
+        count = self._random.choice([1, 2, 3, 4, 5, 14, 15, 16, 17, 40])
+        header = self._structured()[1]
+        choice = [b"", header, b"x", self._random.randbytes(30), self._random.randbytes(300)]
+        return self._random.choices(choice, weights=[2, 2, 4, 2, 1], k=count)
+
+    # ---- parts -----------------------------------------------------------------------------------
+
+    def _address(self, request: envelope.Request) -> None:
+        """Makes it a request of its own session, more or less the next one."""
+        request.session = self._id
+        request.epoch = self._random.choice([1] * 20 + [0, 2, 2**32 - 1])
+        near = [self._seq + 1] * 12 + [self._seq] * 3 + [0, 1, self._seq + 2, 2**64 - 1]
+        request.seq = self._random.choice(near) % 2**64
+
+    def _framed(self, header: bytes) -> list[bytes]:
+        """Behind the delimiter, with or without a payload of any length."""
+        frames = [b"", header]
+        if self._random.random() < 0.5:
+            length = self._random.choice([0, 1, 3, 3, 24, 27, 75, 1000, 70_000])
+            frames.append(self._random.randbytes(length))
+        return frames
+
+    def _fill(self, message: Message, depth: int) -> None:
+        descriptor = message.DESCRIPTOR
+        chosen: dict[str, str] = {}
+        for choice in descriptor.oneofs:
+            slots: list[Any] = list(choice.fields)
+            chosen[choice.name] = self._random.choice(slots).name
+        for field in descriptor.fields:
+            oneof = field.containing_oneof
+            if oneof is not None and chosen[oneof.name] != field.name:
+                continue
+            if oneof is None and self._random.random() < 0.3:
+                continue
+            value = getattr(message, field.name)
+            if hasattr(value, "append") or hasattr(value, "add"):  # repeated
+                for _ in range(self._random.choice([0, 1, 2, 5])):
+                    if field.message_type is None:
+                        value.append(self._scalar(field))
+                    elif depth < 4:
+                        self._fill(value.add(), depth + 1)
+            elif field.message_type is not None:
+                value.SetInParent()
+                if depth < 4:
+                    self._fill(value, depth + 1)
+            else:
+                setattr(message, field.name, self._scalar(field))
+
+    def _scalar(self, field: Any) -> Any:
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return self._random.randbytes(self._random.choice([0, 1, 15, 16, 16, 17, 400]))
+        if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            return self._random.choice(_TEXTS)
+        return self._random.choice(_EDGES[field.cpp_type])
+
+    def _damage(self, data: bytes) -> bytes:
+        """One to three times: cut, flipped, repeated, enlarged, nested."""
+        for _ in range(self._random.randrange(1, 4)):
+            at = self._random.randrange(len(data) + 1)
+            kind = self._random.randrange(7)
+            if kind == 0:
+                data = data[:at]
+            elif kind == 1 and at < len(data):
+                flipped = data[at] ^ (1 << self._random.randrange(8))
+                data = data[:at] + bytes([flipped]) + data[at + 1 :]
+            elif kind == 2:
+                data = data[:at] + self._random.randbytes(self._random.randrange(1, 9)) + data[at:]
+            elif kind == 3:
+                data = data + data
+            elif kind == 4:  # a length that nothing can have
+                data = data[:at] + b"\x82\x01\xff\xff\xff\xff\x07" + data[at:]
+            elif kind == 5:  # groups in groups
+                data = data[:at] + b"\xfb\x0b" * 200 + data[at:]
+            else:  # fields that nobody knows
+                data = data + b"\xf8\xff\x03\x01" * self._random.randrange(1, 20)
+        return data
+
+
+def is_answered(frames: list[bytes]) -> bool:
+    """Whether the server finds a delimiter, behind the routing id and among what it looks at."""
+    return b"" in frames[: MAX_FRAMES - 1]
+
+
+def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
+    """Sends that many messages and takes the answers."""
+    fuzzer = Fuzzer(seed)
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    socket.set(zmq.LINGER, 0)
+    socket.set(zmq.RCVTIMEO, 60_000)
+    socket.connect(endpoint)
+    tally = {"sent": 0, "answerable": 0, "answered": 0, "internal": 0}
+    open_since = time.monotonic()
+
+    def take() -> None:
+        frames = socket.recv_multipart()
+        reply = envelope.Reply.FromString(frames[frames.index(b"") + 1])
+        tally["answered"] += 1
+        tally["internal"] += reply.error.code == envelope.ERROR_CODE_INTERNAL
+        fuzzer.saw(reply)
+
+    while tally["sent"] < count:
+        frames = fuzzer.message()
+        socket.send_multipart(frames)
+        tally["sent"] += 1
+        tally["answerable"] += is_answered(frames)
+        # A repeat of what is in progress is parked, and gets no answer of its own: so don't insist.
+        while tally["answerable"] - tally["answered"] > AT_ONCE or socket.poll(0):
+            if not socket.poll(1000):
+                tally["answerable"], missing = tally["answered"], tally["answerable"]
+                tally["unanswered"] = tally.get("unanswered", 0) + missing - tally["answered"]
+                break
+            take()
+    while socket.poll(2000):
+        take()
+    unanswered = tally.pop("unanswered", 0) + tally.pop("answerable") - tally["answered"]
+    socket.close()
+    seconds = time.monotonic() - open_since
+    return {**tally, "unanswered": unanswered, "milliseconds": int(seconds * 1000)}
+
+
+if __name__ == "__main__":
+    # What is measured beside it must not wait for this.
+    os.nice(19)
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

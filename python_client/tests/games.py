@@ -1,0 +1,25 @@
+"""The games that tests of everything above the rules run over."""
+
+from typing import Protocol
+
+import twofold
+from twofold import TwofoldVectorEnv
+
+
+class MakeBatch(Protocol):
+    """Makes a batch of one game, with the arguments that all games have."""
+
+    def __call__(
+        self,
+        num_envs: int,
+        *,
+        endpoint: str | None = ...,
+        timeout: float = ...,
+        max_episode_steps: int | None = ...,
+    ) -> TwofoldVectorEnv: ...
+
+
+GAMES: dict[str, MakeBatch] = {
+    "Game2048": twofold.Game2048VectorEnv,
+    "Concentration": twofold.ConcentrationVectorEnv,
+}

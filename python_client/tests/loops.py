@@ -1,0 +1,105 @@
+"""A training loop without the training: always the same actions, and a number for each result."""
+
+import signal
+import time
+import types
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import twofold
+
+BOARDS = 16
+_PACKAGE = str(Path(twofold.__file__).parent)
+
+
+def make(endpoint: str | None, **keywords: Any) -> twofold.TwofoldVectorEnv:
+    """Boards whose episodes end often."""
+    keywords = {"max_episode_steps": 60, "endpoint": endpoint} | keywords
+    return twofold.Game2048VectorEnv(BOARDS, **keywords)
+
+
+def actions(step: int) -> Any:
+    """What is played in this step."""
+    return np.random.default_rng(step).integers(0, 4, BOARDS)
+
+
+def number(results: tuple[Any, ...]) -> int:
+    """A number that tells results apart."""
+    *arrays, infos = results
+    code = 0
+    for array in (*arrays, *(infos[key] for key in sorted(infos))):
+        code = zlib.crc32(np.ascontiguousarray(array).tobytes(), code)
+    return code
+
+
+def one_step(envs: twofold.TwofoldVectorEnv, step: int) -> int:
+    """Every 400th step is a reset, the first one with a seed."""
+    if step % 400 == 0:
+        return number(envs.reset(seed=step or 7) if step % 800 == 0 else envs.reset())
+    return number(envs.step(actions(step)))
+
+
+def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int]:
+    """The results of the steps from `start` to below `steps`."""
+    return [one_step(envs, step) for step in range(start, steps)]
+
+
+def undisturbed(endpoint: str | None, steps: int) -> list[int]:
+    """What every run of so many steps has to come to."""
+    envs = make(endpoint)
+    try:
+        return play(envs, steps)
+    finally:
+        envs.close()
+
+
+class Interrupts:
+    """Interrupts at random moments, as Ctrl-C makes them, but only within the package's own code.
+
+    Elsewhere the loop itself would be hit, and no environment can help it.
+
+    Args:
+        seed: For the moments.
+        longest: Seconds between two, at most.
+    """
+
+    def __init__(self, seed: int, longest: float) -> None:
+        self._random = np.random.default_rng(seed)
+        self._longest = longest
+
+    def __enter__(self) -> "Interrupts":
+        # A timer in the kernel, so that the signal comes at moments that Python does not choose.
+        self._started = time.monotonic()
+        self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
+        self._previous = signal.signal(signal.SIGALRM, self._handle)
+        self._again()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._previous)
+        # pytest's own timeout uses it too.
+        remaining, interval = self._timer
+        if remaining:
+            spent = time.monotonic() - self._started
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, remaining - spent), interval)
+
+    def _again(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, float(self._random.uniform(1e-5, self._longest)))
+
+    def _handle(self, _: int, frame: types.FrameType | None) -> None:
+        self._again()
+        allowed = self._timer[0]
+        if allowed and time.monotonic() - self._started > allowed:
+            raise TimeoutError("the test takes too long")
+        while frame is not None:
+            code = frame.f_code
+            # Python drops what a destructor raises.
+            if code.co_name in ("__del__", "make"):
+                return
+            if code.co_filename.startswith(_PACKAGE):
+                raise KeyboardInterrupt
+            frame = frame.f_back

@@ -1,0 +1,119 @@
+"""The rules of Concentration a second time: plain Python, for reading and for checking.
+
+It shares no code and no method with the server: a table remembers for each card what was done to it
+and when, and everything that is told follows from that. `Game` plays whole games bit by bit, as a
+lane of `twofold/Concentration-v0` does under NEXT_STEP autoreset; the golden trajectories come from
+here (make_golden.py).
+"""
+
+from reference import Xoshiro128PlusPlus
+
+
+class Game:
+    """One lane. `step` returns the reward; everything else that a step tells is an attribute."""
+
+    def __init__(
+        self,
+        seed: int,
+        rows: int = 4,
+        columns: int = 4,
+        symbols: int = 8,
+        peeks: int | None = None,
+        matched_cards: str = "removed",
+        illegal_action: str = "noop",
+        observe_last_action: bool = False,
+        max_episode_steps: int | None = None,
+    ) -> None:
+        self.cards, self.symbols, self.peek_budget = rows * columns, symbols, peeks
+        self.matched_cards, self.illegal_action = matched_cards, illegal_action
+        self.observe_last_action = observe_last_action
+        self.max_episode_steps = max_episode_steps
+        self.num_actions = self.cards + (peeks != 0)
+        self.generator = Xoshiro128PlusPlus.seeded(seed)
+        self.start()
+
+    def start(self) -> None:
+        """Sorted cards, then exchanges from the last one down: one word each."""
+        self.deck = [card * self.symbols // self.cards for card in range(self.cards)]
+        for card in reversed(range(1, self.cards)):
+            other = (self.generator.next_word() * (card + 1)) >> 32
+            self.deck[card], self.deck[other] = self.deck[other], self.deck[card]
+        self.begin()
+
+    def begin(self) -> None:
+        self.found: dict[int, int] = {}  # card: the step that found its mate
+        self.turn: list[int] = []  # the cards of the running turn
+        self.shown: set[int] = set()  # what this observation shows beside the turn's cards
+        self.turns = self.peeks = self.episode_length = 0
+        self.last_action = self.num_actions
+        self.terminated = self.truncated = False
+
+    @property
+    def pairs(self) -> int:
+        return len(self.found) // 2
+
+    @property
+    def open_card(self) -> int:
+        return self.turn[0] if self.turn else -1
+
+    def may_peek(self) -> bool:
+        return self.peek_budget is None or self.peeks < self.peek_budget
+
+    def mask(self) -> list[int]:
+        if self.terminated:
+            return [0] * self.num_actions
+        cards = [int(card not in self.found and card not in self.turn) for card in self.each_card()]
+        return cards + [int(self.may_peek())] * (self.num_actions - self.cards)
+
+    def each_card(self) -> range:
+        return range(self.cards)
+
+    def observation(self) -> list[int]:
+        told = []
+        for card in self.each_card():
+            gone = card in self.found and self.found[card] < self.episode_length
+            if card in self.turn or card in self.shown or self.found.get(card, -1) >= 0:
+                visible = not gone or self.matched_cards == "face_up"
+                told.append(self.deck[card] if visible else self.symbols + 1)
+            else:
+                told.append(self.symbols)
+        return told + [self.last_action] * self.observe_last_action
+
+    def step(self, action: int) -> float:
+        if self.terminated or self.truncated:  # NEXT_STEP autoreset: the action is ignored
+            self.start()
+            return 0.0
+        legal = self.mask()[action]
+        self.episode_length += 1
+        self.truncated = self.episode_length == self.max_episode_steps
+        self.last_action = action
+        self.shown = set()
+        reward = self.play(action) if legal else self.refuse(action)
+        if len(self.found) == self.cards:
+            self.terminated = True
+        return reward
+
+    def play(self, action: int) -> float:
+        if action == self.cards:
+            self.peeks += 1
+            self.shown = set(self.each_card()) - self.found.keys()
+            return -0.5
+        self.turn.append(action)
+        if len(self.turn) == 1:
+            return 0.0
+        first, second = self.turn
+        self.turns, self.turn = self.turns + 1, []
+        if self.deck[first] == self.deck[second]:
+            self.found |= {first: self.episode_length, second: self.episode_length}
+            return 1.0
+        self.shown = {first, second}
+        return -0.1
+
+    def refuse(self, action: int) -> float:
+        self.terminated = self.illegal_action == "terminate"
+        wasted = 1
+        if self.illegal_action == "end_turn":
+            wasted += len(self.turn)
+            self.turns += action < self.cards or bool(self.turn)
+            self.shown, self.turn = set(self.turn), []
+        return -0.1 * wasted if action < self.cards else 0.0

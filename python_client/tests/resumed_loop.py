@@ -1,0 +1,42 @@
+"""A process that may be killed at any moment: makes a session, or goes on with the last one's.
+
+    python resumed_loop.py ENDPOINT LOG STEPS
+
+The log has the session's token in its first line, then a result in each.
+"""
+
+import sys
+from pathlib import Path
+
+from loops import make, number, one_step
+
+import twofold
+
+
+def play_on(endpoint: str, log: Path, steps: int) -> None:
+    """Plays up to so many steps, from wherever the log and the server are."""
+    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+    lines = [line for line in lines if line.endswith("\n")]
+    if lines:
+        envs = twofold.resume(lines[0].strip(), endpoint=endpoint)
+        # The last step may have been made, and its result not been written.
+        missing = envs.requests - len(lines)
+        assert missing in (0, 1), f"{missing} results are missing"
+        if missing:
+            assert envs.last_results is not None
+            lines.append(f"{number(envs.last_results)}\n")
+    else:
+        envs = make(endpoint)
+        lines = [envs.token + "\n"]
+    temporary = log.with_suffix(".new")
+    temporary.write_text("".join(lines))
+    temporary.replace(log)
+    with log.open("a") as file:
+        for step in range(len(lines) - 1, steps):
+            file.write(f"{one_step(envs, step)}\n")
+            file.flush()
+    envs.close()
+
+
+if __name__ == "__main__":
+    play_on(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

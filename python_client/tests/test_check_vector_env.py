@@ -1,0 +1,199 @@
+"""The conformance checker: right environments pass, and each wrong one is found and named."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from servers import Server
+from walks import WRONG, Walk, WalkVectorEnv
+
+import twofold
+from twofold.testing import CHECKS, ConformanceError, Finding, Report, check_vector_env
+
+MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
+
+
+def check(make: Callable[[], VectorEnv[Any, Any, Any]], **keywords: Any) -> Report:
+    """The report of a run of 150 steps, without the warnings."""
+    keywords = {"steps": 150} | keywords
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return check_vector_env(make, **keywords)
+
+
+def skipped(report: Report) -> set[str]:
+    return {finding.check for finding in report.skipped}
+
+
+# ---- right ones ----------------------------------------------------------------------------------
+
+
+@MODES
+def test_a_right_environment_passes_every_check(mode: AutoresetMode) -> None:
+    report = check(lambda: WalkVectorEnv(mode))
+    not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
+    assert set(report.passed) == set(CHECKS) - not_here
+    assert skipped(report) == not_here
+    assert report.remarks == []
+
+
+@MODES
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+def test_gymnasiums_own_pass(kind: type[Any], mode: AutoresetMode) -> None:
+    report = check(lambda: kind([Walk] * 3, autoreset_mode=mode), steps=120)
+    assert skipped(report) <= {"autoreset_ignores_the_action"}
+    (remark,) = report.remarks
+    assert "takes 'reset_mask' out of the user's options" in remark.message
+
+
+@MODES
+def test_gymnasiums_statistics_around_a_right_one_pass(mode: AutoresetMode) -> None:
+    def make() -> VectorEnv[Any, Any, Any]:
+        return gym.wrappers.vector.RecordEpisodeStatistics(WalkVectorEnv(mode))
+
+    # With DISABLED it hands out its own memory, which the next masked reset writes into.
+    report = check(make, skip=["data_not_reused"] * (mode is AutoresetMode.DISABLED))
+    assert any("out of the user's options" in remark.message for remark in report.remarks)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_twofold_passes(server: Server, mode: AutoresetMode, size: int) -> None:
+    def make() -> VectorEnv[Any, Any, Any]:
+        return twofold.Game2048VectorEnv(
+            5, size=size, max_episode_steps=30, autoreset_mode=mode, endpoint=server.ipc
+        )
+
+    report = check(make)
+    assert report.remarks == []
+    assert skipped(report) <= {"autoreset_ignores_the_action", "autoreset_begins_new_episodes"}
+
+
+# ---- wrong ones ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "words"), WRONG, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_a_wrong_one_is_found_and_the_sentence_says_why(
+    make: type[WalkVectorEnv], name: str, words: str
+) -> None:
+    with pytest.raises(
+        ConformanceError, match=rf"(?s){make.__name__} is not .*{name}: .*{words}"
+    ) as caught:
+        check(make)
+    failed = {finding.check for finding in caught.value.report.failures}
+    assert name in failed
+    sentence = next(one for one in caught.value.report.failures if one.check == name)
+    assert "expected" in sentence.message
+
+
+def test_every_check_finds_something() -> None:
+    # What is not among them: remarks, and what Gymnasium does not ask for.
+    assert set(CHECKS) - {name for _, name, _ in WRONG} == {
+        "lanes_are_independent",
+        "reset_forgets_the_end",
+        "seeds_in_a_list",
+    } - {name for _, name, _ in WRONG}
+
+
+def test_gymnasiums_async_workers_without_shared_memory_keep_a_pending_autoreset() -> None:
+    with pytest.raises(ConformanceError, match="is the autoreset still pending"):
+        check(lambda: AsyncVectorEnv([Walk] * 3, shared_memory=False), steps=120)
+
+
+def test_memory_that_gymnasiums_statistics_hand_out_is_found() -> None:
+    def make() -> VectorEnv[Any, Any, Any]:
+        envs = WalkVectorEnv(AutoresetMode.DISABLED)
+        return gym.wrappers.vector.RecordEpisodeStatistics(envs)
+
+    with pytest.raises(ConformanceError, match=r"data_not_reused: .*infos\._episode"):
+        check(make)
+
+
+def test_a_buffer_that_gymnasium_was_asked_to_reuse_is_found() -> None:
+    with pytest.raises(ConformanceError, match="data_not_reused"):
+        check(lambda: SyncVectorEnv([Walk] * 3, copy=False), steps=120)
+
+
+def test_what_is_no_vector_environment_is_refused() -> None:
+    with pytest.raises(
+        ConformanceError, match=r"expected a gymnasium\.vector\.VectorEnv; got a Walk"
+    ):
+        check_vector_env(Walk)  # type: ignore[arg-type]
+    with pytest.raises(ConformanceError, match="expected the attribute num_envs"):
+        check_vector_env(VectorEnv)
+
+
+# ---- the report ----------------------------------------------------------------------------------
+
+
+def test_lanes_that_share_a_stream_are_a_remark() -> None:
+    class Shared(WalkVectorEnv):
+        def seed_lanes(self, seed: Any, mask: Any) -> None:
+            if seed is not None:
+                self.generators = [np.random.default_rng(seed)] * self.num_envs
+
+        def begin(self, lanes: Any) -> None:
+            super().begin(lanes)
+            if lanes.any():
+                self.generators[0].random()
+
+    with pytest.warns(UserWarning, match="lanes_are_independent.*share one stream"):
+        report = check_vector_env(Shared, skip=["seeds_in_a_list"])
+    assert [finding.check for finding in report.remarks] == ["lanes_are_independent"]
+
+
+def test_what_could_not_be_checked_is_told() -> None:
+    with pytest.warns(UserWarning, match="no episode ended within 2 steps"):
+        report = check_vector_env(WalkVectorEnv, steps=2)
+    assert "autoreset" in skipped(report)
+    report = check(lambda: WalkVectorEnv(num_envs=1))
+    assert {"lanes_differ", "reset_mask"} <= skipped(report)
+
+
+def test_an_environment_without_chance_is_told_to_be_one() -> None:
+    class Fixed(WalkVectorEnv):
+        def seed_lanes(self, seed: Any, mask: Any) -> None:
+            for lane in np.flatnonzero(mask):
+                self.generators[lane] = np.random.default_rng(lane)
+
+    with pytest.raises(ConformanceError, match="stochastic=False if nothing is random"):
+        check(Fixed)
+
+    class Certain(WalkVectorEnv):
+        def begin(self, lanes: Any) -> None:
+            super().begin(lanes)
+            for lane in np.flatnonzero(lanes):
+                self.generators[lane] = np.random.default_rng(1)
+                self.places[lane] = 4
+
+    report = check(Certain, stochastic=False)
+    assert {"different_seeds_differ", "lanes_differ"} <= skipped(report)
+
+
+def test_a_policy_plays_to_the_end() -> None:
+    def always_left(observations: Any, infos: dict[str, Any]) -> Any:
+        return np.zeros(3, np.int64)
+
+    report = check(WalkVectorEnv, policy=always_left, steps=60)
+    assert "autoreset" in report.passed
+
+
+def test_checks_are_left_out_by_name() -> None:
+    make, name, _ = WRONG[7]
+    report = check(make, skip=[name])
+    assert skipped(report) == {name}
+    with pytest.raises(ValueError, match="no checks \\['nonsense'\\]; the checks are spaces, "):
+        check_vector_env(WalkVectorEnv, skip=["nonsense"])
+
+
+def test_the_report_lists_its_findings() -> None:
+    report = Report(["spaces"], [Finding("close", "why")], [], [Finding("infos", "none")])
+    assert str(report) == (
+        "1 checks passed, 1 failed\nfailures:\n  - close: why\nskipped:\n  - infos: none"
+    )

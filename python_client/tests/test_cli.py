@@ -1,0 +1,72 @@
+"""The command `twofold`: its table of subcommands, and how it fails."""
+
+import argparse
+import importlib
+import subprocess
+import sys
+import types
+
+import pytest
+
+import twofold
+from twofold import _cli
+
+
+def test_every_subcommand_of_the_table_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, (module, _) in _cli.SUBCOMMANDS.items():
+        assert callable(importlib.import_module(module).run)
+        with pytest.raises(SystemExit) as exit_info:
+            _cli.main([name, "--help"])
+        assert exit_info.value.code == 0
+        assert f"usage: twofold {name}" in capsys.readouterr().out
+
+
+def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _cli.main(["--help"])
+    output = capsys.readouterr().out
+    assert all(name in output for name in _cli.SUBCOMMANDS)
+
+
+def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["dance"]):
+        with pytest.raises(SystemExit) as exit_info:
+            _cli.main(arguments)
+        assert exit_info.value.code == 2
+        assert "usage: twofold" in capsys.readouterr().err
+
+
+def test_the_module_runs_as_a_program() -> None:
+    command = [sys.executable, "-m", "twofold", "version"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[0].split() == ["twofold", twofold.__version__]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (twofold.InvalidArgument("lanes are 0"), 1, "twofold broken: lanes are 0\n"),
+        (FileNotFoundError(2, "No such file", "a"), 1, "No such file: 'a'"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_a_status(
+    error: BaseException,
+    status: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module = types.ModuleType("twofold_broken")
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        pass
+
+    def run(arguments: argparse.Namespace) -> int:
+        raise error
+
+    vars(module).update(add_arguments=add_arguments, run=run)
+    monkeypatch.setitem(sys.modules, "twofold_broken", module)
+    monkeypatch.setitem(_cli.SUBCOMMANDS, "broken", ("twofold_broken", "fail"))
+    assert _cli.main(["broken"]) == status
+    assert text in capsys.readouterr().err

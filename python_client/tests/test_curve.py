@@ -1,0 +1,337 @@
+"""Encrypted endpoints: who is let in, whose a session is, and what everybody else is told."""
+
+import contextlib
+import os
+import pickle
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+import zmq.auth
+from raw import RawSession
+from servers import Server, wait_until
+
+import twofold
+from twofold import CurveKeys, Game2048VectorEnv
+from twofold._cli import main
+from twofold._private_server import find_program
+from twofold.v1 import envelope_pb2 as envelope
+
+
+def keygen(path: Path) -> str:
+    """Makes keys; the line for the list of clients."""
+    command = [str(find_program()), "keygen", str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class Keys:
+    """Keys of a server, two clients that it lets in, and one that it doesn't."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        lines = {name: keygen(directory / name) for name in ("server", "alice", "bob", "eve")}
+        self.clients = directory / "clients"
+        self.clients.write_text("# who may come in\n\n" + lines["alice"] + lines["bob"])
+        self.lines = lines
+
+    def of(self, name: str, server: str = "server") -> CurveKeys:
+        return CurveKeys.load(
+            self.directory / f"{server}.key", self.directory / f"{name}.key_secret"
+        )
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return Keys(tmp_path_factory.mktemp("keys"))
+
+
+def arguments(keys: Keys) -> list[str]:
+    secret = keys.directory / "server.key_secret"
+    return ["--curve-secret-key", str(secret), "--curve-clients", str(keys.clients)]
+
+
+@pytest.fixture(scope="module")
+def server(keys: Keys) -> Iterator[Server]:
+    with Server(*arguments(keys)) as server:
+        yield server
+
+
+def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> None:
+    envs = Game2048VectorEnv(300, endpoint=server.tcp, curve=keys.of("alice"))
+    plain = Game2048VectorEnv(300, endpoint=server.ipc)
+    assert np.array_equal(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        actions = rng.integers(0, 4, 300)
+        for one, other in zip(envs.step(actions)[:4], plain.step(actions)[:4], strict=True):
+            assert np.array_equal(one, other)
+    envs.close()
+    plain.close()
+
+
+def test_a_client_without_a_key_is_refused(server: Server) -> None:
+    started = time.monotonic()
+    with pytest.raises(twofold.AuthenticationFailed, match="wants a key: pass curve="):
+        Game2048VectorEnv(1, endpoint=server.tcp, timeout=20)
+    assert time.monotonic() - started < 10
+
+
+def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:
+    started = time.monotonic()
+    with pytest.raises(twofold.AuthenticationFailed, match="does not let in this client's key"):
+        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("eve"), timeout=20)
+    assert time.monotonic() - started < 10
+
+
+def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:
+    started = time.monotonic()
+    with pytest.raises(twofold.AuthenticationFailed, match="its key is not the given server_key"):
+        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice", server="eve"), timeout=20)
+    assert time.monotonic() - started < 10
+
+
+def test_a_client_with_a_key_at_a_server_without_is_told(own_server: Server, keys: Keys) -> None:
+    with pytest.raises(twofold.AuthenticationFailed, match="does not encrypt"):
+        Game2048VectorEnv(1, endpoint=own_server.tcp, curve=keys.of("alice"), timeout=20)
+
+
+def test_the_refused_are_refused_with_any_deadline(server: Server, keys: Keys) -> None:
+    for curve in (None, keys.of("eve"), keys.of("alice", server="eve")):
+        with pytest.raises(twofold.TransportError):
+            Game2048VectorEnv(1, endpoint=server.tcp, curve=curve, timeout=0.05)
+
+
+class KeyedSession(RawSession):
+    """A session by hand, over an encrypted connection."""
+
+    def __init__(self, endpoint: str, keys: CurveKeys) -> None:
+        super().__init__(endpoint)
+        self.socket.close()
+        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.set(zmq.LINGER, 0)
+        self.socket.set(zmq.RCVTIMEO, 30_000)
+        self.socket.set(zmq.CURVE_SERVERKEY, keys.server_key.encode())
+        self.socket.set(zmq.CURVE_PUBLICKEY, keys.public_key.encode())
+        self.socket.set(zmq.CURVE_SECRETKEY, keys.secret_key.encode())
+        self.socket.connect(endpoint)
+
+
+def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
+    server: Server, keys: Keys
+) -> None:
+    with (
+        KeyedSession(server.tcp, keys.of("alice")) as alice,
+        KeyedSession(server.tcp, keys.of("bob")) as bob,
+        RawSession(server.ipc) as local,
+    ):
+        assert alice.create().HasField("create")
+        assert alice.reset().HasField("reset")
+        own, bob.id, local.id = bob.id, alice.id, alice.id
+        for stranger in (bob, local):
+            for seq in (0, 1, 2, 3, 4):
+                for op in ("step", "observe", "close", "keepalive", "reset"):
+                    reply = stranger.call(stranger.request(seq=seq, **{op: {}}))
+                    assert reply.error.code == envelope.ERROR_CODE_NOT_FOUND, op
+            create = stranger.request(seq=1, create={"num_envs": 3})
+            assert stranger.call(create).error.code == envelope.ERROR_CODE_NOT_FOUND
+        # And the same from another of Alice's connections goes on.
+        with KeyedSession(server.tcp, keys.of("alice")) as again:
+            again.id, again.seq = alice.id, alice.seq
+            assert again.call(again.request(step={}), bytes(3)).HasField("step")
+            alice.seq = again.seq
+            again.begin()
+        bob.id = own
+        local.begin()
+
+
+def test_sessions_of_one_key_are_limited_and_others_are_not_affected(keys: Keys) -> None:
+    with Server(*arguments(keys), "--max-sessions-per-client", "2") as server:
+        held = [Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice")) for _ in "ab"]
+        with pytest.raises(twofold.ResourceExhausted, match="max_sessions_per_client = 2"):
+            Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice"))
+        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("bob")).close()
+        held.pop().close()
+        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice")).close()
+        held.pop().close()
+
+
+def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
+    clients = tmp_path / "clients"
+    clients.write_text(keys.lines["alice"])
+    secret = str(keys.directory / "server.key_secret")
+    with Server("--curve-secret-key", secret, "--curve-clients", str(clients)) as server:
+
+        def can_come_in(name: str) -> bool:
+            with contextlib.suppress(twofold.AuthenticationFailed):
+                Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of(name)).close()
+                return True
+            return False
+
+        alice = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
+        alice.reset(seed=0)
+        assert not can_come_in("bob")
+
+        clients.write_text("this is no list of keys\n")
+        server.process.send_signal(signal.SIGHUP)
+        assert can_come_in("alice"), "a list that can't be read changes nothing"
+        assert not can_come_in("bob")
+
+        clients.write_text(keys.lines["bob"])
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: can_come_in("bob"))
+        assert not can_come_in("alice")
+        # Also not over the connection that she has.
+        with pytest.raises(twofold.PermissionDenied, match="not let in any more"):
+            alice.step([0, 0])
+
+        clients.write_text(keys.lines["bob"] + keys.lines["alice"])
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: can_come_in("alice"))
+        alice.step([0, 0])
+        alice.close()
+
+
+def test_statistics_tell_a_client_of_its_own_sessions_by_its_name(
+    server: Server, keys: Keys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alice = Game2048VectorEnv(7, endpoint=server.tcp, curve=keys.of("alice"))
+    bob = Game2048VectorEnv(8, endpoint=server.tcp, curve=keys.of("bob"))
+    files = ["--curve-server", str(keys.directory / "server.key")]
+    files += ["--curve-client", str(keys.directory / "alice.key_secret")]
+    assert main(["stats", "--endpoint", server.tcp, *files]) == 0
+    text = capsys.readouterr().out
+    assert "alice" in text
+    assert "bob" not in text
+    assert main(["stats", "--endpoint", server.ipc]) == 0
+    text = capsys.readouterr().out
+    assert "alice" in text
+    assert "bob" in text
+    assert main(["stats", "--endpoint", server.tcp]) == 1
+    assert "wants a key" in capsys.readouterr().err
+    alice.close()
+    bob.close()
+
+
+def test_keys_are_taken_from_the_environment(
+    server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_CURVE_SERVER", str(keys.directory / "server.key"))
+    with pytest.raises(twofold.InvalidArgument, match="belong together"):
+        Game2048VectorEnv(1, endpoint=server.tcp)
+    monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
+    Game2048VectorEnv(1, endpoint=server.tcp).close()
+    # They are for tcp alone.
+    Game2048VectorEnv(1, endpoint=server.ipc).close()
+
+
+def test_every_way_to_a_server_takes_keys(
+    server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curve = keys.of("alice")
+    twofold.ConcentrationVectorEnv(2, endpoint=server.tcp, curve=curve).close()
+    twofold.Game2048Env(endpoint=server.tcp, curve=curve).close()
+    monkeypatch.setenv("TWOFOLD_CURVE_SERVER", str(keys.directory / "server.key"))
+    monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
+    boards = np.ones((1, 4, 4), np.uint8)
+    assert twofold.rules.legal(boards, endpoint=server.tcp).any()
+
+
+def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
+    curve = keys.of("alice")
+    assert curve.secret_key not in repr(curve)
+    assert curve.secret_key not in str(curve)
+    assert pickle.loads(pickle.dumps(curve)) == curve
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        command = [str(find_program()), "serve", "--endpoint", "tcp://127.0.0.1:0"]
+        command += [*arguments(keys), "--log-level", "trace"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True
+        )
+        assert process.stdout is not None
+        endpoint = process.stdout.readline().split()[2]
+        envs = Game2048VectorEnv(1, endpoint=endpoint, curve=curve)
+        session = envs._session._id.hex()
+        envs.close()
+        with pytest.raises(twofold.AuthenticationFailed):
+            Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("eve"))
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+    text = log.read_text()
+    for name in ("server", "alice", "bob", "eve"):
+        assert keys.of(name).secret_key not in text
+    assert session not in text
+    assert "client=alice" in text
+    assert keys.of("eve").public_key in text, "who was refused can be looked up"
+
+
+def test_keygen_writes_certificates_that_only_their_owner_can_read(tmp_path: Path) -> None:
+    line = keygen(tmp_path / "carol")
+    public_file, secret_file = tmp_path / "carol.key", tmp_path / "carol.key_secret"
+    assert stat.S_IMODE(secret_file.stat().st_mode) == 0o600
+    public, secret = zmq.auth.load_certificate(secret_file)
+    assert secret is not None
+    assert zmq.auth.load_certificate(public_file) == (public, None)
+    assert zmq.curve_public(secret) == public
+    assert line == f"{public.decode()} carol\n"
+    assert secret.decode() not in line + public_file.read_text()
+    # Nothing is written over.
+    before = secret_file.read_text()
+    again = subprocess.run(
+        [str(find_program()), "keygen", str(tmp_path / "carol")], capture_output=True, text=True
+    )
+    assert again.returncode == 1
+    assert "File exists" in again.stderr
+    assert secret_file.read_text() == before
+
+
+def test_certificates_of_zmq_auth_are_read(tmp_path: Path) -> None:
+    server_file, _ = zmq.auth.create_certificates(tmp_path, "server")
+    _, client_file = zmq.auth.create_certificates(tmp_path, "dave")
+    curve = CurveKeys.load(server_file, client_file)
+    assert curve.public_key.encode() == zmq.auth.load_certificate(client_file)[0]
+
+
+def test_what_is_no_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path: Path) -> None:
+    good = keys.of("alice")
+    for name in ("server_key", "public_key", "secret_key"):
+        for bad in ("", "short", "x" * 41, "~" * 40):
+            fields = {f: getattr(good, f) for f in ("server_key", "public_key", "secret_key")}
+            with pytest.raises(twofold.InvalidArgument, match=name) as caught:
+                CurveKeys(**{**fields, name: bad})
+            assert caught.value.field == "curve"
+            assert not bad or bad not in str(caught.value)
+    with pytest.raises(twofold.InvalidArgument, match="belong together"):
+        CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
+    with pytest.raises(twofold.InvalidArgument, match="No such file"):
+        CurveKeys.load(tmp_path / "none", tmp_path / "none")
+    with pytest.raises(twofold.InvalidArgument, match="has no secret-key"):
+        CurveKeys.load(keys.directory / "server.key", keys.directory / "alice.key")
+
+
+def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:
+    for endpoint in (server.ipc, "private"):
+        with pytest.raises(twofold.InvalidArgument, match="for tcp endpoints"):
+            Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("alice"))
+    with pytest.raises(twofold.InvalidArgument, match=r"expected twofold\.CurveKeys"):
+        Game2048VectorEnv(1, endpoint=server.tcp, curve="alice")  # type: ignore[arg-type]
+
+
+def test_ping_takes_keys(server: Server, keys: Keys) -> None:
+    files = ["--curve-server", str(keys.directory / "server.key")]
+    files += ["--curve-client", str(keys.directory / "bob.key_secret")]
+    ping = [str(find_program()), "ping", "--endpoint", server.tcp]
+    assert subprocess.run([*ping, *files]).returncode == 0
+    assert subprocess.run([*ping, "--timeout", "0.3"]).returncode == 1
+
+
+def test_an_ipc_socket_is_its_users_alone(own_server: Server) -> None:
+    path = own_server.ipc.removeprefix("ipc://")
+    assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0

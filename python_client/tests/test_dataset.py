@@ -1,0 +1,203 @@
+"""Datasets: every transition is the environment's own, and one that is not is found."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from servers import Server
+
+import twofold
+from twofold import _cli, _dataset
+
+arrow: Any = pytest.importorskip("pyarrow")
+parquet: Any = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_dataset, "_GROUP_ROWS", 512)
+
+
+def write(folder: Path, server: Server, **arguments: Any) -> Path:
+    path = folder / "data.parquet"
+    given = {"transitions": 3000, "num_envs": 8, "seed": 3, **arguments}
+    twofold.write_dataset(path, endpoint=server.ipc, **given)
+    return path
+
+
+def read(path: Path) -> dict[str, Any]:
+    parts = list(twofold.read_dataset(path))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("arguments", [{}, {"size": (3, 4)}, {"size": 2, "max_episode_steps": 5}])
+def test_a_dataset_holds_the_games_of_the_reference(
+    arguments: dict[str, Any], tmp_path: Path, server: Server
+) -> None:
+    path = write(tmp_path, server, **arguments)
+    data = read(path)
+    rows, columns = arguments.get("size", 4), arguments.get("size", 4)
+    if isinstance(rows, tuple):
+        rows, columns = rows
+    assert 3000 <= len(data["time"]) < 3008
+    for lane in range(8):
+        mine = {name: values[data["lane"] == lane] for name, values in data.items()}
+        limit = arguments.get("max_episode_steps")
+        game = reference.Game(3 + lane, rows, columns, max_episode_steps=limit)
+        last = -1
+        for i, action in enumerate(mine["action"]):
+            time = int(mine["time"][i])
+            if time == last + 2:  # the step between was only the next episode's first board
+                game.step(0)
+            else:
+                assert time == last + 1
+            last = time
+            assert tuple(mine["observation"][i].ravel()) == game.board
+            assert mine["action_mask"][i].tolist() == game.mask()
+            assert mine["reward"][i] == game.step(int(action))
+            assert tuple(mine["next_observation"][i].ravel()) == game.board
+            assert mine["terminated"][i] == game.terminated
+            assert mine["truncated"][i] == game.truncated
+    told = twofold.verify_dataset(path, endpoint=server.ipc)
+    assert told["transitions"] == len(data["time"])
+    assert (told["seed"], told["num_envs"], told["policy"]) == (3, 8, "random")
+    assert told["twofold"] == twofold.__version__
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_the_file_tells_config_seed_and_versions(tmp_path: Path, server: Server) -> None:
+    path = write(tmp_path, server, size=(3, 4), four_probability=0.25)
+    told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    assert told["arguments"] == {"size": [3, 4], "four_probability": 0.25}
+    assert told["environment"] == "twofold/Game2048-v0"
+    assert told["server"]
+    assert parquet.ParquetFile(path).num_row_groups > 4
+
+
+def spoil(path: Path, column: str, row: int, value: Any) -> None:
+    file = parquet.ParquetFile(path)
+    table = file.read()
+    groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    values = table.column(column).to_pylist()
+    values[row] = value
+    place = table.schema.get_field_index(column)
+    kind = table.schema.field(column)
+    table = table.set_column(place, kind, arrow.array(values, kind.type))
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        at = 0
+        for size in groups:
+            writer.write_table(table.slice(at, size))
+            at += size
+        metadata = file.metadata.metadata
+        writer.add_key_value_metadata({b"twofold": metadata[b"twofold"]})
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("reward", 1.5, r"row 700 \(lane \d, time \d+\): reward is 1.5; the replay has"),
+        ("next_observation", bytes(16), r"row 700 .*next_observation is \[0, 0"),
+        ("observation", bytes(16), r"row 700 .*: observation is"),
+        ("terminated", True, "row 700 .*: terminated is True; the replay has False"),
+        ("truncated", True, "row 700 .*: truncated is True"),
+        ("action_mask", 0, "row 700 .*: action_mask is 0"),
+        ("action", 9, "row 700 has an action that there is not"),
+        ("lane", 99, "row 700 has a lane or time that cannot be there"),
+        ("time", 0, "row 700 has a lane or time that cannot be there"),
+    ],
+)
+def test_a_wrong_transition_is_told_with_row_and_column(
+    column: str, value: Any, text: str, tmp_path: Path, server: Server
+) -> None:
+    path = write(tmp_path, server)
+    spoil(path, column, 700, value)
+    with pytest.raises(twofold.InvalidDataset, match=text):
+        twofold.verify_dataset(path, endpoint=server.ipc)
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_missing_transitions_and_another_seed_are_found(tmp_path: Path, server: Server) -> None:
+    path = write(tmp_path, server)
+    file = parquet.ParquetFile(path)
+    told = json.loads(file.metadata.metadata[b"twofold"])
+    for change, groups, text in (
+        ({"seed": 4}, range(file.num_row_groups), r"row 0 \(lane 0, time 0\): observation"),
+        ({}, range(file.num_row_groups - 1), "it says 300"),
+    ):
+        other = tmp_path / "other.parquet"
+        with parquet.ParquetWriter(other, file.schema_arrow) as writer:
+            for group in groups:
+                writer.write_table(file.read_row_group(group))
+            writer.add_key_value_metadata({b"twofold": json.dumps(told | change).encode()})
+        with pytest.raises(twofold.InvalidDataset, match=text):
+            twofold.verify_dataset(other, endpoint=server.ipc)
+
+
+def test_other_files_are_no_datasets(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with pytest.raises(FileNotFoundError):
+        twofold.verify_dataset(path)
+    path.write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(twofold.InvalidDataset, match="no Parquet file, or not complete"):
+        twofold.verify_dataset(path)
+    parquet.write_table(arrow.table({"a": [1]}), path)
+    with pytest.raises(twofold.InvalidDataset, match="no dataset of Twofold"):
+        next(twofold.read_dataset(path))
+
+
+def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path, server: Server) -> None:
+    def breaks(observations: Any, action_mask: Any) -> Any:
+        if len(list(tmp_path.iterdir())) and observations.max() > 5:
+            raise RuntimeError("enough")
+        return action_mask.argmax(axis=1)
+
+    path = tmp_path / "data.parquet"
+    with pytest.raises(twofold.PolicyError, match=r"call .*: raised RuntimeError: enough"):
+        twofold.write_dataset(path, breaks, transitions=10**6, num_envs=4, endpoint=server.ipc)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path, server: Server) -> None:
+    def worst(observations: Any, action_mask: Any) -> Any:
+        return action_mask.argmin(axis=1)
+
+    with pytest.raises(twofold.PolicyError, match=r"in row \d \(lane \d, time \d+\)"):
+        twofold.write_dataset(
+            tmp_path / "a", worst, transitions=100, num_envs=8, seed=0, endpoint=server.ipc
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"transitions": 0}, "transitions"),
+        ({"num_envs": 0}, "num_envs"),
+        ({"autoreset_mode": "disabled"}, "autoreset_mode"),
+        ({"obs": "dict"}, "obs"),
+        ({"policy": "clever"}, "policy"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_path: Path) -> None:
+    given = {"policy": "random", "transitions": 10, **arguments}
+    with pytest.raises(twofold.InvalidArgument) as info:
+        twofold.write_dataset(tmp_path / "a", given.pop("policy"), **given)
+    assert info.value.field == field
+
+
+def test_the_commands_write_and_verify(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "data.parquet")
+    command = ["rollout", "random", "--out", path, "--transitions", "2000", "--num-envs", "16"]
+    assert _cli.main([*command, "--endpoint", server.ipc, "--size", "3x4"]) == 0
+    assert "transitions, " in capsys.readouterr().out
+    assert _cli.main(["verify", path, "--endpoint", server.ipc]) == 0
+    assert "transitions are right (random on twofold/Game2048-v0" in capsys.readouterr().out
+    spoil(Path(path), "reward", 12, 3.0)
+    assert _cli.main(["verify", path, "--endpoint", server.ipc]) == 1
+    assert "row 12 " in capsys.readouterr().err

@@ -1,0 +1,543 @@
+"""Evaluation: all episodes count alike, the intervals are right, and bad policies are told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, VectorEnv
+from servers import Server
+
+import twofold
+from twofold import _cli, _policies, _statistics
+
+FIRST_SEED = 2**63
+
+
+def first_legal(observations: Any, action_mask: Any) -> Any:
+    return action_mask.argmax(axis=1)
+
+
+class Queue(VectorEnv[Any, Any, Any]):
+    """Episodes of 1 step (four in five) or 50 steps, as the seed says; each step's reward is 1.
+
+    The mean return is 0.8 * 1 + 0.2 * 50 = 10.8. An evaluation that takes the episodes that finish
+    first sees hardly any of the long ones.
+    """
+
+    MEAN = 10.8
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space = gym.spaces.Box(0, 50, (1,), np.float32)
+        self.single_action_space = gym.spaces.Discrete(2)
+        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.left = np.zeros(num_envs, np.int64)
+        self.finished = np.zeros(num_envs, bool)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        mixed = (seed ^ (seed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        is_long = (mixed >> np.uint64(40)) % np.uint64(5) == 0
+        self.left[mask] = np.where(is_long, 50, 1)[mask]
+        self.finished[mask] = False
+        return self.left[:, None].astype(np.float32), {}
+
+    def step(self, actions: Any) -> Any:
+        rewards = np.where(self.finished, 0.0, 1.0)
+        self.left[self.finished] = 2  # whatever: an autoreset lane that nobody looks at
+        self.left -= 1
+        self.finished = self.left == 0
+        none = np.zeros(self.num_envs, bool)
+        return self.left[:, None].astype(np.float32), rewards, self.finished, none, {}
+
+
+def anything(observations: Any, action_mask: Any) -> Any:
+    return np.zeros(len(observations), int)
+
+
+# ---- statistics ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hits", "number", "low", "high"),
+    [  # computed with mpmath from Wilson's formula
+        (0, 10, 0.0, 0.27753),
+        (5, 10, 0.23659, 0.76341),
+        (10, 10, 0.72247, 1.0),
+        (912, 1000, 0.89284, 0.92801),
+    ],
+)
+def test_shares_have_wilson_intervals(hits: int, number: int, low: float, high: float) -> None:
+    assert _statistics.wilson(hits, number) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_intervals_of_means_and_medians_hold_the_truth_in_95_of_100_samples() -> None:
+    rng = np.random.default_rng(0)
+    means = medians = 0
+    for _ in range(200):
+        sample = rng.exponential(1.0, 150)
+        means += 1.0 in _statistics.bootstrap_mean(sample)
+        medians += float(np.log(2)) in _statistics.quantile_interval(sample, 0.5)
+    assert 180 <= means <= 198
+    assert 182 <= medians <= 200
+
+
+def test_blocks_of_many_values_give_the_interval_of_the_values() -> None:
+    sample = np.random.default_rng(1).normal(5, 2, 45_001)
+    low, high = _statistics.bootstrap_mean(sample)
+    half = 1.96 * sample.std() / len(sample) ** 0.5
+    assert (low, high) == pytest.approx((sample.mean() - half, sample.mean() + half), abs=half / 8)
+
+
+def test_one_value_has_no_interval() -> None:
+    result = twofold.evaluate(anything, env=Queue(1), episodes=1)
+    assert np.isnan(result.summary["score"]["mean_interval"]).all()
+    assert json.loads(result.to_json())["score"]["mean_interval"] == [None, None]
+    assert "- ... -" in str(result)
+
+
+# ---- no length bias ------------------------------------------------------------------------------
+
+
+def test_the_interval_holds_the_known_mean_in_95_of_100_evaluations() -> None:
+    envs, inside, naive_inside = Queue(32), 0, 0
+    for repeat in range(120):
+        result = twofold.evaluate(
+            anything, env=envs, episodes=200, first_seed=FIRST_SEED + 1000 * repeat
+        )
+        inside += Queue.MEAN in _statistics.Interval(*result.summary["score"]["mean_interval"])
+        # What "the first ones that finish" would have said, on 200 lanes: those of one step.
+        order = np.argsort(result.lengths, kind="stable")[:100]
+        naive_inside += Queue.MEAN in _statistics.bootstrap_mean(result.scores[order])
+    assert 107 <= inside <= 120
+    assert naive_inside == 0
+
+
+def test_every_episode_counts_once_whatever_the_number_of_lanes() -> None:
+    results = [twofold.evaluate(anything, env=Queue(n), episodes=100) for n in (1, 7, 100, 130)]
+    for result in results:
+        assert set(result.lengths) == {1, 50}
+        np.testing.assert_array_equal(result.scores, results[0].scores)
+        np.testing.assert_array_equal(result.scores, result.lengths)
+
+
+def test_an_episode_is_a_function_of_its_seed_on_the_server_too(server: Server) -> None:
+    one, many = (
+        twofold.evaluate(first_legal, episodes=40, num_envs=n, endpoint=server.ipc) for n in (40, 7)
+    )
+    assert one.max_exponents is not None
+    for name in ("seeds", "scores", "moves", "lengths", "max_exponents"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
+    assert one.seeds.tolist() == [FIRST_SEED + k for k in range(40)]
+
+    envs = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint=server.ipc)
+    observations, infos = envs.reset(seed=FIRST_SEED + 17)
+    finished = False
+    while not finished:
+        observations, _, ended, _, infos = envs.step(
+            first_legal(observations, infos["action_mask"])
+        )
+        finished = bool(ended[0])
+    envs.close()
+    assert one.scores[17] == infos["score"][0]
+    assert one.moves[17] == infos["moves"][0]
+    assert one.max_exponents[17] == observations.max()
+
+
+def test_random_play_on_2x2_agrees_with_the_exact_solution(server: Server) -> None:
+    result = twofold.evaluate("random", episodes=20_000, size=2, endpoint=server.ipc)
+    score, moves = result.summary["score"], result.summary["moves"]
+    assert abs(score["mean"] - 19.65654018) < 4 * score["standard_error"]
+    assert abs(moves["mean"] - 5.60072300) < 4 * moves["standard_error"]
+    low, high = result.summary["reached"][16]["interval"]
+    assert low - 0.003 < 0.121752664444 < high + 0.003
+    assert result.card["size"] == "2 x 2"
+
+
+def test_random_play_on_4x4_agrees_with_twenty_million_games(server: Server) -> None:
+    result = twofold.evaluate("random", episodes=4_000, endpoint=server.ipc)
+    assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
+    assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
+    low, high = result.summary["reached"][256]["interval"]
+    assert low - 0.005 < 0.07835 < high + 0.005
+
+
+def test_random_actions_are_legal_and_all_alike() -> None:
+    policy = _policies.RandomPolicy(3)
+    masks = np.array([[b >> a & 1 for a in range(4)] for b in range(1, 16)] * 4000, np.int8)
+    actions = policy(None, masks)
+    assert (np.take_along_axis(masks, actions[:, None].astype(int), 1) == 1).all()
+    for mask in np.unique(masks, axis=0):
+        chosen = actions[(masks == mask).all(axis=1)]
+        counts = np.bincount(chosen, minlength=4)[mask == 1]
+        expected = len(chosen) / mask.sum()
+        assert ((counts - expected) ** 2 / expected).sum() < 16.3  # chi-square, 3 degrees, 0.001
+    wide = policy(None, np.eye(9, dtype=np.int8))
+    assert wide.tolist() == list(range(9))
+
+
+# ---- policies in the server ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["greedy", twofold.policies.Random()])
+def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
+    policy: Any, server: Server
+) -> None:
+    one, many = (
+        twofold.evaluate(policy, episodes=60, num_envs=n, record=True, endpoint=server.ipc)
+        for n in (60, 7)
+    )
+    for name in ("scores", "moves", "lengths", "max_exponents"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
+    assert one.max_exponents is not None
+    for result, episode in ((one, 0), (many, 41), (many, 59)):
+        made = result.recording(episode)
+        told = made.verify()
+        assert (told.score, told.moves) == (one.scores[episode], one.moves[episode])
+        assert told.is_over
+        assert made.board.max() == one.max_exponents[episode]
+    assert "the policy in the server" in str(one)
+    assert json.loads(one.to_json())["policy_seconds"] is None
+    again = twofold.Evaluation.from_json(one.to_json(games=True))
+    assert np.isnan(again.policy_seconds)
+
+
+def test_random_play_in_the_server_agrees_too(server: Server) -> None:
+    result = twofold.evaluate(twofold.policies.Random(), episodes=4_000, endpoint=server.ipc)
+    assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
+    assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
+
+
+def test_truncated_episodes_count_too(server: Server) -> None:
+    result = twofold.evaluate("greedy", episodes=20, max_episode_steps=9, endpoint=server.ipc)
+    assert result.lengths.tolist() == [9] * 20
+
+
+def test_a_search_and_a_network_are_evaluated_by_name(server: Server, tmp_path: Path) -> None:
+    result = twofold.evaluate("expectimax:1", episodes=3, endpoint=server.ipc)
+    assert result.card["search depth"] == "1 max layer (1 ply)"
+    assert result.scores.mean() > 3000
+    table = np.zeros(16**2, np.float32)
+    network = twofold.policies.NTuple([[0, 1]], [table])
+    network.save(tmp_path / "a.npz")
+    result = twofold.evaluate(f"ntuple:{tmp_path}/a.npz", episodes=3, endpoint=server.ipc)
+    assert result.policy == "ntuple (a.npz)"
+    assert result.card["weights, MB"] == 1024 / 1e6
+    assert result.card["symmetry averaging"] == "yes"
+
+
+def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
+    with pytest.raises(twofold.InvalidArgument, match="runs in the server"):
+        twofold.evaluate("greedy", env=Queue(2))
+
+
+# ---- bad policies and arguments ------------------------------------------------------------------
+
+
+def raises(observations: Any, action_mask: Any) -> Any:
+    return observations[0, 99]
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (raises, r"call 0: raised IndexError.*test_evaluate\.py:\d+ in raises"),
+        (lambda o, m: np.zeros((len(o), 4), int), r"int64 of shape \(8, 4\); expected .* \(8,\)"),
+        (lambda o, m: m.argmax(axis=1)[:-1], r"shape \(7,\); expected integers of shape \(8,\)"),
+        (lambda o, m: np.zeros(len(o)), "returned float64"),
+        (lambda o, m: None, "returned object"),
+        (
+            lambda o, m: m.argmax(axis=1) + 256,
+            r"chose action \d+, legal are .* in row 0 \(episode 0",
+        ),
+        (lambda o, m: -np.ones(len(o), int), "chose action -1"),
+        (lambda o, m: m.argmin(axis=1), r"call \d+: chose action \d, legal are \[.*seed 9223372"),
+    ],
+)
+def test_a_bad_policy_is_told_with_what_and_where(policy: Any, text: str, server: Server) -> None:
+    with pytest.raises(twofold.PolicyError, match=text) as info:
+        twofold.evaluate(policy, episodes=8, endpoint=server.ipc)
+    assert info.value.policy == policy.__name__
+    if info.value.row is not None:
+        assert info.value.seed == FIRST_SEED + (info.value.episode or 0)
+
+
+def test_what_a_policy_does_to_the_mask_makes_nothing_legal(server: Server) -> None:
+    def cheats(observations: Any, action_mask: Any) -> Any:
+        worst = action_mask.argmin(axis=1)
+        action_mask[:] = 1
+        return worst
+
+    with pytest.raises(twofold.PolicyError, match="legal are"):
+        twofold.evaluate(cheats, episodes=8, endpoint=server.ipc)
+
+
+def test_a_policy_that_is_slow_is_told() -> None:
+    import time
+
+    def slow(observations: Any, action_mask: Any) -> Any:
+        time.sleep(0.05)
+        return np.zeros(len(observations), int)
+
+    with pytest.raises(twofold.PolicyError, match=r"'slow', call 0: took 0\.\d+ s for 4 boards"):
+        twofold.evaluate(slow, env=Queue(4), episodes=4, policy_timeout=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"episodes": 0}, "episodes"),
+        ({"episodes": 10, "protocol": "quick"}, "episodes"),
+        ({"protocol": "fast"}, "protocol"),
+        ({"first_seed": 5}, "first_seed"),
+        ({"policy": "clever"}, "policy"),
+        ({"policy": 7}, "policy"),
+        ({"policy": _policies.RandomPolicy}, "policy"),
+        ({"env": 3}, "env"),
+        ({"num_envs": 3}, "num_envs"),
+        ({"policy_timeout": 0}, "policy_timeout"),
+        ({"card": {"depth": 3}}, "card"),
+        ({"card": {"threads": "two"}}, "card['threads']"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments: Any, field: str) -> None:
+    given = {"policy": anything, "env": Queue(2), "episodes": 1, **arguments}
+    if "protocol" in arguments and "episodes" not in arguments:
+        del given["episodes"]
+    with pytest.raises(twofold.InvalidArgument) as info:
+        twofold.evaluate(given.pop("policy"), **given)
+    assert info.value.field == field
+
+
+def test_an_environment_with_another_autoreset_is_refused(server: Server) -> None:
+    envs = gym.make_vec(
+        "twofold/Game2048-v0", num_envs=2, autoreset_mode="disabled", endpoint=server.ipc
+    )
+    with pytest.raises(twofold.InvalidArgument, match="NEXT_STEP"):
+        twofold.evaluate("random", env=envs)
+    envs.close()
+
+
+# ---- reports -------------------------------------------------------------------------------------
+
+
+def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> Any:
+    return twofold.Evaluation(
+        policy=policy,
+        card={"environment": "twofold/Game2048-v0", "size": "4 x 4", "weights, MB": 256.0},
+        seeds=np.arange(4, dtype=np.uint64) + np.uint64(FIRST_SEED),
+        scores=np.array(scores),
+        moves=np.array([90, 110, 210, 1000]),
+        lengths=np.array([90, 110, 210, 1000]),
+        max_exponents=np.array([6, 6, 8, 11], np.uint8),
+        seconds=2.0,
+        policy_seconds=1.0,
+    )
+
+
+def test_the_summary_has_the_figures() -> None:
+    summary = by_hand().summary
+    assert summary["score"]["mean"] == 6175
+    assert summary["score"]["median"] == 2000
+    assert summary["moves"]["max"] == 1000
+    assert summary["highest_tile"] == 2048
+    assert summary["tiles"] == {64: 2, 256: 1, 2048: 1}
+    reached = {tile: entry["games"] for tile, entry in summary["reached"].items()}
+    assert list(reached) == [256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+    assert reached == {256: 2, 512: 1, 1024: 1, 2048: 1} | dict.fromkeys(
+        (4096, 8192, 16384, 32768, 65536), 0
+    )
+    assert summary["moves_per_second"] == 705
+
+
+def test_the_tdl_table_is_that_of_tdl2048() -> None:
+    assert by_hand().to_tdl().splitlines() == [
+        "summary 2000ms 705.00ops",
+        "total:  avg=6175 max=20000 tile=2048 win=25.00%",
+        "tile     count   score    move     rate      win",
+        "64           2     850     100   50.00%  100.00%",
+        "256          1    3000     210   25.00%   50.00%",
+        "2048         1   20000    1000   25.00%   25.00%",
+    ]
+
+
+def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
+    result = by_hand("<b>")
+    for report in (str(result), result.to_markdown(), result._repr_html_()):
+        for part in ("6,175", "25.00 %", "4 x 4", "705 moves per second", "2^63"):
+            assert part in report
+    assert "&lt;b&gt;" in result._repr_html_()
+    assert "| score | 6,175 |" in result.to_markdown()
+
+
+def test_a_saved_evaluation_comes_back() -> None:
+    result = by_hand()
+    again = twofold.Evaluation.from_json(result.to_json(games=True))
+    assert again.summary == result.summary
+    np.testing.assert_array_equal(again.seeds, result.seeds)
+    for text in ("", "{}", result.to_json(), "[1]"):
+        with pytest.raises(twofold.InvalidArgument, match="no saved evaluation"):
+            twofold.Evaluation.from_json(text)
+
+
+def test_the_plot_is_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "a.png"
+    by_hand().plot(path, by_hand("other", (1, 2, 3, 4)))
+    assert path.read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(twofold.InvalidArgument, match="unknownformat"):
+        by_hand().plot(tmp_path / "a.unknownformat")
+
+
+def test_the_rule_card_tells_rules_and_means(server: Server) -> None:
+    class Searching:
+        card = {"search_max_layers": 2, "symmetry_averaging": True, "weights_mb": 1.5}  # noqa: RUF012
+
+        def __call__(self, observations: Any, action_mask: Any) -> Any:
+            return first_legal(observations, action_mask)
+
+    result = twofold.evaluate(
+        Searching(),
+        episodes=2,
+        card={"threads": 3},
+        size=(3, 4),
+        four_probability=0.25,
+        max_episode_steps=50,
+        goal=64,
+        endpoint=server.ipc,
+    )
+    expected = {
+        "environment": "twofold/Game2048-v0",
+        "size": "3 x 4",
+        "spawn law": "2 with 0.75, 4 with 0.25, all empty cells alike",
+        "start tiles": 2,
+        "goal": "64, play goes on",
+        "illegal action": "nothing happens",
+        "step limit": 50,
+        "policy": "Searching",
+        "search depth": "2 max layers (3 plies with chance)",
+        "symmetry averaging": "yes",
+        "weights, MB": 1.5,
+        "threads": 3,
+    }
+    assert expected.items() <= result.card.items()
+    assert str(result.card["server"]).startswith("twofold-server ")
+    assert (result.lengths <= 50).all()
+
+
+# ---- two policies --------------------------------------------------------------------------------
+
+
+def test_a_policy_compared_with_itself_differs_by_nothing(server: Server) -> None:
+    a, b = (twofold.evaluate(first_legal, episodes=50, endpoint=server.ipc) for _ in range(2))
+    comparison = a.compare(b)
+    assert (comparison.difference, comparison.ties, comparison.wins) == (0, 50, 0)
+    assert comparison.correlation == pytest.approx(1)
+    assert not comparison.is_significant
+
+
+def test_the_better_of_two_policies_is_told(server: Server) -> None:
+    a = twofold.evaluate(first_legal, episodes=200, endpoint=server.ipc)
+    b = twofold.evaluate("random", episodes=200, endpoint=server.ipc)
+    comparison = a.compare(b)
+    assert comparison.is_significant
+    assert comparison.difference == pytest.approx(a.scores.mean() - b.scores.mean())
+    assert comparison.difference in comparison.difference_interval
+    assert "the interval leaves out 0" in str(comparison)
+    assert json.loads(comparison.to_json())["wins"] == (a.scores > b.scores).sum()
+
+
+def test_different_seeds_or_rules_are_not_compared() -> None:
+    a, b = by_hand(), by_hand()
+    b.seeds[0] += np.uint64(9)
+    with pytest.raises(twofold.InvalidArgument, match="different seeds"):
+        a.compare(b)
+    b = by_hand()
+    b.card["size"] = "3 x 3"
+    with pytest.raises(twofold.InvalidArgument, match="differ in size"):
+        a.compare(b)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+POLICY_FILE = """
+def up_first(observations, action_mask):
+    return action_mask.argmax(axis=1)
+not_a_policy = 5
+"""
+
+
+def test_the_command_evaluates_a_function_of_a_file(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(POLICY_FILE)
+    command = ["evaluate", f"{tmp_path}/mine.py:up_first", "--episodes", "20"]
+    command += ["--endpoint", server.ipc, "--size", "3x4"]
+    saved = tmp_path / "a.json"
+    assert _cli.main([*command, "--format", "json", "--save", str(saved)]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["episodes"] == 20
+    assert printed["rule_card"]["size"] == "3 x 4"
+    again = twofold.Evaluation.from_json(saved.read_text())
+    direct = twofold.evaluate(first_legal, episodes=20, size=(3, 4), endpoint=server.ipc)
+    np.testing.assert_array_equal(again.scores, direct.scores)
+
+    assert _cli.main([*command, "--against", "random", "--format", "tdl"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("summary ") == 2
+    assert "against random, the same 20 seeds each" in output
+
+
+def test_the_command_finds_functions_of_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "twofold_test_policies.py").write_text(POLICY_FILE)
+    monkeypatch.chdir(tmp_path)
+    policy = _policies.load("twofold_test_policies:up_first")
+    assert policy.name == "twofold_test_policies:up_first"
+    assert policy.function is not None
+    assert policy.function(None, np.array([[0, 1, 0, 1]])).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("clever", "'clever' is unknown; expected random"),
+        ("expectimax:deep", "expected a depth"),
+        ("expectimax:0", "depth is 0"),
+        ("ntuple:model.zip", "holds no n-tuple network"),
+        ("ntuple:nowhere.npz", "No such file"),
+        ("no_such_module:f", "no module 'no_such_module'"),
+        ("nowhere.py:f", "no file 'nowhere.py'"),
+        ("mine.py:g", "has no 'g'"),
+        ("mine.py:not_a_policy", "expected a function"),
+        ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
+        ("nowhere.zip", "no file 'nowhere.zip'"),
+        ("model.zip", "say --trust-pickle"),
+    ],
+)
+def test_the_command_tells_why_there_is_no_such_policy(
+    word: str,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "mine.py").write_text(POLICY_FILE)
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "model.zip").write_bytes(b"no zip")
+    monkeypatch.chdir(tmp_path)
+    assert _cli.main(["evaluate", word]) == 1
+    assert text in capsys.readouterr().err
+
+
+def test_a_zip_that_is_no_model_is_told_before_anything_is_unpickled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.zip").write_bytes(b"no zip")
+    assert _cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 1
+    assert "is no model of Stable-Baselines3 (BadZipFile" in capsys.readouterr().err

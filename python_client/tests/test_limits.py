@@ -1,0 +1,161 @@
+"""What a server allows: told in Hello, refused with the limit in the text, and given back."""
+
+import time
+
+import numpy as np
+import pytest
+from raw import RawSession
+from servers import Server, wait_until
+
+import twofold
+from twofold import Game2048VectorEnv
+from twofold.v1 import envelope_pb2 as envelope
+
+RESOURCE_EXHAUSTED = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
+
+
+def test_boards_of_all_sessions_together_are_limited_and_come_back() -> None:
+    with Server("--max-boards", "1000", "--max-boards-per-session", "600") as server:
+        first = Game2048VectorEnv(600, endpoint=server.ipc)
+        with pytest.raises(twofold.ResourceExhausted, match="max_boards = 1000") as caught:
+            Game2048VectorEnv(401, endpoint=server.ipc)
+        assert caught.value.field == "num_envs"
+        second = Game2048VectorEnv(400, endpoint=server.ipc)
+        first.close()
+        third = Game2048VectorEnv(600, endpoint=server.ipc)
+        third.reset(seed=0)
+        second.close()
+        third.close()
+
+
+def test_a_batch_that_no_server_state_could_fit_is_refused_before_anything_is_sent() -> None:
+    # The client's own words: it has been told the limits.
+    for limit in ("max-boards", "max-boards-per-session"):
+        told = rf"1001; the server at .* allows {limit.replace('-', '_')} = 1000"
+        with (
+            Server(f"--{limit}", "1000") as server,
+            pytest.raises(twofold.ResourceExhausted, match=told),
+        ):
+            Game2048VectorEnv(1001, endpoint=server.ipc)
+
+
+def test_sessions_at_a_time_are_limited() -> None:
+    with Server("--max-sessions", "2") as server:
+        held = [Game2048VectorEnv(1, endpoint=server.ipc) for _ in range(2)]
+        with pytest.raises(twofold.ResourceExhausted, match="max_sessions = 2"):
+            Game2048VectorEnv(1, endpoint=server.ipc)
+        held.pop().close()
+        Game2048VectorEnv(1, endpoint=server.ipc).close()
+        held.pop().close()
+
+
+def test_memory_of_all_sessions_is_limited_and_an_admitted_one_can_always_be_stepped() -> None:
+    with Server("--max-bytes", "10000000") as server:
+        first = Game2048VectorEnv(40_000, endpoint=server.ipc)
+        with pytest.raises(twofold.ResourceExhausted, match="max_bytes = 10000000") as caught:
+            Game2048VectorEnv(40_000, endpoint=server.ipc)
+        assert caught.value.field == "num_envs"
+        small = Game2048VectorEnv(10, endpoint=server.ipc)
+        first.reset(seed=0)
+        for _ in range(10):
+            first.step(np.zeros(40_000, np.uint8))
+        first.close()
+        small.reset(seed=0)
+        small.close()
+        wait_until(lambda: can_create(server.ipc, 40_000))
+
+
+def can_create(endpoint: str, num_envs: int) -> bool:
+    try:
+        Game2048VectorEnv(num_envs, endpoint=endpoint).close()
+    except twofold.ResourceExhausted:
+        return False
+    return True
+
+
+def test_a_reply_that_finds_no_memory_is_refused_and_changes_nothing() -> None:
+    # Boards and steps of 60,000 lanes fit; the afterstates, 84 bytes a lane, don't.
+    with Server("--max-bytes", "12000000") as server:
+        envs = Game2048VectorEnv(60_000, endpoint=server.ipc)
+        observations, _ = envs.reset(seed=0)
+        with pytest.raises(twofold.ResourceExhausted, match="max_bytes"):
+            envs.afterstates()
+        assert np.array_equal(envs.observe()[0], observations)
+        envs.step(np.zeros(60_000, np.uint8))
+        envs.close()
+
+
+def test_a_message_beyond_the_limit_is_refused_before_it_is_sent() -> None:
+    with Server("--max-message-bytes", "5000") as server:
+        envs = Game2048VectorEnv(600, endpoint=server.ipc)
+        envs.reset(seed=0)
+        boards = np.ones((600, 4, 4), np.uint8)
+        with pytest.raises(twofold.ResourceExhausted, match="max_message_bytes = 5000"):
+            envs.reset(options={"boards": boards})
+        envs.step(np.zeros(600, np.uint8))
+        envs.close()
+
+
+def test_an_idle_session_ends_and_another_that_asks_now_and_then_lives_on() -> None:
+    with Server("--idle-timeout", "1") as server:
+        idle = Game2048VectorEnv(3, endpoint=server.ipc)
+        alive = Game2048VectorEnv(3, endpoint=server.ipc)
+        alive.reset(seed=0)
+        idle.reset(seed=0)
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            alive.keepalive()
+            time.sleep(0.05)
+        with pytest.raises(twofold.NotFound, match="idle"):
+            idle.step([0, 0, 0])
+        alive.step([0, 0, 0])
+        alive.close()
+        idle.close()
+
+
+def test_a_single_environment_keeps_alive_too() -> None:
+    env = twofold.Game2048Env()
+    env.reset(seed=0)
+    env.keepalive()
+    env.step(0)
+    env.close()
+
+
+def test_an_ended_session_gives_its_boards_back() -> None:
+    with (
+        Server("--idle-timeout", "1", "--max-boards", "10") as server,
+        RawSession(server.ipc) as session,
+    ):
+        assert session.create(num_envs=10).HasField("create")
+        session.begin()  # the other one is left alone
+        assert session.create(num_envs=10).error.code == RESOURCE_EXHAUSTED
+        wait_until(lambda: session.create(num_envs=10).HasField("create"))
+
+
+def test_memory_returns_after_sessions_close(own_server: Server) -> None:
+    def one_after_the_other() -> None:
+        envs = [Game2048VectorEnv(65_536, endpoint=own_server.ipc) for _ in range(10)]
+        for env in envs:
+            env.reset(seed=0)
+            env.step(np.zeros(65_536, np.uint8))
+            env.afterstates()
+        held.append(own_server.memory)
+        for env in envs:
+            env.close()
+
+    held: list[int] = []
+    one_after_the_other()
+    wait_until(lambda: own_server.memory < held[0] / 3)
+    after_one = own_server.memory
+    for _ in range(3):
+        one_after_the_other()
+    wait_until(lambda: own_server.memory < after_one + (8 << 20))
+
+
+def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    twofold._private_server.stop_at_exit()
+    monkeypatch.setenv("TWOFOLD_IDLE_TIMEOUT", "1")
+    envs = Game2048VectorEnv(1, endpoint="private")
+    assert envs._session._connection.limits.idle_timeout == 0
+    envs.close()
+    twofold._private_server.stop_at_exit()

@@ -1,0 +1,373 @@
+"""Recordings: a few kilobytes that replay to the same board and score, or say why not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from servers import Server
+
+import twofold
+from twofold import _cli, _replay, _statistics
+from twofold._recording import pack_actions, unpack_actions
+
+
+def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
+    """A game of the tests' own reference, with pseudo-random legal actions; and its boards."""
+    game, rng = reference.Game(seed, **arguments), np.random.default_rng(seed)
+    boards = [game.board]
+    actions: list[int] = []
+    while not game.terminated and len(actions) < steps:
+        actions.append(int(rng.choice(game.legal())))
+        game.step(actions[-1])
+        boards.append(game.board)
+    shape = (game.rows, game.columns)
+    return game, actions, np.array(boards, np.uint8).reshape(-1, *shape)
+
+
+def recording(seed: int = 5, **arguments: Any) -> twofold.Recording:
+    _, actions, _ = play(seed, **arguments)
+    sizes = {k: v for k, v in arguments.items() if k != "steps"}
+    return twofold.Recording.of_seed(twofold.RecordingRules(**sizes), seed, actions)
+
+
+RULES = [
+    {},
+    {"rows": 3, "columns": 5, "start_tiles": 4},
+    {"rows": 2, "columns": 2, "four_probability": 0.5},
+    {"rows": 8, "columns": 3, "four_probability": 1.0, "steps": 300},
+    {"rows": 6, "columns": 8, "four_probability": 0.0, "steps": 400},
+]
+
+
+# ---- the replay ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", RULES)
+def test_a_replay_goes_through_the_boards_of_the_reference(arguments: dict[str, Any]) -> None:
+    for seed in (0, 2**63 + 1, 2**64 - 1):
+        game, actions, boards = play(seed, **arguments)
+        sizes = {k: v for k, v in arguments.items() if k != "steps"}
+        made = twofold.Recording.of_seed(twofold.RecordingRules(**sizes), seed, actions)
+        np.testing.assert_array_equal(made.first_board(), boards[0])
+        for step, board in zip(made.steps(), boards[1:], strict=True):
+            assert step.board == board.ravel().tolist()
+        assert made.score == game.score
+        told = made.verify()
+        assert (told.moves, told.score, told.is_over) == (game.moves, game.score, game.terminated)
+
+
+def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
+    seed = next(s for s in range(99) if len(reference.Game(s).legal()) < 4)
+    game = reference.Game(seed)
+    illegal = next(a for a in range(4) if a not in game.legal())
+    legal = game.legal()[0]
+    game.step(illegal)
+    game.step(legal)
+    made = twofold.Recording.of_seed(twofold.RecordingRules(), seed, [illegal, legal])
+    assert tuple(made.board.ravel()) == game.board
+    assert made.verify().illegal_actions == 1
+
+
+def test_what_moved_is_told_from_the_wall_on() -> None:
+    board = [1, 1, 1, 1, 0, 2, 0, 2]
+    reward, motions = _replay.move(board, 2, 4, 3)
+    assert (reward, board) == (16, [2, 2, 0, 0, 3, 0, 0, 0])
+    assert [tuple(m) for m in motions] == [
+        (1, 0, True),
+        (2, 1, False),
+        (3, 1, True),
+        (5, 4, False),
+        (7, 4, True),
+    ]
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", RULES)
+def test_a_file_comes_back_and_is_small(arguments: dict[str, Any], tmp_path: Path) -> None:
+    made = recording(**arguments)
+    made.save(tmp_path / "a.json")
+    again = twofold.Recording.load(tmp_path / "a.json")
+    assert again.to_json() == made.to_json()
+    assert again.verify() == made.verify()
+    np.testing.assert_array_equal(again.actions, made.actions)
+    assert (tmp_path / "a.json").stat().st_size < 1500 + len(made.actions) / 2
+
+
+def test_ten_thousand_moves_take_four_kilobytes() -> None:
+    actions = np.random.default_rng(0).integers(0, 4, 10_000)
+    made = twofold.Recording.of_seed(twofold.RecordingRules(), 1, actions)
+    assert len(made.to_json()) < 4200
+
+
+def test_actions_are_packed_four_to_a_byte() -> None:
+    assert pack_actions(np.array([1, 2, 3, 0, 3], np.uint8)) == bytes([0b00_11_10_01, 0b11])
+    for length in range(9):
+        actions = np.arange(length).astype(np.uint8) % 4
+        np.testing.assert_array_equal(unpack_actions(pack_actions(actions), length), actions)
+
+
+def change(document: dict[str, Any], part: str, value: Any) -> str:
+    changed = dict(document)
+    if value is None:
+        del changed[part]
+    else:
+        changed[part] = value
+    return json.dumps(changed)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "text"),
+    [
+        ("format", "png", 'its "format" is not'),
+        ("version", 2, "version 2; this program reads version 1"),
+        ("environment", "chess", "environment 'chess'"),
+        ("rules", {"rows": 1}, "rows is 1"),
+        ("rules", {"walls": 1}, "rules: .*walls"),
+        ("actions", "###", "actions: "),
+        ("actions", "AAAA", "actions: 3 bytes for"),
+        ("actions", None, "has no 'actions'"),
+        ("steps", "many", "steps is str; expected int"),
+        ("generator", [1, 2, 3], "four 32-bit words"),
+        ("generator", None, "either a generator or spawns"),
+        ("spawns", "AAAA", "either a generator or spawns"),
+        ("seed", "6", "not the one of seed 6"),
+        ("seed", "-6", "seed is '-6'"),
+        ("board", [[1, 2], [3, 4]], "board: expected 4 rows of 4 exponents"),
+        ("board", [1, 2, 3, 4], "board: expected 4 rows of 4 exponents"),
+        ("board", [[99] * 4] * 4, "board: expected 4 rows of 4 exponents"),
+        ("score", None, "has no 'score'"),
+    ],
+)
+def test_a_damaged_file_is_told_with_the_part(part: str, value: Any, text: str) -> None:
+    document = json.loads(recording().to_json())
+    with pytest.raises(twofold.InvalidRecording, match=text):
+        twofold.Recording.from_json(change(document, part, value))
+
+
+def test_other_files_are_no_recordings(tmp_path: Path) -> None:
+    for content in (b"\xff\x00", b"", b"[]", b"{}", b'"twofold-recording"'):
+        (tmp_path / "a").write_bytes(content)
+        with pytest.raises(twofold.InvalidRecording, match="no recording"):
+            twofold.Recording.load(tmp_path / "a")
+    with pytest.raises(FileNotFoundError):
+        twofold.Recording.load(tmp_path / "b")
+
+
+def test_a_changed_score_board_or_action_does_not_verify() -> None:
+    document = json.loads(recording().to_json())
+    board = [list(row) for row in document["board"]]
+    board[2][1] += 1
+    actions = "A" + document["actions"][1:]
+    if actions == document["actions"]:
+        actions = "B" + document["actions"][1:]
+    for part, value, text in (
+        ("score", document["score"] + 4, f"replay's score is {document['score']}; recorded"),
+        ("board", board, "last board has .* in row 2, column 1; recorded is"),
+        ("actions", actions, "the replay's"),
+    ):
+        changed = twofold.Recording.from_json(change(document, part, value))
+        with pytest.raises(twofold.InvalidRecording, match=text):
+            changed.verify()
+        with pytest.raises(twofold.InvalidRecording, match=text):
+            changed.to_html()
+
+
+# ---- games of other engines ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", RULES)
+def test_a_game_of_another_engine_is_imported_from_its_boards(arguments: dict[str, Any]) -> None:
+    game, _, boards = play(11, **arguments)
+    law = {k: arguments[k] for k in ("four_probability", "start_tiles") if k in arguments}
+    made = twofold.Recording.from_boards(boards, score=game.score, **law)
+    assert made.generator is None
+    again = twofold.Recording.from_json(made.to_json())
+    told = again.verify()
+    assert (told.score, told.moves) == (game.score, game.moves)
+    assert told.spawns_fit
+    assert "fit the spawn law" in str(told)
+
+
+def test_boards_that_do_not_follow_are_told() -> None:
+    _, _, boards = play(11)
+    for change_at, cell, value in ((0, None, 3), (7, 0, 9)):
+        changed = boards.copy()
+        at = np.flatnonzero(changed[change_at].ravel())[0] if cell is None else cell
+        changed[change_at].ravel()[at] = value
+        with pytest.raises(twofold.InvalidArgument, match=f"board {change_at} "):
+            twofold.Recording.from_boards(changed)
+    values = boards.astype(int)
+    values[3, 0, 0] = 2048
+    with pytest.raises(twofold.InvalidArgument, match="board 3 has exponents outside"):
+        twofold.Recording.from_boards(values)
+    with pytest.raises(twofold.InvalidArgument, match="of shape"):
+        twofold.Recording.from_boards(boards[0])
+
+
+def test_another_score_than_the_rules_give_does_not_verify() -> None:
+    game, _, boards = play(11)
+    made = twofold.Recording.from_boards(boards, score=int(boards[-1].max()))
+    with pytest.raises(twofold.InvalidRecording, match=f"score is {game.score}; recorded"):
+        made.verify()
+
+
+def spoilt(kind: str) -> Any:
+    """A long game of an engine whose spawns are wrong."""
+    rng = np.random.default_rng(2)
+    board = [0] * 16
+    for cell in (0, 15):
+        board[cell] = 1
+    boards = [list(board)]
+    while len(boards) < 400 and _replay.legal(board, 4, 4):
+        choice = _replay.legal(board, 4, 4)
+        _replay.move(board, 4, 4, next(a for a in (0, 3, 1, 2) if a in choice))
+        empty = [cell for cell in range(16) if not board[cell]]
+        fours = 0.35 if kind == "fours" else 0.1
+        last = len(empty) if kind != "last" else max(1, len(empty) - 1)
+        board[empty[rng.integers(last)]] = 2 if rng.random() < fours else 1
+        boards.append(list(board))
+    return np.array(boards).reshape(-1, 4, 4)
+
+
+def test_wrong_spawn_laws_are_noticed() -> None:
+    right = twofold.Recording.from_boards(spoilt("none")).verify()
+    assert right.spawns_fit
+    fours = twofold.Recording.from_boards(spoilt("fours")).verify()
+    assert not fours.spawns_fit
+    assert fours.fours_p is not None
+    assert fours.fours_p < 1e-6
+    last = twofold.Recording.from_boards(spoilt("last")).verify()
+    assert last.cells_p is not None
+    assert right.cells_p is not None
+    assert last.cells_p < 1e-4 < right.cells_p
+    assert "do NOT fit" in str(last)
+
+
+def test_p_values_are_even_where_the_law_holds() -> None:
+    values = []
+    for seed in range(60):
+        _, _, boards = play(seed)
+        told = twofold.Recording.from_boards(boards).verify()
+        assert told.cells_p is not None
+        values.append(told.cells_p)
+    assert 0.38 < np.mean(values) < 0.62
+    assert min(values) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("value", "degrees", "tail"),
+    [  # from tables of the chi-square distribution
+        (3.841, 1, 0.05),
+        (5.991, 2, 0.05),
+        (7.815, 3, 0.05),
+        (24.996, 15, 0.05),
+        (32.0, 16, 0.01),
+        (37.697, 15, 0.001),
+        (0.0, 1, 1.0),
+        (0.0, 4, 1.0),
+    ],
+)
+def test_chi_square_tails(value: float, degrees: int, tail: float) -> None:
+    assert _statistics.chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
+
+
+# ---- from an evaluation --------------------------------------------------------------------------
+
+
+def test_an_evaluation_records_best_worst_and_median(server: Server) -> None:
+    result = twofold.evaluate(
+        "random", episodes=101, num_envs=9, record=True, size=(3, 4), endpoint=server.ipc
+    )
+    for which, score in (
+        ("best", result.scores.max()),
+        ("worst", result.scores.min()),
+        ("median", np.median(result.scores)),
+    ):
+        made = result.recording(which)
+        assert made.score == score
+        assert made.verify().is_over
+        assert made.about["policy"] == "random"
+    for episode in range(101):
+        made = result.recording(episode)
+        assert made.score == result.scores[episode]
+        assert made.verify().moves == result.moves[episode]
+        assert made.seed == 2**63 + episode
+    for bad in ("good", 101, -1):
+        with pytest.raises(twofold.InvalidArgument, match="which is"):
+            result.recording(bad)
+
+
+def test_long_games_are_recorded_whole(server: Server) -> None:
+    def corner(observations: Any, action_mask: Any) -> Any:
+        order = np.array([0, 3, 1, 2])
+        return order[action_mask[:, order].argmax(axis=1)]
+
+    result = twofold.evaluate(
+        corner, episodes=40, num_envs=4, record=True, size=5, endpoint=server.ipc
+    )
+    assert result.lengths.max() > 600  # more than the log's first table holds
+    for episode in range(40):
+        assert result.recording(episode).score == result.scores[episode]
+
+
+def test_without_recording_there_is_no_recording(server: Server) -> None:
+    result = twofold.evaluate("random", episodes=2, endpoint=server.ipc)
+    with pytest.raises(twofold.InvalidArgument, match="record=True"):
+        result.recording("best")
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_the_commands_record_replay_and_verify(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "best.json")
+    command = ["evaluate", "random", "--episodes", "20", "--endpoint", server.ipc]
+    assert _cli.main([*command, "--record", "best", file]) == 0
+    capsys.readouterr()
+    assert _cli.main(["replay", file]) == 0
+    assert "every new tile follows from the generator" in capsys.readouterr().out
+    assert _cli.main(["replay", file, "--boards"]) == 0
+    made = twofold.Recording.load(file)
+    assert f"step {len(made.actions)}  " in capsys.readouterr().out
+
+    page = tmp_path / "best.html"
+    assert _cli.main(["replay", file, "--html", str(page)]) == 0
+    assert f"score {made.score:,}" in page.read_text()
+
+    document = json.loads(Path(file).read_text())
+    Path(file).write_text(change(document, "score", 8))
+    assert _cli.main(["replay", file, "--verify"]) == 1
+    assert "recorded is 8" in capsys.readouterr().err
+
+
+def test_a_game_with_wrong_spawns_has_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twofold.Recording.from_boards(spoilt("fours")).save(tmp_path / "a.json")
+    assert _cli.main(["replay", str(tmp_path / "a.json"), "--verify"]) == 1
+    assert "do NOT fit" in capsys.readouterr().out
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def test_the_page_needs_nothing_else() -> None:
+    page = recording().to_html()
+    assert "{{" not in page
+    for outside in ("http:", "https:", "//cdn", "src=", "@import", "url("):
+        assert outside not in page
+
+
+def test_names_in_a_page_are_text() -> None:
+    made = recording()
+    rules, evil = made.rules, "</script><script>alert(1)</script>"
+    other = twofold.Recording.of_seed(rules, 5, made.actions, {"policy": evil})
+    assert "alert(1)" in other.to_html()
+    assert "<script>alert" not in other.to_html()

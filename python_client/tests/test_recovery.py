@@ -1,0 +1,351 @@
+"""Bad networks, killed servers and interrupts: the training loop notices a delay and no more."""
+
+import asyncio
+import code
+import contextlib
+import gc
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import DELAY, DROP, DUPLICATE, KINDS, REORDER, FaultProxy
+from loops import Interrupts, make, one_step, play, undisturbed
+from raw import RawSession
+from servers import Server, child_servers, private_server_pid
+
+import twofold
+from twofold import _recovery
+from twofold.v1 import envelope_pb2 as envelope
+
+# ---- a bad network -------------------------------------------------------------------------------
+
+
+def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
+    expected = undisturbed(server.ipc, steps)
+    with FaultProxy(server.ipc, rate=0.1, seed=1) as proxy:
+        envs = make(proxy.endpoint)
+        assert play(envs, steps) == expected
+        envs.close()
+        assert all(proxy.counts[kind] > steps / 100 for kind in KINDS)
+
+
+@pytest.mark.parametrize("kind", [DROP, DELAY, DUPLICATE, REORDER])
+def test_a_network_that_does_one_thing_to_every_other_message_changes_nothing(
+    server: Server, kind: str
+) -> None:
+    expected = undisturbed(server.ipc, 12)
+    with FaultProxy(server.ipc, rate=0.5, kinds=[kind], seed=2) as proxy:
+        envs = make(proxy.endpoint)
+        assert play(envs, 12) == expected
+        envs.close()
+
+
+def test_connections_that_are_cut_change_nothing(server: Server) -> None:
+    expected = undisturbed(server.ipc, 300)
+    with FaultProxy(server.ipc) as proxy:
+        envs = make(proxy.endpoint)
+        results = []
+        for step in range(300):
+            if step % 15 == 7:
+                threading.Timer(0.0005, proxy.cut).start()
+            results.append(one_step(envs, step))
+        assert results == expected
+        assert proxy.counts["cut"] > 10
+        envs.close()
+
+
+# ---- interrupts ----------------------------------------------------------------------------------
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """The notes; mypy reads the code as Python 3.10's, which has none."""
+    return list(getattr(error, "__notes__", []))
+
+
+def play_through_interrupts(envs: Any, expected: list[int], times: int, longest: float) -> int:
+    """Repeats each interrupted call; returns the interrupts that there were."""
+    interrupts, step = 0, 0
+    notes: set[str] = set()
+    with Interrupts(seed=3, longest=longest):
+        while step < len(expected):
+            try:
+                result = one_step(envs, step)
+            except KeyboardInterrupt as interrupt:
+                interrupts += 1
+                # One that hits before the call has begun has no note, nor has another one while the
+                # first is being explained.
+                notes.update(note.split(";")[0].split(".")[0] for note in notes_of(interrupt))
+                continue
+            assert result == expected[step], f"step {step}"
+            step += 1
+            if step == len(expected) and interrupts < times:
+                step = 0
+    assert len(notes) >= 2 or times < 100, notes
+    return interrupts
+
+
+def test_a_hundred_interrupts_at_random_moments_change_nothing(server: Server, scale: int) -> None:
+    expected = undisturbed(server.ipc, 400)
+    envs = make(server.ipc)
+    assert play_through_interrupts(envs, expected, 100 * scale, 0.004) >= 100 * scale
+    envs.close()
+
+
+def test_the_note_says_whether_the_step_was_applied(own_server: Server) -> None:
+    envs, twin = make(own_server.ipc), make(own_server.ipc)
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+    action = np.zeros(16, int)
+
+    with own_server.stopped():
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            envs.step(action)
+    assert "was sent and has no answer yet; it is applied once" in notes_of(caught.value)[0]
+    np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
+
+    # The reply is there, and the interrupt comes before the user has it.
+    split = envs._step_layout.split
+
+    envs._step_layout.split = _interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        envs.step(action)
+    assert "was applied. The same call again returns its result" in notes_of(caught.value)[0]
+    envs._step_layout.split = split  # type: ignore[method-assign]
+    np.testing.assert_array_equal(envs.step(action)[1], twin.step(action)[1])
+
+    class Rude:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        envs.step(Rude())
+    assert "was not applied; nothing was sent" in notes_of(caught.value)[0]
+    np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
+    np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
+    envs.close()
+    twin.close()
+
+
+def test_another_step_after_an_applied_one_goes_on_from_there(server: Server) -> None:
+    envs, twin = make(server.ipc), make(server.ipc)
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+    split = envs._step_layout.split
+    envs._step_layout.split = _interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        envs.step(np.zeros(16, int))
+    envs._step_layout.split = split  # type: ignore[method-assign]
+    twin.step(np.zeros(16, int))
+    np.testing.assert_array_equal(envs.step(np.ones(16, int))[0], twin.step(np.ones(16, int))[0])
+    envs.close()
+    twin.close()
+
+
+def _interrupt(payload: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+# ---- event loops and notebooks -------------------------------------------------------------------
+
+
+def test_everything_works_inside_a_running_event_loop(server: Server) -> None:
+    async def run() -> list[int]:
+        other = asyncio.create_task(asyncio.sleep(0))
+        envs = make(server.ipc)
+        results = play(envs, 50)
+        envs.close()
+        await other
+        return results
+
+    assert asyncio.run(run()) == undisturbed(server.ipc, 50)
+
+
+CELL = """
+import gymnasium as gym, numpy as np, twofold
+envs = gym.make_vec("twofold/Game2048-v0", num_envs=2)
+envs.reset(seed=0)
+for _ in range(10):
+    envs.step(np.array([0, 1]))
+"""
+
+
+def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> None:
+    async def notebook() -> None:
+        # What a notebook's kernel does: cells in one namespace, inside a running event loop.
+        shell = code.InteractiveInterpreter()
+        ids, pids = [], set()
+        for _ in range(3):
+            shell.runcode(compile(CELL, "<cell>", "exec"))
+            envs = shell.locals["envs"]
+            ids.append(envs._session._id)
+            pids.add(private_server_pid(envs))
+            endpoint = envs._session._connection.endpoint
+            del envs
+            await asyncio.sleep(0)
+        gc.collect()
+        assert len(pids) == 1
+        assert child_servers() == list(pids)
+        with RawSession(endpoint) as session:
+            codes = [
+                session.call(session.request(session=one, seq=3, observe={})).error.code
+                for one in ids
+            ]
+        gone, there = envelope.ERROR_CODE_NOT_FOUND, envelope.ERROR_CODE_OUT_OF_SEQUENCE
+        assert codes == [gone, gone, there]
+
+    asyncio.run(notebook())
+
+
+# ---- recover=True --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def killed_again_and_again(server: Server, times: int, longest: float) -> Iterator[list[int]]:
+    """Kills and restarts a server at random moments, until it was killed so often."""
+    kills: list[int] = []
+    is_over = threading.Event()
+
+    def run() -> None:
+        moments = random.Random(4)
+        while len(kills) < times and not is_over.wait(moments.uniform(0.02, longest)):
+            server.kill()
+            server.start_again()
+            kills.append(server.process.pid)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield kills
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) -> None:
+    """Plays the same steps over and over, until it is enough."""
+    while True:
+        for step, result in enumerate(expected):
+            assert one_step(envs, step) == result, f"step {step}"
+        if is_enough():
+            return
+
+
+def test_a_server_that_is_killed_again_and_again_changes_nothing(
+    own_server: Server, scale: int
+) -> None:
+    expected = undisturbed(own_server.ipc, 1300)
+    times = 20 * scale
+    with killed_again_and_again(own_server, times, 0.3) as kills:
+        envs = make(own_server.ipc, recover=True)
+        play_until(envs, expected, lambda: len(kills) == times)
+    envs.close()
+
+
+def test_another_empty_server_in_midway_changes_nothing(server: Server, own_server: Server) -> None:
+    expected = undisturbed(server.ipc, 700)
+    with FaultProxy(server.ipc, rate=0.02, seed=5) as proxy:
+        envs = make(proxy.endpoint, recover=True)
+        results = play(envs, 350)
+        proxy.switch_to(own_server.ipc)
+        assert results + play(envs, 700, 350) == expected
+        envs.close()
+
+
+def test_a_private_server_that_is_killed_is_replaced() -> None:
+    expected = undisturbed("private", 300)
+    envs = make("private", recover=True)
+    results = play(envs, 150)
+    pid = private_server_pid(envs)
+    os.kill(pid, signal.SIGKILL)
+    assert results + play(envs, 300, 150) == expected
+    assert private_server_pid(envs) != pid
+    envs.close()
+
+
+def test_everything_at_once_changes_nothing(own_server: Server, scale: int) -> None:
+    expected = undisturbed(own_server.ipc, 300)
+    with FaultProxy(own_server.ipc, rate=0.05, seed=6) as proxy:
+        with killed_again_and_again(own_server, 5 * scale, 0.5) as kills:
+            envs = make(proxy.endpoint, recover=True)
+            while len(kills) < 5 * scale:
+                play_through_interrupts(envs, expected, 1, 0.4)
+        envs.close()
+
+
+def test_an_unanswered_step_of_a_lost_session_is_applied_once(own_server: Server) -> None:
+    expected = undisturbed(own_server.ipc, 20)
+    envs = make(own_server.ipc, recover=True, timeout=0.3)
+    assert play(envs, 10) == expected[:10]
+    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+        one_step(envs, 10)
+    own_server.kill()
+    own_server.start_again()
+    envs._session._timeout = 30
+    assert play(envs, 20, 11) == expected[11:]
+    envs.close()
+
+
+def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
+    envs = make(own_server.ipc)
+    envs.reset(seed=0)
+    own_server.kill()
+    own_server.start_again()
+    with pytest.raises(twofold.NotFound, match="no open session"):
+        envs.step(np.zeros(16, int))
+    envs.close()
+
+
+def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Server) -> None:
+    expected = undisturbed(own_server.ipc, 20)
+    envs = make(own_server.ipc, recover=True, timeout=0.4)
+    results = play(envs, 10)
+    own_server.kill()
+    started = time.monotonic()
+    with pytest.raises(twofold.DeadlineExceeded):
+        one_step(envs, 10)
+    assert time.monotonic() - started < 2
+    own_server.start_again()
+    envs._session._timeout = 30
+    assert results + play(envs, 20, 10) == expected
+    envs.close()
+
+
+def test_a_snapshot_takes_the_place_of_what_was_done_before(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_recovery, "_MOST_OPERATIONS", 7)
+    expected = undisturbed(own_server.ipc, 60)
+    envs = make(own_server.ipc, recover=True)
+    journal = envs._session._journal
+    assert journal is not None
+    results = []
+    for step in range(60):
+        results.append(one_step(envs, step))
+        assert len(journal.operations) <= 8
+        if step in (3, 20, 21, 40):
+            own_server.kill()
+            own_server.start_again()
+    assert results == expected
+    assert journal.operations[0].slot == "restore"
+    envs.close()
+
+
+def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
+    envs = make(own_server.ipc, recover=True)
+    play(envs, 10)
+    journal = envs._session._journal
+    assert journal is not None
+    journal._mark = 12345
+    own_server.kill()
+    own_server.start_again()
+    for _ in range(2):
+        with pytest.raises(twofold.RecoveryFailed, match="came out different"):
+            one_step(envs, 10)
+    envs.close()

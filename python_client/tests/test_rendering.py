@@ -1,0 +1,201 @@
+"""Boards as text and as pictures, of every game."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import RecordVideo
+from gymnasium.wrappers.vector import RecordVideo as VectorRecordVideo
+from servers import Server
+
+import twofold
+from twofold._drawing import PEN, Grid, number, rounded_rectangle
+
+IDS = ["twofold/Game2048-v0", "twofold/Concentration-v0"]
+EMPTY, TWO, FOUR = (205, 193, 180), (238, 228, 218), (237, 224, 200)
+
+
+def colours(picture: Any) -> set[tuple[int, ...]]:
+    return {tuple(colour) for colour in picture.reshape(-1, 3).tolist()}
+
+
+@pytest.mark.parametrize("game", IDS)
+@pytest.mark.parametrize("size", [32, 33, 100, 512, 1000])
+def test_a_picture_has_the_size_asked_for_and_even_sides(game: str, size: int) -> None:
+    env = gym.make(game, render_mode="rgb_array", render_size=size)
+    env.reset(seed=0)
+    picture = env.render()
+    assert isinstance(picture, np.ndarray)
+    assert picture.dtype == np.uint8
+    assert picture.shape == (size - size % 2, size - size % 2, 3)
+    assert picture.flags.writeable
+    env.close()
+
+
+@pytest.mark.parametrize("size", [(2, 8), (8, 2), (3, 5)])
+def test_a_picture_is_as_wide_as_its_board(size: tuple[int, int]) -> None:
+    env = gym.make(IDS[0], render_mode="rgb_array", render_size=400, size=size)
+    env.reset(seed=0)
+    picture = env.render()
+    assert isinstance(picture, np.ndarray)
+    height, width = picture.shape[:2]
+    assert max(height, width) == 400
+    assert (height < width) == (size[0] < size[1])
+    assert height % 2 == width % 2 == 0
+    assert height / width == pytest.approx(size[0] / size[1], rel=0.12)
+    env.close()
+
+
+def test_tiles_have_the_colours_that_2048_is_known_by(server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", endpoint=server.ipc, size=2)
+    envs.reset(seed=0, options={"boards": [[[1, 0], [2, 0]]]})
+    frames = envs.render()
+    assert frames is not None
+    picture: Any = frames[0]
+    quarter = picture.shape[0] // 4
+    # Off the middle of each cell, where no digit is.
+    corners = [
+        picture[row, column]
+        for row in (quarter // 2, 5 * quarter // 2)
+        for column in (quarter // 2, 5 * quarter // 2)
+    ]
+    assert [tuple(corner) for corner in corners] == [TWO, EMPTY, FOUR, EMPTY]
+    envs.close()
+
+
+def test_every_tile_up_to_the_largest_can_be_drawn_and_no_two_are_alike(server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(20, render_mode="rgb_array", endpoint=server.ipc, size=2)
+    boards = np.zeros((20, 2, 2), np.uint8)
+    boards[:, 0, 0] = np.arange(1, 21)
+    envs.reset(seed=0, options={"boards": boards})
+    frames = envs.render()
+    assert frames is not None
+    assert len({np.asarray(frame).tobytes() for frame in frames}) == 20
+    envs.close()
+
+
+def test_the_same_board_gives_the_same_picture_and_rendering_changes_nothing() -> None:
+    env = gym.make(IDS[1], render_mode="rgb_array")
+    env.reset(seed=0)
+    before = env.step(3)[0]
+    first: Any = env.render()
+    again: Any = env.render()
+    assert (first == again).all()
+    first[:] = 0
+    assert (env.render() == again).all()
+    assert env.unwrapped.observe()[0].tolist() == before.tolist()  # type: ignore[attr-defined]
+    env.close()
+
+
+def test_cards_look_different_face_down_face_up_and_removed(server: Server) -> None:
+    envs = twofold.ConcentrationVectorEnv(1, size=2, render_mode="rgb_array", endpoint=server.ipc)
+    envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
+    seen = []
+    for action in (0, 2, 1):
+        envs.step([action])
+        frames = envs.render()
+        assert frames is not None
+        seen.append(colours(np.asarray(frames[0])))
+    back, face, gone = (45, 75, 130), (250, 248, 240), (34, 82, 62)
+    assert back in seen[0]
+    assert face in seen[0]
+    assert gone not in seen[0]
+    assert gone in seen[2]
+    envs.close()
+
+
+def test_cards_as_text(server: Server) -> None:
+    envs = twofold.ConcentrationVectorEnv(
+        1, size=2, render_mode="ansi", observe_last_action=True, endpoint=server.ipc
+    )
+    envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
+    for action in (0, 2, 1):
+        envs.step([action])
+    assert envs.render() == (".  2\n.  ?",)
+    envs.close()
+
+
+@pytest.mark.parametrize("game", IDS)
+def test_all_boards_fit_on_a_wall(game: str) -> None:
+    envs = gym.make_vec(game, num_envs=7)
+    envs.reset(seed=0)
+    unwrapped: Any = envs.unwrapped
+    wall = unwrapped.wall(width=500)
+    assert wall.dtype == np.uint8
+    assert wall.shape[0] % 2 == wall.shape[1] % 2 == 0
+    assert 480 <= wall.shape[1] <= 500
+    in_a_row = unwrapped.wall(columns=7, width=500)
+    assert in_a_row.shape[0] < in_a_row.shape[1] / 5
+    for arguments in ({"columns": 0}, {"width": 40}, {"columns": 2.5}):
+        with pytest.raises(twofold.InvalidArgument) as caught:
+            unwrapped.wall(**arguments)
+        assert caught.value.field in arguments
+    envs.close()
+
+
+@pytest.mark.parametrize("game", IDS)
+def test_record_video_works(tmp_path: Path, game: str) -> None:
+    env = RecordVideo(
+        gym.make(game, render_mode="rgb_array", render_size=64), str(tmp_path), video_length=5
+    )
+    env.reset(seed=0)
+    for action in range(4):
+        env.step(action)
+    env.close()  # type: ignore[no-untyped-call]
+    assert [path.stat().st_size > 500 for path in tmp_path.glob("*.mp4")] == [True]
+
+
+def test_record_video_of_a_batch_works(tmp_path: Path) -> None:
+    envs = gym.make_vec(IDS[1], num_envs=4, render_mode="rgb_array", render_size=64)
+    recorded = VectorRecordVideo(envs, str(tmp_path), video_length=5)
+    recorded.reset(seed=0)
+    for action in range(6):
+        recorded.step(np.full(4, action))
+    recorded.close()
+    assert [path.stat().st_size > 500 for path in tmp_path.glob("*.mp4")] == [True]
+
+
+# ---- drawing -------------------------------------------------------------------------------------
+
+
+def test_a_rounded_rectangle_covers_its_area() -> None:
+    radius = 20.0
+    covered = rounded_rectangle(100, 160, radius)
+    assert covered.sum() == pytest.approx(100 * 160 - (4 - np.pi) * radius**2, rel=1e-3)
+    assert covered[50, 80] == 1
+    assert covered[0, 0] == 0
+    assert ((covered > 0) & (covered < 1)).any(), "edges are smooth"
+
+
+@pytest.mark.parametrize("size", [20, 41, 200])
+def test_a_one_is_as_heavy_as_its_strokes(size: int) -> None:
+    covered = number("7", size, size, tallest=size * 0.8, widest=size * 0.8)
+    scale = size * 0.8
+    length = 0.45 + float(np.hypot(0.3, 0.83))
+    joined = PEN * length + np.pi * (PEN / 2) ** 2
+    assert covered.sum() == pytest.approx(joined * scale**2, rel=0.12)
+
+
+@pytest.mark.parametrize("text", ["4", "2048", "2147483648"])
+def test_a_number_keeps_to_its_width_and_to_the_middle(text: str) -> None:
+    covered = number(text, 100, 300, tallest=60, widest=200)
+    columns = np.flatnonzero(covered.max(0))
+    assert columns[-1] - columns[0] <= 200
+    assert abs((columns[-1] + columns[0]) / 2 - 149.5) < 8
+    rows = np.flatnonzero(covered.max(1))
+    assert rows[-1] - rows[0] <= 60
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (8, 16), (16, 2)])
+def test_all_cells_of_a_grid_are_alike_and_inside(rows: int, columns: int) -> None:
+    for size in (32, 77, 512):
+        grid = Grid(rows, columns, size, gap=0.13)
+        picture = np.zeros((grid.height, grid.width, 3), np.uint8)
+        cell = np.ones((grid.cell, grid.cell, 3), np.uint8)
+        for row in range(rows):
+            for column in range(columns):
+                grid.place(picture, row, column, cell)
+        assert picture.sum() == rows * columns * cell.size, "no two overlap, none is cut"
+        assert max(grid.height, grid.width) == size - size % 2

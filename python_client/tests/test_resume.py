@@ -1,0 +1,201 @@
+"""Taking a session over: by another process, after a crash, or to shut somebody out."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from faults import FaultProxy
+from loops import actions, make, number, play, undisturbed
+from raw import RawSession
+from servers import Server
+
+import twofold
+from twofold.v1 import envelope_pb2 as envelope
+
+
+def test_another_client_goes_on_where_the_first_one_was(server: Server) -> None:
+    expected = undisturbed(server.ipc, 40)
+    first = make(server.ipc)
+    results = play(first, 20)
+    second = twofold.resume(first.token)
+    assert type(second) is twofold.Game2048VectorEnv
+    assert second.requests == 21
+    assert second.last_results is not None
+    assert number(second.last_results) == results[-1]
+    assert results + play(second, 40, 20) == expected
+    second.close()
+
+
+def test_whoever_had_the_session_is_shut_out(server: Server) -> None:
+    first = make(server.ipc)
+    first.reset(seed=0)
+    second = twofold.resume(first.token)
+    for _ in range(2):
+        with pytest.raises(twofold.StaleEpoch, match="resumed by somebody else"):
+            first.step(actions(0))
+    first.close()
+    second.step(actions(0))
+    third = twofold.resume(second.token)
+    with pytest.raises(twofold.StaleEpoch):
+        second.step(actions(1))
+    third.step(actions(1))
+    third.close()
+    with pytest.raises(twofold.NotFound, match="no open session"):
+        twofold.resume(third.token)
+
+
+def test_the_environment_is_what_its_maker_made(server: Server) -> None:
+    envs = gym.make_vec(
+        "twofold/Game2048-v0",
+        num_envs=3,
+        size=(3, 4),
+        obs="dict",
+        mask_key="legal",
+        autoreset_mode=gym.vector.AutoresetMode.DISABLED,
+        max_episode_steps=np.int64(5),
+        render_mode="ansi",
+        endpoint=server.ipc,
+    ).unwrapped
+    assert isinstance(envs, twofold.TwofoldVectorEnv)
+    envs.reset(seed=0)
+    again = twofold.resume(envs.token, endpoint=server.tcp)
+    assert again.observation_space == envs.observation_space
+    assert again.metadata == envs.metadata
+    assert again.render_mode == "ansi"
+    again.step([0, 1, 2])
+    for key, value in again.observe()[0].items():
+        assert key in ("observation", "legal")
+        assert len(value) == 3
+    again.close()
+
+
+def test_a_resumed_environment_goes_on_with_its_streams(server: Server) -> None:
+    envs, twin = make(server.ipc), make(server.ipc)
+    for one in (envs, twin):
+        one.reset(seed=5)
+        one.step(actions(0))
+    again = twofold.resume(envs.token)
+    assert again.np_random_seed == -1
+    np.testing.assert_array_equal(again.reset()[0], twin.reset()[0])
+    again.reset(seed=7)
+    assert again.np_random_seed == 7
+    again.close()
+    twin.close()
+
+
+def test_an_environment_that_was_never_reset_is_resumed_as_such(server: Server) -> None:
+    envs = make(server.ipc)
+    again = twofold.resume(envs.token)
+    assert again.last_results is None
+    with pytest.raises(twofold.FailedPrecondition):
+        again.step(actions(0))
+    again.reset()
+    assert again.np_random_seed is not None
+    assert again.np_random_seed >= 0
+    again.close()
+
+
+@pytest.mark.parametrize("token", ["", "#", "tcp://h:1#12", "x" * 32, "tcp://127.0.0.1:5555"])
+def test_what_is_no_token_is_refused(token: str) -> None:
+    with pytest.raises(twofold.InvalidArgument, match="token") as caught:
+        twofold.resume(token)
+    assert caught.value.field == "token"
+
+
+def test_a_session_that_is_not_there_is_not_found(server: Server) -> None:
+    with pytest.raises(twofold.NotFound):
+        twofold.resume(f"{server.ipc}#{'ab' * 16}")
+
+
+def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> None:
+    with RawSession(server.ipc) as session:
+        session.create()
+        with pytest.raises(twofold.InvalidArgument, match="not known here"):
+            twofold.resume(f"{server.ipc}#{session.id.hex()}")
+        # It was taken over before its class was known, and is still there.
+        resume = session.request(epoch=0, seq=0, resume={"holder": bytes(16)})
+        session.send(b"", resume)
+        reply, payload = session.receive()
+        assert reply.resume.epoch == 3
+        assert reply.resume.create.num_envs == 3
+        assert payload is None
+
+
+def test_the_same_holder_gets_the_same_epoch_and_the_last_reply(server: Server) -> None:
+    with RawSession(server.ipc) as session:
+        session.create()
+        session.reset()
+        session.send(b"", session.request(step={}), bytes(3))
+        reply, payload = session.receive()
+        for holder, epoch in ((b"a" * 16, 2), (b"a" * 16, 2), (b"b" * 16, 3), (b"a" * 16, 4)):
+            session.send(b"", session.request(epoch=0, seq=0, resume={"holder": holder}))
+            resumed, last_payload = session.receive()
+            assert resumed.resume.epoch == epoch
+            assert resumed.resume.last_seq == 3
+            assert envelope.Reply.FromString(resumed.resume.last_reply) == reply
+            assert last_payload == payload
+        session.seq = 3
+        session.call(session.request(epoch=4, close={}))
+
+
+@pytest.mark.parametrize("holder", [b"", bytes(15), bytes(17)])
+def test_a_holder_that_is_none_is_refused(server: Server, holder: bytes) -> None:
+    with RawSession(server.ipc) as session:
+        session.create()
+        reply = session.call(session.request(epoch=0, seq=0, resume={"holder": holder}))
+        assert reply.error.code == envelope.ERROR_CODE_INVALID_ARGUMENT
+        assert reply.error.field == "holder"
+        session.reset()
+
+
+def test_a_resume_while_a_step_is_carried_out_waits_for_it(server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(200_000, endpoint=server.ipc, size=5)
+    envs.reset(seed=0)
+    before = envs.requests
+    with RawSession(server.ipc) as session:
+        session.id = envs._session._id
+        step = session.request(seq=before + 1, step={})
+        session.send(b"", step, bytes(200_000))
+        session.send(b"", session.request(epoch=0, seq=0, resume={"holder": bytes(16)}))
+        stepped, _ = session.receive()
+        resumed, payload = session.receive()
+        assert stepped.WhichOneof("result") == "step"
+        assert resumed.resume.last_seq == before + 1
+        assert payload is not None
+        session.seq = before + 1
+        session.call(session.request(epoch=2, close={}))
+
+
+def test_a_process_that_is_killed_again_and_again_changes_nothing(
+    server: Server, tmp_path: Path, scale: int
+) -> None:
+    steps, times = 600 * scale, 20 * scale
+    expected = undisturbed(server.ipc, steps)
+    log = tmp_path / "log"
+    moments = random.Random(8)
+    kills = 0
+    with FaultProxy(server.ipc, rate=0.02, seed=9) as proxy:
+        while True:
+            command = [sys.executable, "resumed_loop.py", proxy.endpoint, str(log), str(steps)]
+            process = subprocess.Popen(command, cwd=Path(__file__).parent)
+            if kills < times:
+                # Not before it has made some steps, and not after its last.
+                known = len(log.read_bytes()) if log.exists() else 0
+                while process.poll() is None and not (
+                    log.exists() and len(log.read_bytes()) > known
+                ):
+                    time.sleep(0.005)
+                time.sleep(moments.uniform(0, 0.02))
+                process.kill()
+                kills += process.wait() < 0
+                if process.returncode < 0:
+                    continue
+            assert process.wait(120) == 0
+            break
+    assert [int(line) for line in log.read_text().splitlines()[1:]] == expected
+    assert kills >= 10 * scale

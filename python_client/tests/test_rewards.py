@@ -1,0 +1,488 @@
+"""Declared rewards: what users write, what each term is, and what shaping may not change."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import make_reward_golden
+import numpy as np
+import pytest
+import reward_reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import Board, Game
+from reward_reference import EVENTS, POTENTIALS, Transition
+from servers import Server
+
+import twofold
+from twofold._reward import reward_spec
+
+NUM_ENVS = 24
+EXTRA = ("reward_terms", "merges", "chance", "afterstates")
+TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
+WEIGHTS = [[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, -1, -2, -10_000]]
+
+
+# ---- what users write ----------------------------------------------------------------------------
+
+
+def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Path) -> None:
+    forms: list[Any] = [
+        {
+            "merge_score": 1.0,
+            "empty_cells": {"weight": 0.1, "gamma": 0.99},
+            "scale": 0.5,
+            "clip": (-1, None),
+        },
+        {
+            "terms": [("merge_score", 1.0), ("empty_cells", {"weight": 0.1, "gamma": 0.99})],
+            "scale": 0.5,
+            "clip": [-1.0, None],
+        },
+        {
+            "terms": [
+                {"term": "merge_score", "weight": np.float64(1)},
+                {"term": "empty_cells", "weight": 0.1, "gamma": 0.99},
+            ],
+            "scale": np.float64(0.5),
+            "clip": (np.int8(-1), None),
+        },
+    ]
+    for index, form in enumerate(forms[:2]):
+        path = tmp_path / f"reward-{index}.json"
+        path.write_text(json.dumps(form))
+        forms += [path, str(path)]
+    specs = [reward_spec(form) for form in forms]
+    assert all(spec == specs[0] for spec in specs)
+    spec = specs[0]
+    assert spec is not None
+    assert [term.name for term in spec.terms] == ["merge_score", "empty_cells"]
+    assert (spec.scale, spec.clip_low, spec.HasField("clip_high")) == (0.5, -1.0, False)
+
+
+def test_the_order_of_the_terms_is_that_of_the_columns(server: Server) -> None:
+    reward = ["goal", ("empty_cells", {"gamma": 1.0}), "merge_count", ("goal", 2.0)]
+    envs = twofold.Game2048VectorEnv(
+        2, reward=reward, extra_infos=["reward_terms"], endpoint=server.ipc
+    )
+    assert envs.reward_terms == ("goal", "empty_cells", "merge_count", "goal")
+    _, infos = envs.reset(seed=0)
+    assert "reward_terms" not in infos
+    *_, infos = envs.step([0, 1])
+    assert infos["reward_terms"].shape == (2, 4)
+    assert infos["reward_terms"].dtype == np.float32
+    assert infos["_reward_terms"].all()
+    envs.close()
+    plain = twofold.Game2048VectorEnv(2, endpoint=server.ipc)
+    assert plain.reward_terms == ("merge_score",)
+    plain.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "reward"),
+    [
+        ("reward.nonsense", {"nonsense": 1.0}),
+        ("reward.match", {"merge_score": 1.0, "match": 1.0}),
+        ("reward.merge_score.weight", {"merge_score": float("nan")}),
+        ("reward.merge_score.weight", {"merge_score": float("inf")}),
+        ("reward.merge_score.weight", {"merge_score": 1.1e9}),
+        ("reward.merge_score.weight", {"merge_score": "1"}),
+        ("reward.merge_score.weight", {"merge_score": True}),
+        ("reward.merge_score.weight", {"merge_score": None}),
+        ("reward.merge_score.gamma", {"merge_score": {"gamma": 0.9}}),
+        ("reward.empty_cells.gamma", {"empty_cells": 1.0}),
+        ("reward.empty_cells.gamma", {"empty_cells": {"weight": 1.0, "gamma": 1.5}}),
+        ("reward.empty_cells.gamma", {"empty_cells": {"weight": 1.0, "gamma": -0.1}}),
+        ("reward.empty_cells.gamma", {"empty_cells": {"gamma": "0.9"}}),
+        ("reward.empty_cells.gama", {"empty_cells": {"gamma": 0.9, "gama": 0.9}}),
+        ("reward.merge_table.table", {"merge_table": {"table": TABLE[:31]}}),
+        ("reward.merge_table.table", {"merge_table": {"table": [float("nan"), *TABLE[1:]]}}),
+        ("reward.merge_table.table", {"merge_table": {"table": [[1], [1, 2]]}}),
+        ("reward.cell_weights.table", {"cell_weights": {"gamma": 1, "table": WEIGHTS[:3]}}),
+        ("reward.cell_weights.table", {"cell_weights": {"gamma": 1, "table": [0.5] * 16}}),
+        ("reward.cell_weights.table", {"cell_weights": {"gamma": 1, "table": [10_001] * 16}}),
+        ("reward.scale", {"merge_score": 1.0, "scale": float("inf")}),
+        ("reward.scale", {"merge_score": 1.0, "scale": "2"}),
+        ("reward.clip", {"merge_score": 1.0, "clip": (1, -1)}),
+        ("reward.clip", {"merge_score": 1.0, "clip": (0, float("inf"))}),
+        ("reward.clip", {"merge_score": 1.0, "clip": 1}),
+    ],
+    ids=str,
+)
+def test_a_wrong_reward_is_refused_by_name(server: Server, field: str, reward: Any) -> None:
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        twofold.Game2048VectorEnv(2, reward=reward, endpoint=server.ipc)
+    assert caught.value.field == field
+    assert field.split(".")[-1] in str(caught.value)
+
+
+def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "reward.json").write_text("merge_score: 1")
+    with pytest.raises(twofold.InvalidArgument, match=r"reward\.json.*no JSON"):
+        reward_spec(tmp_path / "reward.json")
+
+
+def test_the_single_environment_has_them_too(server: Server) -> None:
+    env = twofold.Game2048Env(
+        reward={"merge_count": 2.0}, extra_infos=("chance", "merges"), endpoint=server.ipc
+    )
+    board = np.zeros((4, 4), np.uint8)
+    board[2, 1:3] = 3
+    env.reset(seed=0, options={"board": board})
+    _, reward, _, _, info = env.step(3)
+    assert (reward, info["score"]) == (2.0, 16)
+    assert type(info["chance"]) is int
+    assert info["merges"].tolist() == [[0] * 4, [0] * 4, [4, 0, 0, 0], [0] * 4]
+    env.close()
+
+
+# ---- every term is its formula -------------------------------------------------------------------
+
+
+def full_spec(size: tuple[int, int]) -> dict[str, Any]:
+    """Every term once, with weights that no float holds exactly."""
+    names = [*sorted(EVENTS), *sorted(POTENTIALS)]
+    terms: list[dict[str, Any]] = []
+    for index, name in enumerate(names):
+        term: dict[str, Any] = {"term": name, "weight": (-1) ** index * (0.1 + 0.7 * index)}
+        if name in POTENTIALS:
+            term["gamma"] = 1 - 0.013 * index
+        if name == "merge_table":
+            term["table"] = TABLE
+        if name == "cell_weights":
+            cells = size[0] * size[1]
+            term["table"] = [(7 * cell * cell) % 101 - 50 for cell in range(cells)]
+        terms.append(term)
+    return {"terms": terms, "scale": 1 / 3}
+
+
+@pytest.fixture(scope="module", params=[(4, 4), (2, 2), (3, 5), (8, 8)], ids=str)
+def shaped(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
+    size = request.param
+    envs = twofold.Game2048VectorEnv(
+        NUM_ENVS,
+        size=size,
+        goal=64,
+        reward=full_spec(size),
+        extra_infos=EXTRA,
+        endpoint=server.ipc,
+    )
+    yield envs
+    envs.close()
+
+
+@st.composite
+def board_list(draw: st.DrawFn, cells: int) -> list[int]:
+    """Dense and sparse boards of few and many kinds of tiles."""
+    low = draw(st.integers(1, 15))
+    tiles = st.integers(low, draw(st.integers(low, 17)))
+    empty = draw(st.sampled_from([0, 1, 3]))
+    cell = st.one_of([tiles, *[st.just(0)] * empty])
+    return draw(st.lists(cell, min_size=cells, max_size=cells))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_every_term_is_its_formula(shaped: Any, data: st.DataObject) -> None:
+    rows, columns = shaped.single_observation_space.shape
+    drawn = data.draw(st.lists(board_list(rows * columns), min_size=1, max_size=NUM_ENVS))
+    boards = [tuple(board) for board in drawn if has_move(tuple(board), rows, columns)]
+    if not boards:
+        return
+    boards = [boards[lane % len(boards)] for lane in range(NUM_ENVS)]
+    actions = data.draw(st.lists(st.integers(0, 3), min_size=NUM_ENVS, max_size=NUM_ENVS))
+    shaped.reset(
+        seed=data.draw(st.integers(0, 2**64 - 1)),
+        options={"boards": np.array(boards, np.uint8).reshape(NUM_ENVS, rows, columns)},
+    )
+    observations, rewards, terminations, _, infos = shaped.step(actions)
+    spec = full_spec((rows, columns))
+    for lane in range(NUM_ENVS):
+        step = Transition(
+            boards[lane],
+            actions[lane],
+            tuple(observations[lane].ravel().tolist()),
+            bool(terminations[lane]),
+            rows,
+            columns,
+            goal=64,
+        )
+        told = dict(zip(shaped.reward_terms, infos["reward_terms"][lane].tolist(), strict=True))
+        expected = np.array(reward_reference.terms(spec, step), np.float32).tolist()
+        assert told == dict(zip(shaped.reward_terms, expected, strict=True))
+        assert rewards[lane] == reward_reference.reward(spec, step)
+        assert tuple(infos["merges"][lane].ravel().tolist()) == step.merges
+        assert tuple(infos["afterstates"][lane].ravel().tolist()) == step.afterstate
+        assert infos["chance"][lane] == step.chance
+
+
+def has_move(board: Board, rows: int, columns: int) -> bool:
+    game = Game(0, rows=rows, columns=columns)
+    game.board = board
+    return bool(game.legal())
+
+
+# ---- golden trajectories -------------------------------------------------------------------------
+
+
+def test_the_golden_files_are_what_the_reference_makes() -> None:
+    files = dict(make_reward_golden.files())
+    assert files.keys() == {path.name for path in make_reward_golden.FOLDER.glob("*.json")}
+    for name, text in files.items():
+        assert (make_reward_golden.FOLDER / name).read_text() == text
+
+
+@pytest.mark.parametrize("path", sorted(make_reward_golden.FOLDER.glob("*.json")), ids=str)
+def test_the_server_plays_the_golden_files(server: Server, path: Path) -> None:
+    golden = json.loads(path.read_text())
+    config = dict(golden["config"])
+    size = (config.pop("rows"), config.pop("columns"))
+    lanes = golden["lanes"]
+    envs = twofold.Game2048VectorEnv(
+        len(lanes),
+        size=size,
+        **config,
+        reward=golden["reward"],
+        extra_infos=EXTRA,
+        endpoint=server.ipc,
+    )
+    envs.reset(seed=[lane["seed"] for lane in lanes])
+    for index in range(len(lanes[0]["actions"])):
+        observations, rewards, terminations, truncations, infos = envs.step(
+            [lane["actions"][index] for lane in lanes]
+        )
+        told = {
+            "observation": observations,
+            "reward": rewards,
+            "terminated": terminations,
+            "truncated": truncations,
+            **{name: infos[name] for name in EXTRA},
+        }
+        for lane, columns in enumerate(lanes):
+            for name, column in columns["steps"].items():
+                assert told[name][lane].ravel().tolist() == np.ravel(column[index]).tolist(), name
+    envs.close()
+
+
+# ---- shaping changes no optimal policy -----------------------------------------------------------
+
+GAMMA = 0.97
+POTENTIAL_TERMS: dict[str, Any] = {
+    "empty_cells": {"weight": 3.1, "gamma": GAMMA},
+    "monotonicity": {"weight": 2.3, "gamma": GAMMA},
+    "smoothness": {"weight": -1.7, "gamma": GAMMA},
+    "corner": {"weight": 5.0, "gamma": GAMMA},
+    "cell_weights": {"weight": 0.9, "gamma": GAMMA, "table": [[4, -3], [2, 7]]},
+    "tile_sum": {"weight": -0.2, "gamma": GAMMA},
+}
+Action = int
+# For each board and legal action the outcomes: probability, reward, next board, terminated.
+Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
+
+
+def model_2x2(server: Server, reward: Any) -> Model:
+    """The whole of 2 x 2 as the server plays it: every board, action and spawn.
+
+    Spawns are drawn, not chosen, so each pair is played from 72 seeds; twos and fours are equally
+    likely, and so are all outcomes of a pair.
+    """
+    copies, pairs = 72, 4 * 400
+    envs = twofold.Game2048VectorEnv(
+        copies * pairs, size=2, four_probability=0.5, reward=reward, endpoint=server.ipc
+    )
+    model: Model = {}
+    waiting: set[Board] = {(1, 0, 0, 0), (0, 0, 0, 2)}
+    while waiting:
+        boards = sorted(waiting)[: pairs // 4]
+        batch = np.zeros((copies, pairs, 2, 2), np.uint8)
+        batch[:] = np.resize(np.repeat(np.array(boards, np.uint8), 4, axis=0), (pairs, 2, 2))
+        actions = np.tile(np.arange(pairs) % 4, copies)
+        _, infos = envs.reset(seed=7, options={"boards": batch.reshape(-1, 2, 2)})
+        legal = infos["action_mask"][np.arange(copies * pairs), actions]
+        observations, rewards, terminations, _, _ = envs.step(actions)
+        outcomes: dict[tuple[Board, Action], dict[Board, tuple[float, bool]]] = defaultdict(dict)
+        for lane in np.flatnonzero(legal & (np.arange(copies * pairs) % pairs < 4 * len(boards))):
+            board = tuple(batch.reshape(-1, 4)[lane].tolist())
+            after = tuple(observations[lane].ravel().tolist())
+            told = (float(rewards[lane]), bool(terminations[lane]))
+            known = outcomes[board, int(actions[lane])].setdefault(after, told)
+            assert known == told, "a transition earns the same each time"
+        for (board, action), found in outcomes.items():
+            after = next(iter(found))
+            empty = after.count(0) + 1
+            assert len(found) == 2 * empty, "every outcome has come up"
+            model.setdefault(board, {})[action] = [
+                (1 / len(found), earned, after, ends) for after, (earned, ends) in found.items()
+            ]
+            waiting |= {after for after, (_, ends) in found.items() if not ends}
+        waiting -= model.keys()
+    envs.close()
+    return model
+
+
+def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
+    """Optimal discounted values and actions; a move never makes the tile sum smaller."""
+    values: dict[Board, float] = {}
+    best: dict[Board, set[Action]] = {}
+    for board in sorted(model, key=lambda b: sum(2**e for e in b if e), reverse=True):
+        returns = {
+            action: sum(
+                chance * (earned + (0 if ends else GAMMA * values[after]))
+                for chance, earned, after, ends in outcomes
+            )
+            for action, outcomes in model[board].items()
+        }
+        values[board] = max(returns.values())
+        # Rewards are float32 and symmetric boards tie: what is closer than this is equal.
+        best[board] = {a for a, value in returns.items() if value > values[board] - 2e-3}
+    return values, best
+
+
+def phi(board: Board) -> float:
+    return float(
+        sum(
+            term["weight"]
+            * reward_reference.potential(
+                name, board, 2, 2, np.ravel(term.get("table", [])).tolist()
+            )
+            for name, term in POTENTIAL_TERMS.items()
+        )
+    )
+
+
+def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is(server: Server) -> None:
+    values, best = solve(model_2x2(server, None))
+    shaped_values, shaped_best = solve(model_2x2(server, {"merge_score": 1.0, **POTENTIAL_TERMS}))
+    assert len(best) > 200
+    assert shaped_best == best
+    for board, value in values.items():
+        assert shaped_values[board] == pytest.approx(value - phi(board), abs=2e-3)
+    # A bonus that is no potential does change it, so the comparison could have failed.
+    _, other_best = solve(model_2x2(server, {"merge_score": 1.0, "merge_count": -30.0}))
+    assert other_best != best
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(
+    server: Server, size: int
+) -> None:
+    table = [[4, -3], [2, 7]] if size == 2 else WEIGHTS
+    spec = {**POTENTIAL_TERMS}
+    spec["cell_weights"] = {**POTENTIAL_TERMS["cell_weights"], "table": table}
+    num_envs, limit = 200, 8 if size == 2 else 100
+    envs = twofold.Game2048VectorEnv(
+        num_envs,
+        size=size,
+        max_episode_steps=limit,
+        autoreset_mode="disabled",
+        reward=spec,
+        extra_infos=["reward_terms"],
+        endpoint=server.ipc,
+    )
+    names = envs.reward_terms
+    rng = np.random.default_rng(0)
+    observations, infos = envs.reset(seed=0)
+    returns = np.zeros((num_envs, len(names)))
+    start = potentials(observations, spec, names, size)
+    expected = np.full((num_envs, len(names)), np.nan)
+    active = np.ones(num_envs, np.bool_)
+    ends = {"terminated": 0, "truncated": 0}
+    for step in range(limit):
+        # Mostly legal actions: an illegal one is a step of its own, with gamma phi(s) - phi(s).
+        actions = np.argmax(rng.random((num_envs, 4)) * (infos["action_mask"] + 0.05), axis=1)
+        observations, _, terminations, truncations, infos = envs.step(actions)
+        returns[active] += GAMMA**step * infos["reward_terms"][active]
+        last = potentials(observations, spec, names, size) * GAMMA ** (step + 1)
+        for lane in np.flatnonzero(active & (terminations | truncations)):
+            expected[lane] = (0 if terminations[lane] else last[lane]) - start[lane]
+            ends["terminated" if terminations[lane] else "truncated"] += 1
+        done = terminations | truncations
+        active &= ~done
+        if done.any():  # what comes after an episode is not looked at
+            envs.reset(options={"reset_mask": done})
+            _, infos = envs.observe()
+    assert not active.any()
+    assert min(ends.values()) > 20, ends
+    np.testing.assert_allclose(returns, expected, atol=1e-2, rtol=1e-5)
+    envs.close()
+
+
+def potentials(
+    observations: Any, spec: dict[str, Any], names: tuple[str, ...], size: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Weighted phi of each board and term, (N, terms)."""
+    return np.array(
+        [
+            [
+                spec[name]["weight"]
+                * reward_reference.potential(
+                    name,
+                    tuple(board.ravel().tolist()),
+                    size,
+                    size,
+                    np.ravel(spec[name].get("table", [])).tolist(),
+                )
+                for name in names
+            ]
+            for board in observations
+        ]
+    )
+
+
+@pytest.mark.parametrize("mode", ["same_step", "disabled"])
+def test_a_transition_earns_the_same_in_every_autoreset_mode(server: Server, mode: str) -> None:
+    """In SAME_STEP s' is the episode's last board, not the new episode's first that is returned."""
+    lanes, limit = 40, 17
+    told = []
+    for autoreset in ("next_step", mode):
+        envs = twofold.Game2048VectorEnv(
+            lanes,
+            size=3,
+            max_episode_steps=limit,
+            autoreset_mode=autoreset,
+            reward=full_spec((3, 3)),
+            extra_infos=EXTRA,
+            endpoint=server.ipc,
+        )
+        envs.reset(seed=5)
+        played: list[list[Any]] = [[] for _ in range(lanes)]
+        waits = np.zeros(lanes, np.bool_)
+        for _ in range(3 * limit + 3):
+            # The action depends on what the lane has played, so that all modes play the same.
+            actions = [(lane * 7 + len(played[lane]) ** 2) % 4 for lane in range(lanes)]
+            _, rewards, terminations, truncations, infos = envs.step(actions)
+            for lane in np.flatnonzero(~waits):
+                played[lane].append(
+                    [float(rewards[lane])] + [infos[n][lane].tolist() for n in EXTRA]
+                )
+            ended = terminations | truncations
+            waits = ended if autoreset == "next_step" else np.zeros(lanes, np.bool_)
+            if autoreset == "disabled" and ended.any():
+                envs.reset(options={"reset_mask": ended})
+        told.append(played)
+        envs.close()
+    for ours, theirs in zip(*told, strict=True):
+        assert len(ours) > 2 * limit
+        assert theirs[: len(ours)] == ours
+
+
+def test_a_step_that_only_starts_an_episode_has_neutral_extra_infos(server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(
+        3,
+        max_episode_steps=1,
+        reward={"survival": 1.0, "clip": (0.5, 2)},
+        extra_infos=EXTRA,
+        endpoint=server.ipc,
+    )
+    envs.reset(seed=0)
+    *_, truncations, _ = envs.step([0, 1, 2])
+    assert truncations.all()
+    _, rewards, _, _, infos = envs.step([0, 1, 2])
+    assert rewards.tolist() == [0, 0, 0]
+    assert not infos["reward_terms"].any()
+    assert not infos["merges"].any()
+    assert not infos["afterstates"].any()
+    assert (infos["chance"] == -1).all()
+    envs.close()

@@ -1,0 +1,427 @@
+"""Rollouts are a loop of policy and step, whatever they are cut into; policies do what they say."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from reference import Game, Xoshiro128PlusPlus
+from servers import Server
+
+import twofold
+from twofold import _rollout, policies, rules
+
+MODES = ["next_step", "same_step", "disabled"]
+SALT = 0x706F6C6963790000
+
+
+@pytest.fixture
+def make(server: Server) -> Any:
+    """Makes environments on the shared server, and closes them."""
+    made = []
+
+    def make(num_envs: int, **arguments: Any) -> Any:
+        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=server.ipc, **arguments))
+        return made[-1]
+
+    yield make
+    for envs in made:
+        envs.close()
+
+
+def assert_same(left: Any, right: Any) -> None:
+    """Two rollouts tell the same."""
+    for name in (
+        *("observations", "action_masks", "actions", "rewards"),
+        *("terminations", "truncations", "valid"),
+    ):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
+    assert left.infos.keys() == right.infos.keys()
+    for name, array in left.infos.items():
+        np.testing.assert_array_equal(array, right.infos[name], err_msg=name)
+    assert (left.finals is None) == (right.finals is None)
+    if left.finals is not None:
+        for name in ("steps", "lanes", "observations"):
+            np.testing.assert_array_equal(getattr(left.finals, name), getattr(right.finals, name))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_same_actions_stepped_one_by_one_tell_the_same(make: Any, mode: str) -> None:
+    arguments = {"autoreset_mode": mode, "max_episode_steps": 60}
+    envs, twin = make(5, **arguments), make(5, **arguments)
+    envs.reset(seed=1)
+    data = envs.rollout(150, "random", infos=["score", "moves"])
+    observations, infos = twin.reset(seed=1)
+    finished = np.zeros(5, bool)
+    finals = []
+    for step in range(150):
+        np.testing.assert_array_equal(data.observations[step], observations)
+        np.testing.assert_array_equal(data.action_masks[step], infos["action_mask"])
+        np.testing.assert_array_equal(data.valid[step], ~finished)
+        if mode == "disabled" and finished.any():
+            break
+        observations, rewards, terminations, truncations, infos = twin.step(data.actions[step])
+        np.testing.assert_array_equal(data.rewards[step], rewards)
+        np.testing.assert_array_equal(data.terminations[step], terminations)
+        np.testing.assert_array_equal(data.truncations[step], truncations)
+        finished = terminations | truncations
+        if mode == "same_step":
+            for lane in np.flatnonzero(finished):
+                final = infos["final_info"]["score"][lane]
+                finals.append((step, lane, infos["final_obs"][lane].tobytes(), final))
+            finished = np.zeros(5, bool)
+        else:
+            np.testing.assert_array_equal(data.infos["score"][step], infos["score"])
+            np.testing.assert_array_equal(data.infos["moves"][step], infos["moves"])
+    else:
+        np.testing.assert_array_equal(data.observations[150], observations)
+        np.testing.assert_array_equal(envs.observe()[0], observations)
+    if mode == "same_step":
+        told = data.finals
+        assert len(finals) >= 10
+        assert finals == [
+            (step, lane, board.tobytes(), score)
+            for step, lane, board, score in zip(
+                told.steps, told.lanes, told.observations, told.infos["score"], strict=True
+            )
+        ]
+    else:
+        assert data.finals is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("policy", ["random", "greedy"])
+def test_a_rollout_in_pieces_is_the_same_rollout(
+    make: Any, mode: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = [make(70, autoreset_mode=mode) for _ in range(3)]
+    for one in envs:
+        one.reset(seed=9)
+    whole = envs[0].rollout(400, policy, infos=["score"])
+    monkeypatch.setattr(_rollout, "_REPLY_BYTES", 200_000)
+    seen: list[int] = []
+    assert_same(envs[1].rollout(400, policy, infos=["score"], progress=seen.append), whole)
+    assert len(seen) > 3
+    assert seen == sorted(seen)
+    assert seen[-1] == 400
+    first, second = envs[2].rollout(123, policy), envs[2].rollout(277, policy)
+    np.testing.assert_array_equal(np.concatenate([first.actions, second.actions]), whole.actions)
+    np.testing.assert_array_equal(second.observations[0], first.observations[-1])
+
+
+def test_given_actions_are_played_in_pieces_too(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs, twin = make(33), make(33)
+    actions = np.random.default_rng(0).integers(0, 4, (300, 33))
+    for one in (envs, twin):
+        one.reset(seed=4)
+    whole = envs.rollout(300, actions=actions)
+    np.testing.assert_array_equal(whole.actions, actions)
+    monkeypatch.setattr(_rollout, "_REPLY_BYTES", 5_000)
+    assert_same(twin.rollout(300, actions=actions), whole)
+
+
+def test_random_follows_the_documented_recipe(make: Any) -> None:
+    envs = make(3)
+    envs.reset(seed=20)
+    data = envs.rollout(200, "random")
+    for lane in range(3):
+        stream = Xoshiro128PlusPlus.seeded((20 + lane) ^ SALT)
+        game = Game(20 + lane)
+        for step in range(200):
+            word = stream.next_word()
+            legal = np.flatnonzero(game.mask())
+            action = legal[(word * len(legal)) >> 32] if len(legal) else 0
+            assert data.actions[step, lane] == action
+            assert data.rewards[step, lane] == game.step(int(action))
+            assert tuple(data.observations[step + 1, lane].ravel()) == game.board
+
+
+def test_policy_seeds_change_the_actions_and_not_the_boards_streams(make: Any) -> None:
+    envs = make(4)
+
+    def actions(**arguments: Any) -> Any:
+        envs.reset(seed=0)
+        return envs.rollout(50, "random", **arguments).actions
+
+    default = actions()
+    np.testing.assert_array_equal(actions(), default)
+    np.testing.assert_array_equal(actions(policy_seed=0), default)
+    np.testing.assert_array_equal(actions(policy_seed=[0, 1, 2, 3]), default)
+    other = actions(policy_seed=1)
+    assert (other != default).any()
+    # Lane 0 with seed 1 draws what lane 1 does with seed 0, until its board has another mask.
+    first = envs.reset(seed=5)[0].copy()
+    envs.rollout(30, "random", policy_seed=77)
+    np.testing.assert_array_equal(envs.reset(seed=5)[0], first)
+
+
+def test_greedy_takes_the_highest_reward(make: Any) -> None:
+    envs = make(40)
+    envs.reset(seed=2)
+    data = envs.rollout(200, "greedy")
+    told = rules.afterstates(data.observations[:-1], endpoint=envs._session._connection.endpoint)
+    rewards = np.where(told.mask == 1, told.rewards, -1)
+    taken = np.take_along_axis(rewards, data.actions[..., None].astype(int), axis=2)[..., 0]
+    np.testing.assert_array_equal(taken[data.valid], rewards.max(axis=2)[data.valid])
+
+
+def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
+    envs = make(16, max_episode_steps=400, autoreset_mode="disabled")
+    scores = {}
+    for policy in ("greedy", policies.Expectimax(depth=1), policies.Expectimax(depth=2)):
+        envs.reset(seed=0)
+        data = envs.rollout(400, policy, infos=["score"])
+        scores[str(policy)] = data.infos["score"][-1].mean()
+    greedy, one, two = scores.values()
+    assert greedy < 4500
+    assert one > greedy
+    # 400 moves without a loss are worth about 7,000.
+    assert two > 6000
+
+
+def test_a_long_search_comes_in_several_requests(server: Server) -> None:
+    with Server("--max-search-milliseconds", "20") as hasty:
+        envs = twofold.Game2048VectorEnv(16, endpoint=hasty.ipc)
+        patient = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
+        requests: list[int] = []
+        for one in (envs, patient):
+            one.reset(seed=3)
+        data = envs.rollout(1000, "expectimax", progress=requests.append)
+        assert_same(patient.rollout(1000, "expectimax"), data)
+        assert len(requests) > 1
+        # Each board takes longer than that: nothing comes of it, and nothing has changed.
+        before = envs.observe()[0]
+        with pytest.raises(twofold.ResourceExhausted) as caught:
+            envs.rollout(1, policies.Expectimax(depth=6, extension=8))
+        assert caught.value.field == "policy"
+        np.testing.assert_array_equal(envs.observe()[0], before)
+        np.testing.assert_array_equal(
+            envs.rollout(20, "random").actions, patient.rollout(20, "random").actions
+        )
+        envs.close()
+        patient.close()
+
+
+def load_learner() -> ModuleType:
+    """The demo's learner."""
+    path = Path(__file__).resolve().parents[1] / "examples" / "train_ntuple.py"
+    spec = importlib.util.spec_from_file_location("train_ntuple", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["train_ntuple"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_demo_s_network_chooses_in_the_server_what_it_chooses_in_python(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = load_learner()
+    # Small tables: exponents of 6 and more look alike.
+    monkeypatch.setattr(learner, "EXPONENTS", 6)
+    network = learner.Network()
+    rng = np.random.default_rng(1)
+    for table in network.tables:
+        table.weights[:] = rng.normal(size=table.weights.shape) * 20
+    policy = policies.NTuple(
+        learner.TUPLES, [table.weights for table in network.tables], exponents=6
+    )
+    policy.save(tmp_path / "network.npz")
+    envs, twin = make(50), make(50)
+    envs.reset(seed=6)
+    twin.reset(seed=6)
+    monkeypatch.setattr(_rollout, "_PIECE_BYTES", 50_000)
+    data = envs.rollout(60, policies.NTuple.load(tmp_path / "network.npz"))
+    for step in range(60):
+        chosen = learner.choose(network, *twin.afterstates()).actions
+        np.testing.assert_array_equal(
+            data.actions[step][data.valid[step]], chosen[data.valid[step]]
+        )
+        twin.step(data.actions[step])
+    # Another network takes its place, and the first one comes again.
+    other = policies.NTuple([[0]], [np.zeros(6, np.float32)], exponents=6)
+    assert envs.rollout(5, other).actions.shape == (5, 50)
+    assert envs.rollout(5, policy).actions.shape == (5, 50)
+
+
+def test_a_network_beyond_the_server_s_limit_is_refused_and_the_session_goes_on() -> None:
+    with Server("--max-policy-bytes", "100000", "--max-message-bytes", "5000") as small:
+        envs = twofold.Game2048VectorEnv(2, endpoint=small.ipc)
+        envs.reset(seed=0)
+        large = policies.NTuple([[0, 1, 2, 3]], [np.zeros(16**4, np.float32)])
+        with pytest.raises(twofold.ResourceExhausted, match="max-policy-bytes"):
+            envs.rollout(1, large)
+        with pytest.raises(twofold.ResourceExhausted) as caught:
+            envs.rollout(1, policies.Expectimax(table_bytes=1 << 20))
+        assert caught.value.field == "table_bytes"
+        fits = policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
+        assert envs.rollout(3, fits).actions.shape == (3, 2)
+        assert envs.rollout(3, "expectimax").actions.shape == (3, 2)
+        envs.close()
+
+
+@pytest.mark.parametrize("side", [(2, 2), (3, 5), (8, 8)])
+def test_other_sizes_roll_out_with_random_greedy_and_a_network(
+    make: Any, side: tuple[int, int]
+) -> None:
+    envs = make(3, size=side)
+    envs.reset(seed=0)
+    network = policies.NTuple([[0, 1], [3]], [np.zeros(256, np.float32), np.zeros(16, np.float32)])
+    for policy in ("random", policies.Greedy(), network):
+        data = envs.rollout(40, policy)
+        assert data.observations.shape == (41, 3, *side)
+        legal = np.take_along_axis(data.action_masks[:-1], data.actions[..., None].astype(int), 2)
+        assert (legal[..., 0][data.valid] == 1).all()
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        envs.rollout(1, "expectimax")
+    assert caught.value.field == "policy"
+
+
+def test_shapes_and_dtypes_are_those_of_the_page(make: Any) -> None:
+    envs = make(6)
+    envs.reset(seed=0)
+    for steps in (1, 7):
+        data = envs.rollout(steps, "random", infos=["score", "goal_reached"])
+        assert data.observations.shape == (steps + 1, 6, 4, 4)
+        assert data.observations.dtype == np.uint8
+        assert data.action_masks.shape == (steps + 1, 6, 4)
+        assert data.action_masks.dtype == np.int8
+        for array, dtype in (
+            (data.actions, np.uint8),
+            (data.rewards, np.float32),
+            (data.terminations, np.bool_),
+            (data.truncations, np.bool_),
+            (data.valid, np.bool_),
+            (data.infos["score"], np.int32),
+            (data.infos["goal_reached"], np.bool_),
+        ):
+            assert array.shape == (steps, 6)
+            assert array.dtype == dtype
+            assert array.flags.writeable
+        kept = data.observations.copy()
+        envs.rollout(steps, "random")
+        np.testing.assert_array_equal(data.observations, kept)
+
+
+def test_cancelling_leaves_an_environment_that_goes_on(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(64), make(64)
+    for one in (envs, twin):
+        one.reset(seed=0)
+    monkeypatch.setattr(_rollout, "_REPLY_BYTES", 100_000)
+    done = []
+
+    class Enough(Exception):
+        pass
+
+    def stop(steps: int) -> None:
+        done.append(steps)
+        if steps > 50:
+            raise Enough
+
+    with pytest.raises(Enough):
+        envs.rollout(10_000, "random", progress=stop)
+    twin.rollout(done[-1], "random")
+    np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
+    assert_same(envs.rollout(10, "random"), twin.rollout(10, "random"))
+
+
+GOOD = np.zeros((2, 3), int)
+TABLE = np.zeros(16, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "lane"),
+    [
+        ({"steps": 0, "policy": "random"}, "steps", None),
+        ({"steps": 1.0, "policy": "random"}, "steps", None),
+        ({"steps": 2}, "policy", None),
+        ({"steps": 2, "policy": "random", "actions": GOOD}, "policy", None),
+        ({"steps": 2, "policy": "best"}, "policy", None),
+        ({"steps": 2, "policy": policies.Random}, "policy", None),
+        ({"steps": 2, "actions": GOOD[:1]}, "actions", None),
+        ({"steps": 2, "actions": GOOD.astype(float)}, "actions", None),
+        ({"steps": 2, "actions": np.add(GOOD, [0, 0, 4])}, "actions", 2),
+        ({"steps": 2, "actions": GOOD - [0, 1, 0]}, "actions", 1),
+        ({"steps": 2, "policy": "random", "policy_seed": -1}, "policy_seed", None),
+        ({"steps": 2, "policy": "random", "policy_seed": [1, 2]}, "policy_seed", None),
+        ({"steps": 2, "policy": "random", "policy_seed": [1, None, 2]}, "policy_seed", None),
+        ({"steps": 2, "actions": GOOD, "policy_seed": 1}, "policy_seed", None),
+        ({"steps": 2, "policy": "random", "infos": ["no"]}, "infos", None),
+        ({"steps": 2, "policy": "random", "infos": "score"}, "infos", None),
+        ({"steps": 2, "policy": "random", "infos": ["score", "score"]}, "infos", None),
+        ({"steps": 2, "policy": "random", "progress": 3}, "progress", None),
+    ],
+)
+def test_what_is_wrong_is_refused_by_field(
+    make: Any, arguments: Any, field: str, lane: int | None
+) -> None:
+    envs = make(3)
+    before = envs.reset(seed=0)[0]
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        envs.rollout(**arguments)
+    assert (caught.value.field, caught.value.lane) == (field, lane)
+    np.testing.assert_array_equal(envs.observe()[0], before)
+
+
+@pytest.mark.parametrize(
+    ("call", "field", "lane"),
+    [
+        (lambda: policies.Expectimax(depth=0), "depth", None),
+        (lambda: policies.Expectimax(depth=9), "depth", None),
+        (lambda: policies.Expectimax(extension=17), "extension", None),
+        (lambda: policies.Expectimax(table_bytes=1), "table_bytes", None),
+        (lambda: policies.NTuple([], []), "tuples", None),
+        (lambda: policies.NTuple([[0], [1, 1]], [TABLE, TABLE]), "tuples", 1),
+        (lambda: policies.NTuple([[0], [64]], [TABLE, TABLE]), "tuples", None),
+        (lambda: policies.NTuple([[0]], []), "weights", None),
+        (lambda: policies.NTuple([[0], [1]], [TABLE, TABLE[1:]]), "weights", 1),
+        (lambda: policies.NTuple([[0]], [TABLE.astype(float)]), "weights", 0),
+        (lambda: policies.NTuple([[0]], [TABLE + np.nan]), "weights", 0),
+        (lambda: policies.NTuple([[0]], [TABLE], exponents=33), "exponents", None),
+    ],
+)
+def test_a_policy_that_can_t_be_is_refused_by_field(
+    call: Any, field: str, lane: int | None
+) -> None:
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        call()
+    assert (caught.value.field, caught.value.lane) == (field, lane)
+
+
+def test_a_network_on_a_board_too_small_for_it_names_the_tuple(make: Any) -> None:
+    envs = make(2, size=2)
+    envs.reset(seed=0)
+    network = policies.NTuple([[0], [15]], [TABLE, TABLE])
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        envs.rollout(1, network)
+    assert (caught.value.field, caught.value.lane) == ("tuples", 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"PK\x03\x04" + b"\0" * 50])
+def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "network.npz"
+    path.write_bytes(content)
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+    assert "network.npz" in str(caught.value)
+
+
+def test_before_the_first_reset_there_is_nothing_to_roll_out(make: Any) -> None:
+    with pytest.raises(twofold.FailedPrecondition):
+        make(2).rollout(1, "random")
+
+
+def test_a_rollout_goes_through_gymnasium_s_make(server: Server) -> None:
+    envs = gym.make_vec("twofold/Game2048-v0", num_envs=4, endpoint=server.ipc)
+    envs.reset(seed=0)
+    env: Any = envs.unwrapped
+    assert env.rollout(3, "random").rewards.shape == (3, 4)
+    envs.close()

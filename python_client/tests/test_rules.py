@@ -1,0 +1,396 @@
+"""The rules over arrays of boards: they are those of the reference, whatever is asked."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from reference import Game, Xoshiro128PlusPlus
+from servers import Server
+
+import twofold
+from twofold import rules
+
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
+settings.load_profile("fixed")
+
+SIDES = st.integers(2, 8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ask_this_server(server: Server) -> Iterator[None]:
+    os.environ["TWOFOLD_ENDPOINT"] = server.ipc
+    yield
+    del os.environ["TWOFOLD_ENDPOINT"]
+
+
+@st.composite
+def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
+    """Boards of any shape and content; tiles of few kinds merge often."""
+    shape = draw(npst.array_shapes(min_dims=0, max_dims=2, max_side=3)) if lead is None else lead
+    shape = (*shape, draw(SIDES), draw(SIDES)) if draw(st.booleans()) else (*shape, 4, 4)
+    dtype: Any = draw(st.sampled_from([np.uint8, np.int8, np.int64, np.dtype(">u2")]))
+    high = draw(st.sampled_from([1, 2, 3, 26]))
+    return draw(npst.arrays(dtype, shape, elements=st.integers(low, high)))
+
+
+def reference(board: Any) -> Game:
+    """A game of the plain Python reference in this position."""
+    game = Game(0, *board.shape)
+    game.board = tuple(int(exponent) for exponent in board.ravel())
+    return game
+
+
+def every(array: Any) -> list[tuple[int, ...]]:
+    """The indices of all boards in an array."""
+    return list(np.ndindex(array.shape[:-2]))
+
+
+@given(boards())
+def test_afterstates_are_those_of_the_reference(given_boards: Any) -> None:
+    told = rules.afterstates(given_boards)
+    lead, board_shape = given_boards.shape[:-2], given_boards.shape[-2:]
+    assert told.boards.shape == (*lead, 4, *board_shape)
+    assert told.boards.dtype == np.uint8
+    assert told.rewards.shape == told.mask.shape == (*lead, 4)
+    assert told.rewards.dtype == np.float32
+    assert told.mask.dtype == np.int8
+    for at in every(given_boards):
+        game = reference(given_boards[at])
+        for action in range(4):
+            expected, reward = game.afterstate(action)
+            assert tuple(told.boards[at][action].ravel()) == expected
+            assert told.rewards[at][action] == np.float32(reward)
+            assert told.mask[at][action] == (expected != game.board)
+
+
+@given(st.data())
+def test_a_move_is_the_afterstate_of_its_action(data: st.DataObject) -> None:
+    given_boards = data.draw(boards())
+    actions = data.draw(npst.arrays(np.int64, given_boards.shape[:-2], elements=st.integers(0, 3)))
+    moved = rules.move(given_boards, actions)
+    everything = rules.afterstates(given_boards)
+    for at in every(given_boards):
+        np.testing.assert_array_equal(moved.boards[at], everything.boards[at][actions[at]])
+        assert moved.rewards[at] == everything.rewards[at][actions[at]]
+        assert moved.legal[at] == everything.mask[at][actions[at]]
+    assert moved.legal.dtype == np.bool_
+    np.testing.assert_array_equal(rules.legal(given_boards), everything.mask)
+
+
+@given(boards(), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_chances_are_uniform_over_the_empty_cells_and_sum_to_one(
+    given_boards: Any, four_probability: float
+) -> None:
+    chances = rules.chance(given_boards, four_probability=four_probability)
+    cells = given_boards[..., 0, 0].size and np.prod(given_boards.shape[-2:])
+    assert chances.shape == (*given_boards.shape[:-2], 2 * cells)
+    for at in every(given_boards):
+        empty = (given_boards[at] == 0).ravel()
+        total = 1.0 if empty.any() else 0.0
+        assert chances[at].sum() == pytest.approx(total, abs=1e-12)
+        assert (chances[at][:cells][~empty] == 0).all()
+        assert chances[at][cells:].sum() == pytest.approx(total * four_probability, abs=1e-9)
+        assert len(set(chances[at][:cells][empty])) <= 1
+
+
+@given(boards(lead=()))
+def test_placing_every_possible_outcome_puts_one_tile(board: Any) -> None:
+    (outcomes,) = np.nonzero(rules.chance(board, four_probability=0.5))
+    repeated = np.broadcast_to(board, (len(outcomes), *board.shape))
+    placed = rules.place(repeated, outcomes)
+    cells = board.size
+    for outcome, after in zip(outcomes, placed, strict=True):
+        expected = board.astype(np.uint8).ravel()
+        expected[outcome % cells] = 2 if outcome >= cells else 1
+        np.testing.assert_array_equal(after.ravel(), expected)
+    np.testing.assert_array_equal(rules.place(board, -1), board)
+
+
+@given(boards(), st.integers(0, 2**70), st.sampled_from([0.0, 0.1, 1.0]))
+def test_a_spawn_follows_the_documented_recipe(
+    given_boards: Any, seed: int, four_probability: float
+) -> None:
+    lead = given_boards.shape[:-2]
+    seeds = (seed + np.arange(np.prod(lead, dtype=int)).astype(object)).reshape(lead)
+    if lead:
+        told = rules.spawn(given_boards, seed, four_probability=four_probability)
+    else:
+        told = rules.spawn(given_boards, seed % 2**64, four_probability=four_probability)
+    for at in every(given_boards):
+        board = given_boards[at].ravel().astype(np.uint8)
+        empty = np.flatnonzero(board == 0)
+        if len(empty) == 0:
+            assert told.outcomes[at] == -1
+        else:
+            stream = Xoshiro128PlusPlus.seeded(int(seeds[at]) % 2**64)
+            cell = empty[(stream.next_word() * len(empty)) >> 32]
+            is_four = stream.next_word() < round(four_probability * 2**32)
+            board[cell] = 2 if is_four else 1
+            assert told.outcomes[at] == cell + is_four * board.size
+        np.testing.assert_array_equal(told.boards[at].ravel(), board)
+    np.testing.assert_array_equal(rules.place(given_boards, told.outcomes), told.boards)
+
+
+def test_spawns_are_as_frequent_as_chance_says() -> None:
+    board = np.zeros((3, 3), np.uint8)
+    board[0] = board[1, 1] = 5
+    count = 40_000
+    told = rules.spawn(np.broadcast_to(board, (count, 3, 3)), 7, four_probability=0.25)
+    expected = rules.chance(board, four_probability=0.25) * count
+    seen = np.bincount(told.outcomes, minlength=18)
+    assert (seen[expected == 0] == 0).all()
+    possible = expected > 0
+    chi_square = ((seen - expected)[possible] ** 2 / expected[possible]).sum()
+    assert chi_square < 26  # 9 degrees of freedom: exceeded once in 500 seeds
+
+
+@given(boards())
+def test_symmetries_map_boards_actions_and_rewards_alike(given_boards: Any) -> None:
+    told = rules.symmetries(given_boards)
+    rows, columns = given_boards.shape[-2:]
+    images = 8 if rows == columns else 4
+    assert told.boards.shape == (*given_boards.shape[:-2], images, rows, columns)
+    assert told.actions.shape == (images, 4)
+    np.testing.assert_array_equal(told.boards[..., 0, :, :], given_boards)
+    np.testing.assert_array_equal(told.actions[0], range(4))
+    original, slid = rules.afterstates(given_boards), rules.afterstates(told.boards)
+    slid_images = rules.symmetries(original.boards).boards
+    for image, action in itertools.product(range(images), range(4)):
+        of_image = told.actions[image, action]
+        np.testing.assert_array_equal(
+            slid.boards[..., image, of_image, :, :], slid_images[..., action, image, :, :]
+        )
+        np.testing.assert_array_equal(
+            slid.rewards[..., image, of_image], original.rewards[..., action]
+        )
+
+
+@given(boards())
+def test_all_images_have_one_canonical_board_and_it_is_one_of_them(given_boards: Any) -> None:
+    images = rules.symmetries(given_boards).boards
+    told = rules.canonical(given_boards)
+    of_images = rules.canonical(images).boards
+    for at in every(given_boards):
+        np.testing.assert_array_equal(images[at][told.images[at]], told.boards[at])
+        for image in of_images[at]:
+            np.testing.assert_array_equal(image, told.boards[at])
+        assert tuple(told.boards[at].ravel()) == min(tuple(i.ravel()) for i in images[at])
+
+
+def test_the_images_of_a_board_are_all_different() -> None:
+    for shape, images in (((4, 4), 8), ((2, 5), 4)):
+        board = np.arange(np.prod(shape)).reshape(shape)
+        told = rules.symmetries(board).boards
+        assert len({image.tobytes() for image in told}) == images
+
+
+@given(st.data())
+def test_what_is_explained_leads_to_the_next_board(data: st.DataObject) -> None:
+    board = data.draw(boards(lead=()))
+    action = data.draw(st.integers(0, 3))
+    moved = rules.move(board, action)
+    after = moved.boards
+    if moved.legal:
+        after = rules.spawn(after, data.draw(st.integers(0, 2**64 - 1))).boards
+    told = rules.explain(board, action, after)
+    assert bool(told) == bool(moved.legal)
+    # Tiles by number: where they are, and what they are worth.
+    cells = [cell for cell in range(board.size) if board.flat[cell]]
+    where = dict(enumerate(cells, 1))
+    value = {tile: 2 ** int(board.flat[cell]) for tile, cell in where.items()}
+    earned = 0
+    for happened in told:
+        if isinstance(happened, rules.Slide):
+            assert where[happened.tile] == happened.source != happened.target
+            assert value[happened.tile] == happened.value
+            where[happened.tile] = happened.target
+        elif isinstance(happened, rules.Merge):
+            for tile in (happened.tile, happened.other):
+                assert where.pop(tile) == happened.target
+                assert value.pop(tile) * 2 == happened.value
+            where[happened.made], value[happened.made] = happened.target, happened.value
+            earned += happened.value
+        else:
+            assert happened is told[-1]
+            where[happened.tile], value[happened.tile] = happened.target, happened.value
+    assert earned == moved.rewards
+    final = np.zeros(board.size, np.int64)
+    for tile, cell in where.items():
+        assert final[cell] == 0, "two tiles in one cell"
+        final[cell] = int(np.log2(value[tile]))
+    np.testing.assert_array_equal(final, after.ravel())
+
+
+def test_one_move_told_tile_by_tile() -> None:
+    board = [[1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 3, 0], [0, 0, 0, 0]]
+    after = [[2, 0, 0, 0], [0, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 1]]
+    expected = [
+        rules.Slide(tile=2, source=2, target=0, value=2),
+        rules.Merge(tile=1, other=2, made=4, target=0, value=4),
+        rules.Slide(tile=3, source=10, target=8, value=8),
+        rules.Spawn(tile=5, target=15, value=2),
+    ]
+    assert rules.explain(board, 3, after) == expected
+    assert rules.explain([[board]], [[3]], [[after]]) == [[expected]]
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        rules.explain([board, board], [3, 3], [after, board])
+    assert (caught.value.field, caught.value.lane) == ("next_board", 1)
+    assert "follow" in str(caught.value)
+
+
+def test_the_environment_s_own_games_are_explained_step_by_step(server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(8, endpoint=server.ipc)
+    before, infos = envs.reset(seed=5)
+    for _ in range(30):
+        afterstates = envs.afterstates()
+        for mine, theirs in zip(rules.afterstates(before), afterstates, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        actions = infos["action_mask"].argmax(axis=1)
+        after, rewards, *_, infos = envs.step(actions)
+        told = rules.explain(before, actions, after)
+        merged = [sum(h.value for h in one if isinstance(h, rules.Merge)) for one in told]
+        assert merged == rewards.tolist()
+        before = after
+    envs.close()
+
+
+def test_large_arrays_go_in_several_requests() -> None:
+    rng = np.random.default_rng(0)
+    with Server("--max-boards-per-session", "1000", "--max-message-bytes", "8192") as small:
+        many = rng.integers(0, 4, (7, 500, 4, 4))
+        for limited, whole in zip(
+            rules.afterstates(many, endpoint=small.tcp), rules.afterstates(many), strict=True
+        ):
+            np.testing.assert_array_equal(limited, whole)
+        seeds = rng.integers(0, 2**63, (7, 500))
+        np.testing.assert_array_equal(
+            rules.spawn(many, seeds, endpoint=small.ipc).boards, rules.spawn(many, seeds).boards
+        )
+        after = rules.spawn(rules.move(many, np.ones((7, 500), int)).boards, 3).boards
+        after = np.where(rules.legal(many)[..., 1, None, None] == 1, after, many)
+        told = rules.explain(many, np.ones((7, 500), int), after, endpoint=small.tcp)
+        assert told == rules.explain(many, np.ones((7, 500), int), after)
+        after[6, 499, 0, 0] ^= 1
+        after[6, 499, 3, 3] ^= 1
+        with pytest.raises(twofold.InvalidArgument) as caught:
+            rules.explain(many, np.ones((7, 500), int), after, endpoint=small.tcp)
+        assert (caught.value.field, caught.value.lane) == ("next_board", 3499)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (3, 0, 2, 5)])
+def test_no_boards_are_no_trouble(shape: tuple[int, ...]) -> None:
+    empty = np.empty(shape, np.uint8)
+    lead, board = shape[:-2], shape[-2:]
+    assert rules.afterstates(empty).boards.shape == (*lead, 4, *board)
+    assert rules.move(empty, np.empty(lead, int)).rewards.shape == lead
+    assert rules.legal(empty).shape == (*lead, 4)
+    assert rules.spawn(empty, 0).outcomes.shape == lead
+    assert rules.canonical(empty).boards.shape == shape
+    assert rules.chance(empty).shape == (*lead, 2 * board[0] * board[1])
+    np.testing.assert_array_equal(rules.place(empty, np.empty(lead, int)), empty)
+    assert np.shape(rules.explain(empty, np.empty(lead, int), empty)) in (lead, (0,))
+
+
+BOARD = np.zeros((2, 4, 4), np.uint8)
+RAGGED: Any = [[1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("call", "field", "lane"),
+    [
+        (lambda: rules.afterstates(BOARD.astype(float)), "boards", None),
+        (lambda: rules.afterstates(BOARD.astype(bool)), "boards", None),
+        (lambda: rules.afterstates([]), "boards", None),
+        (lambda: rules.legal(3), "boards", None),
+        (lambda: rules.legal([1, 2]), "boards", None),
+        (lambda: rules.legal(RAGGED), "boards", None),
+        (lambda: rules.legal(np.zeros((1, 4))), "boards", None),
+        (lambda: rules.legal(np.zeros((4, 9), int)), "boards", None),
+        (lambda: rules.legal(BOARD + np.array([[[0]], [[27]]])), "boards", 1),
+        (lambda: rules.legal(BOARD - np.array([[[0]], [[1]]])), "boards", 1),
+        (lambda: rules.legal(BOARD + np.array([[[0]], [[256]]])), "boards", 1),
+        (lambda: rules.canonical(BOARD + 32), "boards", 0),
+        (lambda: rules.symmetries("board"), "boards", None),
+        (lambda: rules.move(BOARD, [0]), "actions", None),
+        (lambda: rules.move(BOARD, [0, 4]), "actions", 1),
+        (lambda: rules.move(BOARD, [-1, 0]), "actions", 0),
+        (lambda: rules.move(BOARD, [0.0, 1.0]), "actions", None),
+        (lambda: rules.move(BOARD, RAGGED), "actions", None),
+        (lambda: rules.spawn(BOARD, [1]), "seeds", None),
+        (lambda: rules.spawn(BOARD, [1, -1]), "seeds", 1),
+        (lambda: rules.spawn(BOARD, -1), "seeds", None),
+        (lambda: rules.spawn(BOARD, 0.5), "seeds", None),
+        (lambda: rules.spawn(BOARD + 32, 1), "afterstates", 0),
+        (lambda: rules.spawn(BOARD, 1, four_probability=1.5), "four_probability", None),
+        (lambda: rules.chance(BOARD, four_probability=float("nan")), "four_probability", None),
+        (lambda: rules.chance(BOARD + 99), "afterstates", 0),
+        (lambda: rules.place(BOARD, [0, 32]), "outcomes", 1),
+        (lambda: rules.place(BOARD, [-2, 0]), "outcomes", 0),
+        (lambda: rules.place(BOARD + 1, [-1, 16]), "outcomes", 1),
+        (lambda: rules.place(BOARD, [0]), "outcomes", None),
+        (lambda: rules.explain(BOARD[0], 0, BOARD), "next_board", None),
+        (lambda: rules.explain(BOARD, [0, 9], BOARD), "action", 1),
+        (lambda: rules.explain(BOARD, [0, 0], BOARD + 32), "next_board", 0),
+        (lambda: rules.legal(BOARD, endpoint="nowhere"), "endpoint", None),
+        (lambda: rules.legal(BOARD, endpoint=5), "endpoint", None),  # type: ignore[arg-type]
+        (lambda: rules.legal(BOARD, timeout=0), "timeout", None),
+    ],
+)
+def test_what_is_wrong_is_refused_by_field_and_row(call: Any, field: str, lane: int | None) -> None:
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        call()
+    assert (caught.value.field, caught.value.lane) == (field, lane)
+
+
+def test_the_arrays_are_fresh_and_writable() -> None:
+    board = np.zeros((1, 4, 4), np.uint8)
+    for array in (
+        *rules.afterstates(board),
+        *rules.spawn(board, 0),
+        rules.place(board, [-1]),
+        rules.canonical(board).boards,
+        *rules.symmetries(board),
+    ):
+        assert array.flags.writeable
+        assert not np.shares_memory(array, board)
+        array[...] = 1
+    assert rules.symmetries(board).actions[0].tolist() == [0, 1, 2, 3]
+
+
+def test_without_an_address_this_process_s_own_server_answers_also_in_a_forked_child() -> None:
+    code = """
+import os, sys, numpy as np, twofold
+board = np.eye(4, dtype=np.uint8)
+first = twofold.rules.legal(board)
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(twofold.rules.legal(board), first) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert np.array_equal(twofold.rules.legal(board), first)
+os.kill(twofold._stateless.client(None)._server.pid, 9)
+try:
+    twofold.rules.legal(board)
+except twofold.ServerDied:
+    pass
+assert np.array_equal(twofold.rules.legal(board), first)
+print(first.tolist())
+"""
+    environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=60
+    )
+    assert ran.stderr == ""
+    assert ran.stdout == "[1, 1, 1, 1]\n"
+
+
+def test_nobody_there_ends_in_a_deadline() -> None:
+    with pytest.raises(twofold.DeadlineExceeded):
+        rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)

@@ -1,0 +1,495 @@
+"""Snapshots, restores and forks: what they keep, what they refuse, and what forks must not tell."""
+
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import exact
+import gymnasium as gym
+import numpy as np
+import pytest
+from reference import Game
+from servers import Server
+
+import twofold
+
+Make = Callable[..., twofold.Game2048VectorEnv]
+
+
+@pytest.fixture
+def make(server: Server) -> Iterator[Make]:
+    """Makes environments on the shared server, and closes them."""
+    made: list[twofold.Game2048VectorEnv] = []
+
+    def make(num_envs: int = 6, **arguments: Any) -> twofold.Game2048VectorEnv:
+        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=server.ipc, **arguments))
+        return made[-1]
+
+    yield make
+    for envs in made:
+        envs.close()
+
+
+def play(envs: twofold.Game2048VectorEnv, first: int, last: int) -> list[bytes]:
+    """Plays steps, the actions depending on the step and the lane only; what each step told."""
+    told = []
+    for step in range(first, last):
+        actions = (np.arange(envs.num_envs) * 5 + step * step // 2) % 4
+        observations, *arrays, infos = envs.step(actions)
+        told.append(b"".join([observations.tobytes(), *(a.tobytes() for a in arrays), flat(infos)]))
+    return told
+
+
+def flat(infos: dict[str, Any]) -> bytes:
+    """All arrays of infos, those of the final ones too."""
+    parts = []
+    for name in sorted(infos):
+        value = infos[name]
+        if isinstance(value, dict):
+            parts.append(flat(value))
+        elif value.dtype == object:
+            parts += [item.tobytes() for item in value if item is not None]
+        else:
+            parts.append(value.tobytes())
+    return b"".join(parts)
+
+
+# ---- snapshot and restore ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [4, (3, 5)])
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_restored_boards_go_on_as_if_nothing_had_happened(make: Make, mode: str, size: Any) -> None:
+    arguments = {"size": size, "autoreset_mode": mode, "max_episode_steps": 25}
+    envs = make(65, **arguments)
+    envs.reset(seed=3)
+    play(envs, 0, 40)
+    before, _ = envs.observe()
+    blob = envs.snapshot()
+    expected = play(envs, 40, 80)
+    other = make(65, **arguments)  # never reset
+    for restored in (envs, other):
+        observations, infos = restored.restore(blob)
+        np.testing.assert_array_equal(observations, before)
+        assert infos.keys() == envs.observe()[1].keys()
+        assert restored.snapshot() == blob
+        assert play(restored, 40, 80) == expected
+
+
+def test_boards_can_be_chosen_moved_and_copied(make: Make) -> None:
+    envs = make(6)
+    envs.reset(seed=0)
+    play(envs, 0, 10)
+    boards, _ = envs.observe()
+    blob = envs.snapshot([5, 2])
+    target = make(4)
+    before, _ = target.reset(seed=50)
+    observations, _ = target.restore(blob, [3, 0, 1], rows=[0, 1, 0])
+    np.testing.assert_array_equal(observations, [boards[2], boards[5], before[2], boards[5]])
+    assert target.np_random_seed == -1
+    target.reset(seed=[9, 9, 9, 9])
+    target.reset(seed=9)
+    assert target.np_random_seed == 9
+
+
+def test_a_restore_may_bring_new_streams(make: Make) -> None:
+    envs = make(1)
+    board, _ = envs.reset(seed=0)
+    blob = envs.snapshot()
+    forks = make(3)
+    forks.restore(blob, rows=[0, 0, 0], seed=40)
+    assert forks.np_random_seed == 40
+    games = [Game(40 + lane, start_tiles=0) for lane in range(3)]
+    for game in games:
+        game.board = tuple(board.ravel().tolist())
+    for action in (0, 1, 2, 3, 0, 1, 2, 3):
+        expected = [game.step(action) for game in games]
+        observations, rewards, *_ = forks.step([action] * 3)
+        assert observations.reshape(3, 16).tolist() == [list(game.board) for game in games]
+        assert rewards.tolist() == expected
+
+
+def test_reward_limits_mode_and_number_of_boards_may_differ(make: Make) -> None:
+    envs = make(2, max_episode_steps=4)
+    envs.reset(seed=0)
+    envs.step([0, 1])
+    other = make(
+        5, autoreset_mode="disabled", reward={"merge_count": 2.0}, extra_infos=["reward_terms"]
+    )
+    other.restore(envs.snapshot(), rows=[0, 1, 0, 1, 0])
+    *_, infos = other.step([2, 3, 2, 3, 2])
+    expected = envs.step([2, 3])
+    assert infos["score"].tolist() == expected[-1]["score"][[0, 1, 0, 1, 0]].tolist()
+
+
+def test_the_single_environment_has_snapshots_too(make: Make, server: Server) -> None:
+    env = gym.make("twofold/Game2048-v0", endpoint=server.ipc).unwrapped
+    assert isinstance(env, twofold.TwofoldEnv)
+    env.reset(seed=4)
+    env.step(0)
+    blob = env.snapshot()
+    expected = [env.step(action)[1:] for action in (1, 2, 3, 0)]
+    observation, info = env.restore(blob)
+    assert observation.shape == (4, 4)
+    assert type(info["score"]) is int
+    for step, told in zip((1, 2, 3, 0), expected, strict=True):
+        assert str(env.step(step)[1:]) == str(told)
+    envs = make(3)
+    boards, _ = envs.reset(seed=0)
+    observation, _ = env.restore(envs.snapshot(), row=2, seed=1)
+    np.testing.assert_array_equal(observation, boards[2])
+    env.close()
+
+
+def test_a_blob_is_what_the_documentation_says(make: Make) -> None:
+    envs = make(2, size=(2, 3), max_episode_steps=2)
+    envs.reset(seed=[7, 8])
+    envs.step([0, 0])
+    envs.step([0, 1])
+    blob = envs.snapshot()
+    rules = (
+        b"environment_id=twofold/Game2048-v0\nsize=2x3\ngoal=2048\nstop_at_goal=false\n"
+        b"four_probability=429496730/2^32\nstart_tiles=2\nillegal_action=noop\n"
+    )
+
+    def number(value: int, size: int) -> bytes:
+        return value.to_bytes(size, "little")
+
+    head = b"TWOFOLDS" + number(1, 4) + number(len(rules), 4) + number(2, 8) + number(39, 4)
+    records = b""
+    for seed, actions in ((7, (0, 0)), (8, (0, 1))):
+        game = Game(seed, rows=2, columns=3)
+        for action in actions:
+            game.step(action)
+        records += b"".join(number(word, 4) for word in game.generator.words)
+        records += number(1 if game.terminated else 2, 1) + number(2, 4)
+        records += number(game.score, 8) + number(game.moves, 4) + bytes(game.board)
+    expected = head + rules + records
+    assert blob == expected + number(zlib.crc32(expected), 4)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def broken(blob: bytes, kind: str) -> Any:
+    at = int(kind.split()[-1]) if kind[-1].isdigit() else 0
+    return {
+        "empty": b"",
+        "no": None,
+        "text": "TWOFOLDS",
+        "cut": blob[:at],
+        "flipped": bytes([*blob[:at], blob[at] ^ 16, *blob[at + 1 :]]),
+        "version": blob[:8] + b"\x02" + blob[9:],
+        "longer": blob + b"\0",
+    }[kind.split()[0]]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["empty", "no", "text", "version", "longer"]
+    + [f"cut {at}" for at in (7, 12, 27, 100, 300)]
+    + [f"flipped {at}" for at in (0, 13, 17, 25, 60, 250, 300, -1)],
+)
+def test_what_is_no_whole_snapshot_is_refused_and_changes_nothing(make: Make, kind: str) -> None:
+    envs = make()
+    before, _ = envs.reset(seed=0)
+    blob = envs.snapshot()
+    kind = kind.replace("-1", str(len(blob) - 1))
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        envs.restore(broken(blob, kind))
+    assert caught.value.field == "blob"
+    np.testing.assert_array_equal(envs.observe()[0], before)
+    assert envs.snapshot() == blob
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("size", {"size": 3}),
+        ("size", {"size": (4, 5)}),
+        ("goal", {"goal": 64}),
+        ("stop_at_goal", {"stop_at_goal": True}),
+        ("four_probability", {"four_probability": 0.25}),
+        ("start_tiles", {"start_tiles": 1}),
+        ("illegal_action", {"illegal_action": "terminate"}),
+    ],
+    ids=str,
+)
+def test_other_rules_are_refused_by_name(make: Make, field: str, arguments: dict[str, Any]) -> None:
+    source = make(2, **arguments)
+    source.reset(seed=0)
+    envs = make(2)
+    with pytest.raises(twofold.InvalidArgument, match="snapshot was taken with") as caught:
+        envs.restore(source.snapshot())
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("lanes", "lane"),
+    [
+        ([], None),
+        ([6], 6),
+        ([0, -1], -1),
+        ([1, 2, 1], 1),
+        ([0.0], None),
+        ([True, False], None),
+        (3, None),
+        ([[0, 1]], None),
+        ("0", None),
+    ],
+    ids=str,
+)
+def test_wrong_lanes_are_refused(make: Make, lanes: Any, lane: int | None) -> None:
+    envs = make()
+    envs.reset(seed=0)
+    blob = envs.snapshot()
+    calls: list[Callable[[], Any]] = [
+        lambda: envs.snapshot(lanes),
+        lambda: envs.restore(blob, lanes),
+        lambda: envs.fork(lanes),
+    ]
+    for call in calls:
+        with pytest.raises(twofold.InvalidArgument) as caught:
+            call()
+        assert (caught.value.field, caught.value.lane) == ("lanes", lane)
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("rows", {"rows": [0, 1]}),
+        ("rows", {"rows": [0, 1, 2, 3, 4, 6]}),
+        ("rows", {"rows": [0, 1, 2, 3, 4, -1]}),
+        ("rows", {"rows": [0.0] * 6}),
+        ("blob", {"lanes": [0, 1]}),
+        ("seed", {"seed": -1}),
+        ("seed", {"seed": [1, 2, 3, 4, 5, None]}),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_of_a_restore_are_refused(
+    make: Make, field: str, arguments: dict[str, Any]
+) -> None:
+    envs = make()
+    before, _ = envs.reset(seed=0)
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        envs.restore(envs.snapshot(), **arguments)
+    assert caught.value.field == field
+    np.testing.assert_array_equal(envs.observe()[0], before)
+
+
+def test_before_the_first_reset_there_is_nothing_to_copy(make: Make) -> None:
+    envs = make()
+    with pytest.raises(twofold.FailedPrecondition):
+        envs.snapshot()
+    with pytest.raises(twofold.FailedPrecondition):
+        envs.fork([0])
+    source = make(2)
+    source.reset(seed=0)
+    with pytest.raises(twofold.FailedPrecondition) as caught:
+        envs.restore(source.snapshot(), [0, 2])
+    assert (caught.value.field, caught.value.lane) == ("lanes", 1)
+
+
+# ---- forks ---------------------------------------------------------------------------------------
+
+
+def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
+    envs = make(6, reward={"merge_count": 1.0}, autoreset_mode="same_step")
+    envs.reset(seed=0)
+    play(envs, 0, 10)
+    boards, infos = envs.observe()
+    fork = envs.fork([4, 1], copies=3, seed=7)
+    assert type(fork) is type(envs)
+    assert fork.num_envs == 6
+    assert fork.autoreset_mode == envs.autoreset_mode
+    assert fork.reward_terms == envs.reward_terms
+    assert fork.np_random_seed == 7
+    copies, copied = fork.observe()
+    np.testing.assert_array_equal(copies, boards[[4, 4, 4, 1, 1, 1]])
+    np.testing.assert_array_equal(copied["score"], infos["score"][[4, 4, 4, 1, 1, 1]])
+    fork.step([0, 1, 2, 3, 0, 1])
+    fork.close()
+    np.testing.assert_array_equal(envs.observe()[0], boards)
+    envs.step([0] * 6)
+
+
+def test_fresh_copies_differ_and_the_same_ones_do_not(make: Make) -> None:
+    envs = make(2)
+    envs.reset(seed=0)
+    fresh = [envs.fork([0, 1], copies=50) for _ in range(2)]
+    same = envs.fork([0, 1], copies=50, spawns="same")
+    told = {id(fork): play_alike(fork) for fork in (*fresh, same, envs)}
+    for fork in fresh:
+        assert len({board.tobytes() for board in told[id(fork)][:50]}) > 40
+    assert not np.array_equal(*(told[id(fork)] for fork in fresh)), "seeds come from the system"
+    np.testing.assert_array_equal(told[id(same)], told[id(envs)].repeat(50, axis=0))
+    assert same.np_random_seed == -1
+    for fork in (*fresh, same):
+        fork.close()
+
+
+def play_alike(envs: twofold.Game2048VectorEnv) -> Any:
+    for step in range(8):
+        observations, *_ = envs.step(np.full(envs.num_envs, step % 4))
+    return observations
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("copies", {"copies": 0}),
+        ("copies", {"copies": 1.5}),
+        ("spawns", {"spawns": "clairvoyant"}),
+        ("seed", {"seed": 1, "spawns": "same"}),
+        ("seed", {"seed": [1, 2, 3]}),
+        ("num_envs", {"copies": 2**40}),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_of_a_fork_are_refused(
+    make: Make, field: str, arguments: dict[str, Any]
+) -> None:
+    envs = make()
+    envs.reset(seed=0)
+    with pytest.raises(twofold.RequestError) as caught:
+        envs.fork([0, 1], **arguments)
+    assert caught.value.field == field
+
+
+def test_concentration_has_snapshots_and_forks_too(make: Make, server: Server) -> None:
+    envs = twofold.ConcentrationVectorEnv(4, endpoint=server.ipc, symbols=4)
+    envs.reset(seed=0)
+    for card in (0, 5, 7):
+        envs.step([card] * 4)
+    boards, _ = envs.observe()
+    blob = envs.snapshot()
+    expected = [envs.step([card] * 4)[0] for card in (3, 8, 9)]
+    fork = envs.fork([2], copies=2, spawns="same")
+    fork.restore(blob, rows=[3, 1])
+    np.testing.assert_array_equal(fork.observe()[0], boards[[3, 1]])
+    for card, told in zip((3, 8, 9), expected, strict=True):
+        np.testing.assert_array_equal(fork.step([card] * 2)[0], told[[3, 1]])
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        make(4).restore(blob)
+    assert caught.value.field == "environment_id"
+    fork.close()
+    envs.close()
+
+
+def values() -> tuple[float, dict[tuple[int, ...], float]]:
+    """The optimal expected score of 2x2, from the start and from each board."""
+    solver = exact.Solver(2, 2)
+    value: dict[str, float] = {}
+    for board in reversed(solver.boards()):
+        options = [
+            score + sum(chance * value[spawned] for spawned, chance in solver.spawns(after))
+            for after, score, _ in solver.after[board]
+        ]
+        value[board] = max(options, default=0.0)
+    start = sum(weight * value[board] for board, weight in solver.starts().items())
+    boards = {tuple(0 if t == "." else ord(t) - 96 for t in board): v for board, v in value.items()}
+    return start, boards
+
+
+@pytest.mark.parametrize("spawns", ["same", "fresh"])
+def test_a_search_beats_the_optimum_only_where_it_sees_the_future(
+    make: Make, spawns: Literal["same", "fresh"]
+) -> None:
+    """Why forks are fresh: nobody plays better than the exact optimum, unless they are told."""
+    optimum, value = values()
+    assert optimum == pytest.approx(66.96414946)
+    games = 3000
+    envs = make(games, size=2)
+    _, infos = envs.reset(seed=0)
+    scores = np.zeros(games)
+    playing = np.ones(games, np.bool_)
+    turn = 0
+    while playing.any():
+        # Each action is tried in a copy of its own, and what comes of it is valued exactly.
+        lanes = np.flatnonzero(playing)
+        seed = None if spawns == "same" else 10**6 * turn
+        fork = envs.fork(lanes, copies=4, spawns=spawns, seed=seed)
+        boards, rewards, *_ = fork.step(np.tile(np.arange(4), lanes.size))
+        fork.close()
+        leaves = np.array([value[tuple(board)] for board in boards.reshape(-1, 4).tolist()])
+        estimates = (rewards + leaves).reshape(-1, 4)
+        estimates[infos["action_mask"][lanes] == 0] = -1
+        actions = np.zeros(games, np.uint8)
+        actions[lanes] = estimates.argmax(axis=1)
+        _, _, terminations, _, infos = envs.step(actions)
+        ended = playing & terminations
+        scores[ended] = infos["score"][ended]
+        playing &= ~terminations
+        turn += 1
+    mean, error = scores.mean(), scores.std() / games**0.5
+    print(f"{spawns}: {mean:.3f} +- {error:.3f}, optimum {optimum:.3f}")
+    if spawns == "same":
+        assert mean - optimum > 4 * error
+    else:
+        assert mean - optimum < 2 * error
+
+
+# ---- a trajectory is a trajectory ----------------------------------------------------------------
+
+# Prints the signature of a whole run.
+CLIENT = """
+import sys, test_snapshots
+print(test_snapshots.signatures(sys.argv[1], int(sys.argv[2]), through_snapshot=False).tolist())
+"""
+
+
+def signatures(
+    endpoint: str, num_envs: int, *, through_snapshot: bool
+) -> "np.ndarray[Any, np.dtype[np.uint64]]":
+    """One number for all that each lane is told in 60 steps (FNV-1a), (N,); lane i has seed i.
+
+    Args:
+        endpoint: The server's.
+        num_envs: Boards N.
+        through_snapshot: Whether another environment goes on in the middle, from a snapshot.
+    """
+
+    def make() -> twofold.Game2048VectorEnv:
+        return twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, max_episode_steps=25)
+
+    envs = make()
+    envs.reset(seed=0)
+    lanes = np.arange(num_envs)
+    numbers = np.full(num_envs, 0xCBF29CE484222325, np.uint64)
+    for step in range(60):
+        if through_snapshot and step in (10, 25, 26):
+            blob = envs.snapshot()
+            envs.close()
+            envs = make()
+            envs.restore(blob)
+        observations, *rest, infos = envs.step((lanes * 7 + step * (lanes % 5) + step // 3) % 4)
+        told = [observations, *rest, *(infos[name] for name in sorted(infos))]
+        for array in told:
+            rows = np.ascontiguousarray(array).view(np.uint8).reshape(num_envs, -1)
+            for column in rows.T:
+                numbers = (numbers ^ column) * np.uint64(0x100000001B3)
+    envs.close()
+    return numbers
+
+
+def test_a_trajectory_is_the_same_everywhere(server: Server) -> None:
+    expected = signatures(server.ipc, 4096, through_snapshot=False)
+    assert len(set(expected.tolist())) == 4096
+    for threads in ("1", "2"):
+        for engine in ("automatic", "reference"):
+            with Server("--threads", threads, "--engine", engine) as other:
+                for num_envs in (1, 63, 64, 65, 4096):
+                    for endpoint in (other.ipc, other.tcp):
+                        for through in (False, True):
+                            told = signatures(endpoint, num_envs, through_snapshot=through)
+                            where = f"{threads=} {engine=} {num_envs=} {endpoint=} {through=}"
+                            assert (told == expected[:num_envs]).all(), where
+    command = [sys.executable, "-c", CLIENT, server.tcp, "65"]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    assert run.stdout.strip() == str(expected[:65].tolist())

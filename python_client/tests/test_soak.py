@@ -1,0 +1,134 @@
+"""Everything for a long time: results are right, and neither memory nor descriptors grow.
+
+TWOFOLD_SOAK_SECONDS=3600 python -m pytest -s --timeout 7200 tests/test_soak.py
+"""
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from servers import Server
+
+import twofold
+
+SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "6"))
+# How many measurements there are, and how many at the beginning don't count: caches fill.
+MEASUREMENTS, WARM_UP = 40, 16
+POOL = 6
+
+
+def descriptors(pid: int) -> int:
+    """How many descriptors a process has open."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Visitor:
+    """One session after another, each beside a twin that has to agree with it."""
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self._server = server
+        self._random = random.Random(seed)
+        self._pair: list[Any] = []
+        self.steps = 0
+        self.sessions = 0
+
+    def act(self) -> None:
+        """Does one thing with the session, or begins and ends one."""
+        if not self._pair:
+            self._begin()
+            return
+        deeds: list[Callable[[], None]] = [self._step] * 60
+        deeds += (
+            [self._reset] * 2
+            + [self._masked_reset] * 4
+            + [self._look] * 4
+            + [self._resume, self.end]
+        )
+        self._random.choice(deeds)()
+
+    def end(self) -> None:
+        """Closes the session."""
+        for envs in self._pair:
+            envs.close()
+        self._pair = []
+
+    def _begin(self) -> None:
+        arguments: dict[str, Any] = {
+            "num_envs": self._random.choice([1, 3, 64, 1000]),
+            "size": self._random.choice([2, 3, 4, 4]),
+            "max_episode_steps": self._random.choice([None, 20]),
+        }
+        endpoint = self._random.choice([self._server.ipc, self._server.tcp])
+        self._pair = [twofold.Game2048VectorEnv(endpoint=endpoint, **arguments) for _ in range(2)]
+        self.sessions += 2
+        seed = self._random.randrange(1000)
+        self._agree([envs.reset(seed=seed) for envs in self._pair])
+
+    def _step(self) -> None:
+        count = self._pair[0].num_envs
+        actions = np.random.default_rng(self._random.randrange(2**32)).integers(0, 4, count)
+        self._agree([envs.step(actions) for envs in self._pair])
+        self.steps += 2 * count
+
+    def _reset(self) -> None:
+        self._agree([envs.reset() for envs in self._pair])
+
+    def _masked_reset(self) -> None:
+        mask = np.zeros(self._pair[0].num_envs, np.bool_)
+        mask[self._random.randrange(mask.size)] = True
+        self._agree([envs.reset(options={"reset_mask": mask}) for envs in self._pair])
+
+    def _look(self) -> None:
+        self._agree([envs.observe() for envs in self._pair])
+        self._agree([envs.afterstates() for envs in self._pair])
+
+    def _resume(self) -> None:
+        self._pair[0] = twofold.resume(self._pair[0].token)
+        self._look()
+
+    @staticmethod
+    def _agree(results: list[tuple[Any, ...]]) -> None:
+        one, other = (
+            [np.asarray(value) for value in each if not isinstance(value, dict)] for each in results
+        )
+        for mine, its in zip(one, other, strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
+def test_a_long_time_takes_no_more_memory_than_a_short_one(own_server: Server) -> None:
+    visitors = [Visitor(own_server, seed) for seed in range(POOL)]
+    processes = {"server": own_server.process.pid, "client": os.getpid()}
+    memory: dict[str, list[int]] = {name: [] for name in processes}
+    files: dict[str, list[int]] = {name: [] for name in processes}
+    started = time.monotonic()
+    while len(memory["server"]) < MEASUREMENTS:
+        until = started + SECONDS * (len(memory["server"]) + 1) / MEASUREMENTS
+        while time.monotonic() < until:
+            for visitor in visitors:
+                visitor.act()
+        for name, pid in processes.items():
+            memory[name].append(resident(pid))
+            files[name].append(descriptors(pid))
+    for visitor in visitors:
+        visitor.end()
+    steps = sum(visitor.steps for visitor in visitors)
+    sessions = sum(visitor.sessions for visitor in visitors)
+    print(f"\n{steps:,} steps of {sessions:,} sessions in {SECONDS:g} s")
+    for name in processes:
+        middle = (WARM_UP + MEASUREMENTS) // 2
+        early = statistics.median(memory[name][WARM_UP:middle])
+        late = statistics.median(memory[name][middle:])
+        print(f"{name}: {early / 1e6:.1f} MB, later {late / 1e6:.1f} MB; {files[name]} descriptors")
+        assert late < early + max(4e6, 0.05 * early), f"the {name}'s memory grows: {memory[name]}"
+        assert max(files[name][middle:]) <= max(files[name][WARM_UP:middle]) + 4 * POOL
+    assert sessions > 10

@@ -1,0 +1,192 @@
+"""`twofold stats` and `twofold top` against a real server."""
+
+import json
+import re
+
+import pytest
+from raw import RawSession
+from servers import Server
+
+import twofold
+from twofold._cli import main
+from twofold._cli._format import duration, rate, size, table
+from twofold._cli._top import view
+from twofold.v1 import statistics_pb2 as statistics
+
+
+@pytest.fixture
+def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
+    """Ten boards that were stepped twice, and one refused request."""
+    envs = twofold.Game2048VectorEnv(10, endpoint=own_server.ipc)
+    envs.reset(seed=0)
+    for _ in range(2):
+        envs.step([0] * 10)
+    with RawSession(own_server.ipc) as session:
+        session.create()
+        session.call(session.request(step={}), bytes(3))
+        session.send(b"no delimiter")
+        session.call(session.request(observe={}))  # after the one without
+    return envs
+
+
+def test_json_has_every_number(
+    own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", "--json", "--endpoint", own_server.ipc]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    counters = stats["counters"]
+    assert counters["steps"] == 20
+    assert counters["dropped"] == 1
+    assert (counters["sessions_created"], counters["sessions_closed"]) == (2, 1)
+    # This very request has been received, and is not yet carried out.
+    parts = ("executed", "refused", "resent", "parked", "dropped")
+    assert counters["received"] == sum(counters[part] for part in parts) + 1
+    assert {row["code"]: row["count"] for row in stats["refusals"]} == {"FAILED_PRECONDITION": 2}
+    requests = {row["name"]: row for row in stats["requests"]}
+    assert requests["step"]["executed"] == 2
+    assert requests["step"]["refused"] == 1
+    assert 0 < requests["step"]["p50"] <= requests["step"]["p99"] < 10
+    assert 0 < requests["step"]["seconds"] < 10
+    usage = stats["usage"]
+    assert (usage["sessions"], usage["boards"]) == (1, 10)
+    assert usage["resident_bytes"] > 1 << 20
+    assert usage["descriptors"] > 5
+    assert 0 < usage["session_bytes"] < 1 << 20
+    [session] = stats["sessions"]
+    assert (session["boards"], session["requests"], session["busy"]) == (10, 4, False)
+    assert session["environment_id"] == "twofold/Game2048-v0"
+    assert re.fullmatch(r"[0-9a-f]{8}", session["id"])
+    assert stats["draining"] is False
+    assert stats["uptime"] > 0
+    assert stats["limits"]["max_sessions"] == 10_000
+
+
+def test_the_table_is_for_people(
+    own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", "--endpoint", own_server.tcp]) == 0
+    text = capsys.readouterr().out
+    assert "serving" in text
+    assert "1 of 10,000 sessions, 10 of 16,777,216 boards" in text
+    assert re.search(r"^step +2 +1 +", text, re.MULTILINE)
+    assert re.search(r"^FAILED_PRECONDITION +2$", text, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{8}  -  +twofold/Game2048-v0 +10 +4 ", text, re.MULTILINE)
+
+
+def test_prometheus_can_read_it(
+    own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", "--format", "prometheus", "--endpoint", own_server.ipc]) == 0
+    text = capsys.readouterr().out
+    # The grammar of the text format, as far as it is used here.
+    label = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
+    sample = re.compile(rf"([a-z0-9_]+)(?:\{{({label}(?:,{label})*)\}})? (\S+)")
+    types: dict[str, str] = {}
+    samples: dict[tuple[str, str], float] = {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            assert name not in types, "each family stands once"
+            types[name] = kind
+        elif not line.startswith("# HELP "):
+            match = sample.fullmatch(line)
+            assert match, line
+            key = (match[1], match[2] or "")
+            assert key not in samples
+            samples[key] = float(match[3])
+            family = re.sub(r"_(sum|count)$", "", match[1]) if match[1] not in types else match[1]
+            assert family in types
+            assert (types[family] == "counter") == match[1].endswith("_total")
+    assert samples["twofold_steps_total", ""] == 20
+    assert samples["twofold_sessions", ""] == 1
+    assert samples["twofold_request_seconds_count", 'kind="step"'] == 2
+    assert samples["twofold_request_seconds", 'kind="step",quantile="0.99"'] > 0
+    assert samples["twofold_limit", 'limit="max_sessions"'] == 10_000
+    assert samples["twofold_refusals_total", 'code="FAILED_PRECONDITION"'] == 2
+
+
+def test_the_session_in_the_statistics_is_no_secret(
+    own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = stepped._session._id.hex()
+    for form in ("table", "json", "prometheus"):
+        main(["stats", "--format", form, "--endpoint", own_server.ipc])
+        text = capsys.readouterr().out
+        assert secret[:8] not in text
+        assert secret[-8:] not in text
+
+
+def test_top_shows_rates_and_sessions(
+    own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert text.count(" steps/s, ") == 2
+    assert text.count("dropped 1, ") == 2
+    assert "\x1b" not in text, "no control sequences but on a terminal"
+    assert len(re.findall(r"^[0-9a-f]{8}  ", text, re.MULTILINE)) == 2
+
+
+def test_top_counts_what_was_between_two_views() -> None:
+    before, now = statistics.StatsReply(uptime=10), statistics.StatsReply(uptime=12)
+    before.counters.steps, now.counters.steps = 1_000, 25_001_000
+    before.counters.executed, now.counters.executed = 50, 150
+    now.counters.resent, now.counters.parked = 3, 4
+    text = view(before, now, 0)
+    assert "12.5 M steps/s, 50 requests/s" in text
+    assert "repeated by clients 7," in text
+    # Another server in its place counts from its start.
+    assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now, 0)
+
+
+def test_top_shows_the_busiest_sessions_that_there_is_room_for() -> None:
+    now = statistics.StatsReply(uptime=1)
+    for index in range(100):
+        now.sessions.add(id=f"{index:08d}", idle=100 - index)
+    text = view(statistics.StatsReply(), now, 24)
+    assert text.count("\n") < 24
+    assert "00000099" in text
+    assert "00000000" not in text
+
+
+def test_nobody_there_is_one_sentence_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("stats", "top"):
+        assert main([command, "--endpoint", "ipc:///nowhere/s", "--timeout", "0.1"]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.startswith(
+            f"twofold {command}: no reply to stats from ipc:///nowhere/s"
+        )
+        assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["stats", "--format", "xml"],
+        ["stats", "--timeout", "0"],
+        ["top", "--interval", "-1"],
+        ["stats", "--json", "--format", "prometheus"],
+    ],
+)
+def test_wrong_usage_ends_with_status_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: twofold" in capsys.readouterr().err
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [duration(t) for t in (0, 35e-6, 1.2e-3, 4.5, 99, 720, 12_240, 181_440)] == [
+        "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "3.4 h", "2.1 d",
+    ]  # fmt: skip
+    assert [rate(r) for r in (0, 950, 12_300, 4.56e7)] == ["0", "950", "12.3 k", "45.6 M"]
+    assert [size(s) for s in (0, 512, 1 << 20, 3.25 * 2**30, 2**42)] == [
+        "0 B", "512 B", "1 MiB", "3.25 GiB", "4 TiB",
+    ]  # fmt: skip
+    assert table(["name", "count"], [["step", "1,024"], ["a", "7"]]) == (
+        "name  count\nstep  1,024\na         7"
+    )
