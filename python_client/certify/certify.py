@@ -1,0 +1,343 @@
+"""Certifies the rules: against exact values, known statistics and other packages.
+
+    .venv/bin/python python_client/certify/certify.py           # some minutes; `make certify`
+    .venv/bin/python python_client/certify/certify.py --quick   # one
+    .venv/bin/python python_client/certify/certify.py --only exact,dialects
+
+The report goes to standard output, and with everything measured as JSON to runs/certify/. The exit
+status is 1 if anything disagrees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import checks
+import concentration
+import episodes
+import exact
+import mutants
+import numpy as np
+import packages
+from checks import Check, Expected
+from environments import InstallationFailed
+from forward import Forward
+
+import twofold
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+VENVS = REPOSITORY / ".build" / "bench-venvs"
+# No seed of a training lies there.
+SEED = 2**63
+
+
+@dataclass
+class Section:
+    """One table of the report."""
+
+    title: str
+    note: str
+    checks: list[Check] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether there were checks, and all agree."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+
+# ---- exact mathematics ---------------------------------------------------------------------------
+
+
+def known_of(values: exact.Values) -> Expected:
+    """What exact.py has computed, as it is compared."""
+    reaching = {value: p for value, p in values.items() if isinstance(value, int) and value > 4}
+    return Expected(values["score"], values["moves"], reaching)
+
+
+def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator[Section]:
+    """Small boards: 2 x 2 in its variants and under its optimal policy, 2 x 3, 3 x 3.
+
+    Args:
+        count: Episodes of each main table.
+        fewer: Episodes of the others.
+        negligible: The probability of episodes on 3 x 3 that the exact values leave out.
+    """
+    rng = np.random.default_rng(0)
+    uniform = episodes.uniform_legal(rng)
+    cases: list[tuple[str, int, dict[str, Any]]] = [
+        ("2 x 2", count, {}),
+        ("2 x 2, goal 8 ends it", fewer, {"goal": 8}),
+        ("2 x 2, goal 16 ends it", fewer, {"goal": 16}),
+        ("2 x 2, half of the tiles 4s", fewer, {"four_probability": 0.5}),
+        ("2 x 2, one start tile", fewer, {"start_tiles": 1}),
+        ("2 x 2, three start tiles", fewer, {"start_tiles": 3}),
+    ]
+    for title, some, changes in cases:
+        known = known_of(exact.Solver(2, 2, **changes).solve())
+        stop = {"stop_at_goal": True} if "goal" in changes else {}
+        played = play(some, uniform, size=2, **changes, **stop)
+        rest = {name: value for name, value in changes.items() if name != "goal"}
+        found = checks.certify_play(played, known, until_stuck=not stop, **rest)
+        yield Section(f"{title}, uniform legal play", told(played), found)
+
+    solver = exact.Solver(2, 2)
+    known = known_of(solver.solve(best="score"))
+    played = play(count, episodes.from_table(solver.policy), size=2)
+    found = checks.certify_play(played, known)
+    yield Section("2 x 2, optimal play", told(played), found)
+
+    for rows, columns, some in ((2, 3, fewer), (3, 3, count)):
+        expected = Forward(rows, columns).solve(negligible)
+        reaching = {2**k: expected.reaching(2**k) for k in range(3, 12)}
+        known = Expected(expected.score, expected.moves, reaching)
+        played = play(some, uniform, size=(rows, columns))
+        note = f"{told(played)}; exact values over {expected.states:,} states up to symmetry"
+        found = checks.certify_play(played, known)
+        yield Section(f"{rows} x {columns}, uniform legal play", note, found)
+
+
+def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Episodes:
+    """At least so many episodes on the server."""
+    boards = min(16384, max(1, count // 16))
+    envs = twofold.Game2048VectorEnv(boards, **arguments)
+    try:
+        return episodes.play(envs, choose, count, SEED)
+    finally:
+        envs.close()
+
+
+def told(played: episodes.Episodes) -> str:
+    """How much was played."""
+    return f"{played.count:,} episodes, {int(played.length.sum()):,} steps"
+
+
+# ---- 4 x 4 ---------------------------------------------------------------------------------------
+
+
+def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
+    """4 x 4 against a count of 20 million games."""
+    rng = np.random.default_rng(1)
+    played = play(count, episodes.uniform_legal(rng))
+    note = f"{told(played)}, beside a count of 20 million games. {intervals(played)}"
+    found = checks.certify_play(played, checks.RANDOM_4X4)
+    yield Section("4 x 4, uniform legal play", note, found)
+    # Illegal actions change nothing, so the episodes follow the same law.
+    played = play(fewer, episodes.uniform_any(rng))
+    found = checks.certify_play(played, checks.RANDOM_4X4, only_legal=False)
+    yield Section("4 x 4, all four actions alike, illegal ones too", told(played), found)
+
+
+def intervals(played: episodes.Episodes) -> str:
+    """Mean score and moves with 95 % intervals, and the highest tiles."""
+
+    def around(sample: Any) -> str:
+        half = 1.96 * sample.std(ddof=1) / math.sqrt(len(sample))
+        return f"{sample.mean():.2f} ± {half:.2f}"
+
+    shares = np.bincount(played.highest, minlength=3) / played.count * 100
+    highest = ", ".join(f"{2**k} {share:.4g}" for k, share in enumerate(shares) if share)
+    return (
+        f"With 95 % intervals: score {around(played.score)}, moves {around(played.moves)}. "
+        f"Highest tile, percent: {highest}."
+    )
+
+
+# ---- mutants -------------------------------------------------------------------------------------
+
+
+def certify_mutants(count: int) -> Iterator[Section]:
+    """Engines with one defect each, and one without, through the same checks as the server."""
+    played, found = try_engine(mutants.Defect(), count)
+    yield Section("A right engine in numpy", told(played), found)
+    for defect in mutants.DEFECTS:
+        played, found = try_engine(defect, count)
+        failed = [check for check in found if not check.passed]
+        known = f"score {defect.score}, moves {defect.moves}"
+        names = ", ".join(f"{check.what} ({check.deviation:+.1f})" for check in failed) or "nothing"
+        note = (
+            f"{told(played)}: score {played.score.mean():.1f}, moves {played.moves.mean():.1f}, "
+            f"steps {played.length.mean():.1f}"
+            f" (published for this defect: {known}). Caught by: {names}."
+        )
+        caught = Check("whether a check fails", 1.0, float(bool(failed)))
+        yield Section(f"An engine that {defect.name}", note, [caught])
+
+
+def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, list[Check]]:
+    """Plays an engine with a defect, and what the checks say."""
+    engine = mutants.Engine(min(-(-count // 4), 4096), defect)
+    rng = np.random.default_rng(4)
+    choose = episodes.uniform_any(rng) if defect.illegal_spawns else episodes.uniform_legal(rng)
+    played = episodes.play(engine, choose, count, 5)
+    only_legal = not defect.illegal_spawns
+    return played, checks.certify_play(played, checks.RANDOM_4X4, only_legal=only_legal)
+
+
+# ---- dialects ------------------------------------------------------------------------------------
+
+
+def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
+    """Each dialect beside the package itself."""
+    for dialect in packages.DIALECTS:
+        try:
+            recording = packages.record(dialect, VENVS, out, boards=boards, steps=400, given=boards)
+        except (InstallationFailed, subprocess.SubprocessError) as failure:
+            missing = Check("whether the package plays", 1.0, 0.0)
+            yield Section(f'dialect="{dialect}"', f"Not compared: {failure}.", [missing])
+            continue
+        found = list(packages.compare(dialect, recording))
+        if dialect == "envpool":
+            found += packages.check_envpool_limits(recording)
+        note = f"{recording['package']}, {len(recording['action']):,} transitions"
+        yield Section(f'dialect="{dialect}"', note, found)
+
+
+# ---- Concentration -------------------------------------------------------------------------------
+
+
+def certify_concentration(out: Path, count: int) -> Iterator[Section]:
+    """Each of POPGym's variants beside POPGym itself."""
+    for variant in concentration.VARIANTS:
+        title = f"Concentration as POPGym's {variant}"
+        try:
+            recording = concentration.record(variant, VENVS, out, episodes=count)
+        except (InstallationFailed, subprocess.SubprocessError) as failure:
+            missing = Check("whether the package plays", 1.0, 0.0)
+            yield Section(title, f"Not compared: {failure}.", [missing])
+            continue
+        played = f"{count} episodes, {recording['lengths'].sum():,} transitions"
+        note = f"{concentration.REQUIREMENTS[0]}, {played}"
+        yield Section(title, note, list(concentration.compare(variant, recording)))
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """The command line; the exit status."""
+    arguments = parse()
+    started = datetime.datetime.now(datetime.timezone.utc)
+    out: Path = arguments.out or REPOSITORY / "runs" / "certify" / f"{started:%Y%m%d-%H%M%S}"
+    out.mkdir(parents=True, exist_ok=True)
+    count: int = arguments.episodes or (20_000 if arguments.quick else 1_000_000)
+    fewer = max(count // 5, 1000)
+    parts: dict[str, Callable[[], Iterator[Section]]] = {
+        "exact": lambda: certify_exact(count, fewer),
+        "statistics": lambda: certify_statistics(count, fewer),
+        "mutants": lambda: certify_mutants(min(fewer, 50_000)),
+        "dialects": lambda: certify_dialects(out, 64 if arguments.quick else 512),
+        "concentration": lambda: certify_concentration(out, 60 if arguments.quick else 1500),
+    }
+    sections: list[Section] = []
+    for name in arguments.only:
+        clock = time.monotonic()
+        for section in parts[name]():
+            section.seconds, clock = time.monotonic() - clock, time.monotonic()
+            sections.append(section)
+            word = "agrees" if section.passed else "DISAGREES"
+            print(f"{section.title}: {word} ({section.seconds:.0f} s)", file=sys.stderr, flush=True)
+    passed = all(section.passed for section in sections)
+    run = {
+        "started": f"{started:%Y-%m-%d %H:%M} UTC",
+        "twofold": twofold.__version__,
+        "limit": checks.LIMIT,
+        "passed": passed,
+        "sections": [as_json(section) for section in sections],
+    }
+    (out / "certificate.json").write_text(json.dumps(run, indent=1) + "\n")
+    text = markdown(run, sections)
+    (out / "certificate.md").write_text(text)
+    print(text)
+    print(f"In {out}: certificate.md, certificate.json", file=sys.stderr)
+    return 0 if passed else 1
+
+
+def as_json(section: Section) -> dict[str, Any]:
+    """A section with everything that its checks tell; what is infinite becomes null."""
+
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "title": section.title,
+        "note": section.note,
+        "seconds": round(section.seconds, 1),
+        "passed": section.passed,
+        "checks": [
+            {
+                "what": check.what,
+                "expected": number(check.expected),
+                "measured": number(check.measured),
+                "standard_error": number(check.error),
+                "deviation": number(check.deviation),
+                "passed": check.passed,
+            }
+            for check in section.checks
+        ],
+    }
+
+
+def markdown(run: dict[str, Any], sections: list[Section]) -> str:
+    """The report."""
+    total = sum(len(section.checks) for section in sections)
+    failed = sum(not check.passed for section in sections for check in section.checks)
+    verdict = "Everything agrees" if run["passed"] else f"**{failed} of {total} checks disagree**"
+    lines = [
+        "# Certificate of the rules",
+        "",
+        f"Twofold {run['twofold']}, {run['started']}. {verdict}: {total} checks. A value "
+        f"agrees within {run['limit']:g} standard errors; without one it has to be equal.",
+    ]
+    for section in sections:
+        lines += ["", f"## {section.title}", "", section.note, ""]
+        lines += [
+            "| | expected | measured | standard error | deviation | |",
+            "|---|--:|--:|--:|--:|---|",
+        ]
+        for check in section.checks:
+            error = f"{check.error:.3g}" if check.error else ""
+            deviation = f"{check.deviation:+.2f}" if check.error else ""
+            lines.append(
+                f"| {check.what} | {check.expected:.9g} | {check.measured:.9g} | {error} "
+                f"| {deviation} | {'' if check.passed else '**disagrees**'} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def parse() -> argparse.Namespace:
+    """Reads and checks the command line."""
+    names = ["exact", "statistics", "mutants", "dialects", "concentration"]
+
+    def chosen(text: str) -> list[str]:
+        parts = text.split(",")
+        if not set(parts) <= set(names):
+            raise argparse.ArgumentTypeError(f"expected some of {','.join(names)}")
+        return parts
+
+    def positive(text: str) -> int:
+        value = int(text)
+        if value < 1:
+            raise ValueError
+        return value
+
+    parser = argparse.ArgumentParser(description="Certifies the rules.")
+    parser.add_argument("--only", type=chosen, default=names, help="parts: " + ",".join(names))
+    parser.add_argument("--episodes", type=positive, help="for each main table (1000000)")
+    parser.add_argument("--quick", action="store_true", help="20000 episodes, few transitions")
+    parser.add_argument("--out", type=Path, help="a folder (runs/certify/<date>-<time>)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

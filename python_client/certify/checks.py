@@ -1,0 +1,210 @@
+"""Checks: what is expected, what was measured, and whether the two agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from episodes import Episodes
+from numpy.typing import NDArray
+
+LIMIT = 4.0
+"""Standard errors that a measured value may lie from the expected one."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number that has to be right."""
+
+    what: str
+    expected: float
+    measured: float
+    error: float = 0.0
+    """The standard error of the difference; 0 where there is nothing random about it."""
+
+    @property
+    def deviation(self) -> float:
+        """The difference in standard errors."""
+        difference = self.measured - self.expected
+        if self.error == 0.0:
+            return 0.0 if difference == 0.0 else math.copysign(math.inf, difference)
+        return difference / self.error
+
+    @property
+    def passed(self) -> bool:
+        """Whether the two agree; what is not a number does not."""
+        return abs(self.deviation) <= LIMIT
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of an episode, with the standard error of that knowledge."""
+
+    score: float
+    moves: float
+    reaching: dict[int, float]
+    """For some tile values, the probability that the highest tile is at least that."""
+    score_error: float = 0.0
+    moves_error: float = 0.0
+    games: float = math.inf
+    """How many games the probabilities were counted over; infinite for exact ones."""
+
+
+# A count over 20 million games, which agrees with a published one over 5 million.
+RANDOM_4X4 = Expected(
+    score=1094.91,
+    score_error=0.12,
+    moves=118.387,
+    moves_error=37.76 / math.sqrt(20e6),
+    reaching={
+        16: 1 - 0.000017,
+        32: 1 - 0.000017 - 0.00268,
+        64: 0.3747 + 0.4765 + 0.07816 + 0.000194,
+        128: 0.4765 + 0.07816 + 0.000194,
+        256: 0.07816 + 0.000194,
+        512: 0.000194,
+    },
+    games=20e6,
+)
+
+
+def mean(what: str, expected: float, sample: NDArray[Any], known: float = 0.0) -> Check:
+    """A sample's mean against an expected one that is known up to a standard error."""
+    error = math.hypot(float(sample.std(ddof=1)) / math.sqrt(len(sample)), known)
+    return Check(what, expected, float(sample.mean()), error)
+
+
+def share(what: str, expected: float, sample: NDArray[np.bool_], games: float = math.inf) -> Check:
+    """How often something happens against an expected probability, counted over so many games."""
+    variance = expected * (1 - expected)
+    error = math.sqrt(variance / len(sample) + variance / games)
+    return Check(what, expected, float(sample.mean()), error)
+
+
+def alike(what: str, counts: NDArray[Any]) -> Check:
+    """Counts of things that are equally likely: chi-square, as a normal variable.
+
+    The cube root of chi-square over its degrees of freedom is nearly normal (Wilson and Hilferty).
+    """
+    degrees = counts.size - 1
+    expected = counts.sum() / counts.size
+    chi_square = float(((counts - expected) ** 2 / expected).sum())
+    spread = 2 / (9 * degrees)
+    normal = ((chi_square / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    return Check(what, 0.0, max(normal, 0.0), 1.0)
+
+
+def count(what: str, violations: Any) -> Check:
+    """Something that never happens."""
+    return Check(what, 0.0, float(violations.sum()))
+
+
+def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
+    """Score, moves and highest tiles."""
+    yield mean("mean score", expected.score, episodes.score, expected.score_error)
+    yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
+    for value, probability in expected.reaching.items():
+        # Below this the count is no longer nearly normal.
+        if min(probability, 1 - probability) * episodes.count >= 10:
+            reached = episodes.highest >= value.bit_length() - 1
+            yield share(f"highest tile at least {value}", probability, reached, expected.games)
+
+
+def check_starts(
+    episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
+) -> Iterator[Check]:
+    """The boards that episodes begin with, resets and autoresets alike."""
+    boards = episodes.starts.reshape(episodes.count, -1)
+    yield count("start boards with another number of tiles", (boards > 0).sum(1) != start_tiles)
+    yield count("start tiles that are neither 2 nor 4", (boards > 2).any(axis=1))
+    for fours in range(start_tiles + 1):
+        probability = math.comb(start_tiles, fours) * (
+            four_probability**fours * (1 - four_probability) ** (start_tiles - fours)
+        )
+        if min(probability, 1 - probability) * episodes.count >= 10:
+            yield share(
+                f"start boards with {fours} fours", probability, (boards == 2).sum(1) == fours
+            )
+    yield alike("unevenness of the start tiles' cells", (boards > 0).sum(axis=0))
+    yield count("whether all start boards are the same", _repeats(boards))
+
+
+def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
+    """A single true entry if all boards are the same one."""
+    return np.array([len(boards) > 1 and bool((boards == boards[0]).all())])
+
+
+def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check]:
+    """What is true of every episode under any policy, by arithmetic.
+
+    Each merge to 2^k was paid 2^k; so tiles and score tell how many 4s were ever placed, and the
+    sum of the tiles how many 2s; one of them was placed by each move.
+    """
+    unpaid = episodes.paid - episodes.score
+    fours = unpaid // 4
+    twos = (episodes.tile_sum - 4 * fours) // 2
+    yield count("episodes whose tiles do not fit their score", (unpaid % 4 != 0) | (fours < 0))
+    yield count("episodes with more 4s than tiles", twos < 0)
+    yield count(
+        "episodes whose tiles do not fit their moves", episodes.moves != twos + fours - start_tiles
+    )
+    yield count("episodes whose rewards are not their score", episodes.returns != episodes.score)
+    yield count("episodes with more moves than steps", episodes.moves > episodes.length)
+
+
+def check_spawns(
+    episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
+) -> Iterator[Check]:
+    """What was placed, in the mean: a move adds what a tile is worth."""
+    worth = 2 + 2 * four_probability
+    placed = episodes.tile_sum - worth * (episodes.moves + start_tiles)
+    yield mean("sum of tiles less what the moves add", 0.0, placed)
+
+
+def check_ends(episodes: Episodes) -> Iterator[Check]:
+    """Episodes end where nothing can move."""
+    yield count("episodes that ended with something legal left", movable(episodes.ends))
+
+
+def movable(boards: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether something is legal on boards (B, rows, columns) that are not empty: bool (B,)."""
+    has_room: NDArray[np.bool_] = (boards == 0).any(axis=(1, 2))
+    has_pair: NDArray[np.bool_] = (boards[:, 1:] == boards[:, :-1]).any(axis=(1, 2))
+    has_pair |= (boards[:, :, 1:] == boards[:, :, :-1]).any(axis=(1, 2))
+    return has_room | has_pair
+
+
+def certify_play(
+    episodes: Episodes,
+    expected: Expected,
+    *,
+    only_legal: bool = True,
+    start_tiles: int = 2,
+    four_probability: float = 0.1,
+    until_stuck: bool = True,
+) -> list[Check]:
+    """All of the above for one set of episodes.
+
+    Args:
+        episodes: Played by the policy that the expected values are for.
+        expected: What is known.
+        only_legal: Whether the policy plays nothing illegal: then every step is a move.
+        start_tiles: The environment's argument.
+        four_probability: The same.
+        until_stuck: Whether nothing else ends an episode.
+    """
+    checks: list[Iterable[Check]] = [
+        check_means(episodes, expected),
+        check_starts(episodes, start_tiles, four_probability),
+        check_invariants(episodes, start_tiles),
+        check_spawns(episodes, start_tiles, four_probability),
+    ]
+    if until_stuck:
+        checks.append(check_ends(episodes))
+    if only_legal:
+        other = episodes.moves != episodes.length
+        checks.append([count("episodes with a step that moved nothing", other)])
+    return [check for some in checks for check in some]

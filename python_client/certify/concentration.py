@@ -1,0 +1,151 @@
+"""Concentration beside POPGym's own, transition by transition.
+
+peers/popgym_games.py plays POPGym in a virtual environment of its own and writes everything
+down. Twofold is given the same decks and plays the same actions: it has to tell the same
+observations, rewards and ends. Theirs are float64, ours the nearest float32.
+
+    python concentration.py     # writes short recordings to Tests/Fixtures/popgym, for `make test`
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from checks import Check, count
+from numpy.typing import NDArray
+
+import twofold
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import environments
+
+Array = NDArray[Any]
+
+REQUIREMENTS = ("popgym==1.0.7",)
+# POPGym's name: the arguments that make Twofold's the same.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "Easy": {"preset": "popgym-easy"},
+    "Medium": {"preset": "popgym-medium"},
+    "Hard": {"preset": "popgym-easy", "symbols": 13},
+}
+REPOSITORY = Path(__file__).resolve().parents[2]
+RECORDINGS = REPOSITORY / "Tests" / "Fixtures" / "popgym"
+_DTYPES = {"rewards": np.float64, "terminated": np.bool_, "truncated": np.bool_}
+
+
+def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7) -> dict[str, Any]:
+    """Lets POPGym play, in a virtual environment that is made where there is none.
+
+    Raises:
+        environments.InstallationFailed: It could not be installed.
+        subprocess.CalledProcessError: It did not play to its end.
+    """
+    python = environments.python_of(venvs / "popgym", REQUIREMENTS)
+    file = out / f"popgym-{variant.lower()}.npz"
+    script = Path(__file__).resolve().parent / "peers" / "popgym_games.py"
+    command = [str(python), str(script), variant, str(episodes), str(seed), str(file)]
+    with (out / f"popgym-{variant.lower()}.log").open("wb") as log:
+        subprocess.run(command, check=True, stdout=log, stderr=log, timeout=1800)
+    with np.load(file) as recording:
+        return {name: recording[name] for name in recording.files}
+
+
+def load_short(variant: str) -> dict[str, Any]:
+    """A short recording that is kept, with the same dtypes."""
+    content = json.loads((RECORDINGS / f"{variant.lower()}.json").read_text())
+    arrays = {name: np.array(value, _DTYPES.get(name)) for name, value in content.items()}
+    # One character for each card.
+    digits = [[list(map(_code, told)) for told in episode] for episode in content["observations"]]
+    return {**arrays, "observations": np.array(digits)}
+
+
+def save_short(variant: str, recording: dict[str, Any]) -> None:
+    """The inverse of `load_short`."""
+    content = {name: array.tolist() for name, array in recording.items()}
+    content["observations"] = [
+        ["".join(_CODES[code] for code in told) for told in episode]
+        for episode in content["observations"]
+    ]
+    RECORDINGS.mkdir(exist_ok=True)
+    text = json.dumps(content, separators=(",", ":"))
+    (RECORDINGS / f"{variant.lower()}.json").write_text(text + "\n")
+
+
+_CODES = "0123456789abcdef"
+
+
+def _code(character: str) -> int:
+    return int(character, 16)
+
+
+def compare(
+    variant: str, recording: dict[str, Any], endpoint: str | None = None
+) -> Iterator[Check]:
+    """A recording of POPGym against Twofold on the same decks.
+
+    Every third episode of a recording is that of a perfect memory.
+    """
+    episodes, steps = recording["actions"].shape
+    envs = twofold.ConcentrationVectorEnv(episodes, endpoint=endpoint, **VARIANTS[variant])
+    policy = twofold.PerfectMemory(envs)
+    shape = envs.single_observation_space.shape or ()
+    options = {"boards": recording["decks"].reshape(episodes, *shape)}
+    theirs = {name: recording[name] for name in ("terminated", "truncated")}
+    theirs["reward"] = recording["rewards"].astype(np.float32)
+    differs: dict[str, list[Array]] = {name: [] for name in ("observation", *theirs)}
+    returns = np.zeros(episodes)
+    try:
+        observations, _ = envs.reset(seed=0, options=options)
+        told = observations.reshape(episodes, -1)
+        differs["observation"].append((told != recording["observations"][:, 0]).any(axis=1))
+        for step in range(steps):
+            # An episode that is over plays on here, and nobody looks.
+            running = recording["lengths"] > step
+            actions = np.where(running, recording["actions"][:, step], 0)
+            observations, rewards, terminations, truncations, _ = envs.step(actions)
+            told = observations.reshape(episodes, -1) != recording["observations"][:, step + 1]
+            differs["observation"].append(told.any(axis=1) & running)
+            ours = {"reward": rewards, "terminated": terminations, "truncated": truncations}
+            for name, array in ours.items():
+                differs[name].append((array != theirs[name][:, step]) & running)
+            returns += np.where(running, rewards, 0)
+        for name, parts in differs.items():
+            yield count(f"transitions with another {name}", np.concatenate(parts))
+
+        perfect = np.arange(episodes) % 3 == 2
+        expected = theirs["reward"].sum(axis=1, dtype=np.float64)[perfect].mean()
+        yield Check("a perfect memory's return", float(expected), float(returns[perfect].mean()))
+        played = play(envs, policy, options)
+        yield Check("the return of twofold.PerfectMemory", expected, played[perfect].mean())
+    finally:
+        envs.close()
+
+
+def play(
+    envs: twofold.ConcentrationVectorEnv, policy: twofold.PerfectMemory, options: dict[str, Any]
+) -> Array:
+    """The return of one episode on each of the given decks, float64 (N,)."""
+    observations, infos = envs.reset(options=options)
+    returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)
+    while running.any():
+        actions = policy(observations, infos)
+        observations, rewards, terminations, truncations, infos = envs.step(actions)
+        returns += np.where(running, rewards, 0)
+        running &= ~(terminations | truncations)
+    return returns
+
+
+if __name__ == "__main__":
+    folder = REPOSITORY / ".build" / "certify"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in VARIANTS:
+        short = record(name, REPOSITORY / ".build" / "bench-venvs", folder, episodes=3)
+        save_short(name, short)
+        print(f"{RECORDINGS / name.lower()}.json")

@@ -1,0 +1,156 @@
+"""Episodes: played on any vector environment of 2048, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Choose = Callable[[Array, Array], Array]
+"""Boards (N, rows, columns) and action masks (N, 4) in, actions (N,) out."""
+
+
+class Environment(Protocol):
+    """What is certified: Twofold's vector environment with NEXT_STEP autoreset, or a mutant."""
+
+    num_envs: int
+
+    def reset(self, *, seed: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Boards, and infos with `action_mask`."""
+
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Boards, rewards, terminations, truncations, and infos with `score` and `moves` too."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What E episodes left behind; the same number from each board.
+
+    (The first E to finish, whichever board plays them, would be too short ones.)
+    """
+
+    starts: Array
+    """uint8 (E, rows, columns): the boards that they began with."""
+    ends: Array
+    """uint8 (E, rows, columns): the boards that they ended with."""
+    score: Array
+    """int64 (E,), as the environment told it."""
+    returns: Array
+    """float64 (E,): the sum of the rewards."""
+    moves: Array
+    """int64 (E,): legal actions, as the environment told them."""
+    length: Array
+    """int64 (E,): steps, counted here."""
+
+    @property
+    def count(self) -> int:
+        """E."""
+        return len(self.score)
+
+    @property
+    def highest(self) -> Array:
+        """int64 (E,): the highest exponent on the last board."""
+        highest: Array = self.ends.max(axis=(1, 2)).astype(np.int64)
+        return highest
+
+    @property
+    def tile_sum(self) -> Array:
+        """int64 (E,): the sum of the tiles' values on the last board."""
+        sums: Array = _over_cells(np.array([0] + [2**k for k in range(1, 32)]), self.ends)
+        return sums
+
+    @property
+    def paid(self) -> Array:
+        """int64 (E,): the score that would have made the last board's tiles out of 2s alone."""
+        paid: Array = _over_cells(np.array([0] + [(k - 1) * 2**k for k in range(1, 32)]), self.ends)
+        return paid
+
+
+def _over_cells(table: Array, boards: Array) -> Array:
+    sums: Array = table[boards].sum(axis=(1, 2), dtype=np.int64)
+    return sums
+
+
+def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episodes:
+    """Plays at least this many episodes, the same number on each board."""
+    boards, infos = envs.reset(seed=seed)
+    num_envs, each = envs.num_envs, -(-episodes // envs.num_envs)
+    shape = (num_envs, each + 1)  # the last place takes what nobody wants any more
+    starts = np.zeros((*shape, *boards.shape[1:]), np.uint8)
+    ends = np.zeros_like(starts)
+    score, moves, length = (np.zeros(shape, np.int64) for _ in range(3))
+    returns = np.zeros(shape)
+    done = np.zeros(num_envs, np.int64)
+    steps, rewarded = np.zeros(num_envs, np.int64), np.zeros(num_envs)
+    starts[:, 0] = boards
+    finished = np.zeros(num_envs, np.bool_)
+    while done.min() < each:
+        boards, rewards, terminations, truncations, infos = envs.step(
+            choose(boards, infos["action_mask"])
+        )
+        reset = np.flatnonzero(finished)
+        starts[reset, done[reset]] = boards[reset]
+        steps += 1
+        steps[reset] = 0
+        rewarded += rewards
+        finished = terminations | truncations
+        over = np.flatnonzero(finished)
+        if over.size:
+            place = over, done[over]
+            ends[place] = boards[over]
+            score[place] = infos["score"][over]
+            moves[place] = infos["moves"][over]
+            length[place] = steps[over]
+            returns[place] = rewarded[over]
+            rewarded[over] = 0.0
+            done[over] = np.minimum(done[over] + 1, each)
+
+    def flat(array: Array) -> Array:
+        kept: Array = array[:, :each].reshape(num_envs * each, *array.shape[2:])
+        return kept
+
+    return Episodes(*(flat(array) for array in (starts, ends, score, returns, moves, length)))
+
+
+# ---- policies ------------------------------------------------------------------------------------
+
+
+def uniform_legal(rng: np.random.Generator) -> Choose:
+    """A legal action, all alike; any where none is legal."""
+
+    def choose(boards: Array, mask: Array) -> Array:
+        # In (0, 1], so that no legal action loses to the others' zeros.
+        actions: Array = ((1 - rng.random(mask.shape, np.float32)) * mask).argmax(axis=1)
+        return actions
+
+    return choose
+
+
+def uniform_any(rng: np.random.Generator) -> Choose:
+    """One of the four actions, legal or not."""
+
+    def choose(boards: Array, mask: Array) -> Array:
+        actions: Array = rng.integers(0, 4, len(boards), np.uint8)
+        return actions
+
+    return choose
+
+
+def from_table(policy: dict[str, int]) -> Choose:
+    """A policy that exact.py has found, on small boards."""
+    cells = len(next(iter(policy)))
+    table = np.zeros(16**cells, np.uint8)
+    weights = 16 ** np.arange(cells)
+    for board, action in policy.items():
+        exponents = [0 if cell == "." else ord(cell) - ord("a") + 1 for cell in board]
+        table[weights @ exponents] = action
+
+    def choose(boards: Array, mask: Array) -> Array:
+        actions: Array = table[boards.reshape(len(boards), cells) @ weights]
+        return actions
+
+    return choose

@@ -1,0 +1,148 @@
+"""Exact values of 2048 on small boards: dynamic programming over all states.
+
+What a server's statistics are compared with. It shares no code with the server and none with
+tests/reference.py: a board is a string with one character per cell ("." is empty, "a" a 2, "b" a 4
+...), pairs are found by a regular expression, and instead of drawing a tile it sums over all that
+can be drawn. It reads well and takes any policy, and it is slow: see forward.py for 3 x 3.
+
+    uniform = Solver(2, 2).solve()              # legal actions, all alike
+    uniform["score"], uniform["moves"]          # 19.65654018, 5.60072300
+    uniform[16]                                 # probability that a 16 is ever made: 0.121752664444
+    Solver(2, 2).solve(best=16)[16]             # by the policy that makes it as likely as possible
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+# Expected values from some board on: "score", "moves", the last board's "tile_sum", and for each
+# tile value the probability that it is ever made (that the highest tile is at least that).
+Values = dict[str | int, float]
+
+HIGHEST = 26  # "z"
+
+
+def exponent(board: str) -> int:
+    """The highest exponent on a board."""
+    return max(0 if cell == "." else ord(cell) - ord("a") + 1 for cell in board)
+
+
+def tile_sum(board: str) -> int:
+    """The sum of the tiles' values."""
+    return sum(2 ** exponent(tile) for tile in board if tile != ".")
+
+
+def slide(line: str) -> tuple[str, int]:
+    """One line after a slide to the left, and the sum of the merged values."""
+    # Matches are found from the left and do not overlap: no tile merges twice.
+    packed = line.replace(".", "")
+    merged = re.sub(r"(.)\1", lambda pair: chr(ord(pair[1]) + 1), packed)
+    pairs = re.findall(r"(.)\1", packed)
+    return merged.ljust(len(line), "."), sum(2 ** (exponent(tile) + 1) for tile in pairs)
+
+
+def transpose(board: str, columns: int) -> str:
+    """A board with so many columns, rows and columns changed."""
+    return "".join(board[column::columns] for column in range(columns))
+
+
+class Solver:
+    """One board size under one spawn law, with an optional tile value that ends the game."""
+
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        *,
+        four_probability: float = 0.1,
+        start_tiles: int = 2,
+        goal: int | None = None,
+    ) -> None:
+        self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
+        self.tiles = {"a": 1 - four_probability, "b": four_probability}
+        self.goal = HIGHEST if goal is None else goal.bit_length() - 1
+        # Of each reachable board, its legal actions: afterstate, score and action.
+        self.after: dict[str, list[tuple[str, int, int]]] = {}
+        # Of each board that is not terminal, the action that the last `solve` chose.
+        self.policy: dict[str, int] = {}
+
+    def spawns(self, board: str) -> Iterator[tuple[str, float]]:
+        """Each board that one new tile can make, with its probability."""
+        empty = [cell for cell, tile in enumerate(board) if tile == "."]
+        for cell in empty:
+            for tile, chance in self.tiles.items():
+                if chance:
+                    yield board[:cell] + tile + board[cell + 1 :], chance / len(empty)
+
+    def starts(self) -> dict[str, float]:
+        """Each start board with its probability."""
+        boards = {"." * (self.rows * self.columns): 1.0}
+        for _ in range(self.start_tiles):
+            more: dict[str, float] = {}
+            for board, weight in boards.items():
+                for spawned, chance in self.spawns(board):
+                    more[spawned] = more.get(spawned, 0.0) + weight * chance
+            boards = more
+        return boards
+
+    def afterstates(self, board: str) -> list[tuple[str, int, int]]:
+        """What the legal actions make of a board: the afterstate, the score and the action.
+
+        Empty when the game is over. Actions are 0 up, 1 right, 2 down, 3 left.
+        """
+        found = []
+        if exponent(board) < self.goal:
+            for flat, width, actions in (
+                (board, self.columns, (3, 1)),
+                (transpose(board, self.columns), self.rows, (0, 2)),
+            ):
+                # Towards the first cell of each line, towards the last.
+                for step, action in zip((1, -1), actions, strict=True):
+                    lines = [flat[at : at + width][::step] for at in range(0, len(flat), width)]
+                    slid = [slide(line) for line in lines]
+                    after = "".join(line[::step] for line, _ in slid)
+                    if after != flat:
+                        straight = after if flat is board else transpose(after, self.rows)
+                        found.append((straight, sum(score for _, score in slid), action))
+        return found
+
+    def boards(self) -> list[str]:
+        """Every board that can be reached, each before all that can follow it."""
+        waiting = list(self.starts())
+        while waiting:
+            board = waiting.pop()
+            if board not in self.after:
+                self.after[board] = self.afterstates(board)
+                for after, _, _ in self.after[board]:
+                    waiting.extend(spawned for spawned, _ in self.spawns(after))
+        return sorted(self.after, key=tile_sum)  # a move keeps the sum, the spawn adds to it
+
+    def solve(self, best: str | int | None = None) -> Values:
+        """Expected values from the start: uniform legal play, or the policy best for one value."""
+        values: dict[str, Values] = {}
+        for board in reversed(self.boards()):
+            options: list[Values] = []
+            for after, score, _ in self.after[board]:
+                option = mix((values[spawned], chance) for spawned, chance in self.spawns(after))
+                option["score"] += score
+                option["moves"] += 1
+                options.append(option)
+            if not options:
+                made = {2**k: 1.0 for k in range(1, exponent(board) + 1)}
+                values[board] = {"score": 0, "moves": 0, "tile_sum": tile_sum(board), **made}
+            elif best is None:
+                values[board] = mix((option, 1 / len(options)) for option in options)
+            else:
+                chosen, values[board] = max(
+                    enumerate(options), key=lambda option: option[1].get(best, 0.0)
+                )
+                self.policy[board] = self.after[board][chosen][2]
+        return mix((values[board], weight) for board, weight in self.starts().items())
+
+
+def mix(weighted: Iterable[tuple[Values, float]]) -> Values:
+    """The mean of values by weight; a name that one of them lacks counts as 0 there."""
+    total: Values = {}
+    for values, weight in weighted:
+        for name, value in values.items():
+            total[name] = total.get(name, 0.0) + weight * value
+    return total

@@ -1,0 +1,222 @@
+"""Exact values of 2048 under uniform random legal play, on boards up to 3 x 3 and 2 x 4.
+
+A board is one number, four bits for each cell. From the start boards forward, sum of tiles by sum
+of tiles (a move keeps the sum, the spawn adds 2 or 4), every board gets its probability to be
+visited; boards that turn or mirror into each other count as one. What is wanted are sums over
+visits: the expected number of moves is the expected number of boards that are left by one.
+
+    play = Forward(3, 3).solve()
+    play.score, play.moves, play.reaching(64)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import exact
+import numpy as np
+from numpy.typing import NDArray
+
+Boards = NDArray[np.uint64]
+Weights = NDArray[np.float64]
+
+
+@dataclass
+class Play:
+    """Expected values of an episode."""
+
+    score: float = 0.0
+    moves: float = 0.0
+    states: int = 0
+    """Boards that were visited, up to symmetry."""
+    terminal: int = 0
+    """Those where nothing is legal."""
+    left_out: float = 0.0
+    """The probability of the episodes that were not followed to their end."""
+    highest: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Probability of each highest tile value."""
+
+    def reaching(self, value: int) -> float:
+        """The probability that the highest tile is at least this value."""
+        return sum(chance for tile, chance in self.highest.items() if tile >= value)
+
+
+class Forward:
+    """One board size under one spawn law."""
+
+    def __init__(
+        self, rows: int, columns: int, *, four_probability: float = 0.1, start_tiles: int = 2
+    ) -> None:
+        self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
+        self.cells = rows * columns
+        self.chances = ((1, 2, 1 - four_probability), (2, 4, four_probability))
+        self._slides = {width: _slide_table(width) for width in {rows, columns}}
+        self._mirrors = {width: _mirror_table(width) for width in {rows, columns}}
+
+    def solve(self, negligible: float = 0.0) -> Play:
+        """Expected values from the start.
+
+        Args:
+            negligible: The probability of episodes that need not be followed to their end.
+        """
+        play = Play()
+        waiting: dict[int, list[tuple[Boards, Weights]]] = defaultdict(list)
+        for total, start in self._starts().items():
+            waiting[total].append(start)
+        while waiting:
+            play.left_out = sum(float(w.sum()) for some in waiting.values() for _, w in some)
+            if play.left_out <= negligible:
+                return play
+            total = min(waiting)
+            self._layer(total, _collect(waiting.pop(total)), waiting, play)
+        play.left_out = 0.0
+        return play
+
+    def _layer(
+        self,
+        total: int,
+        visits: tuple[Boards, Weights],
+        waiting: dict[int, list[tuple[Boards, Weights]]],
+        play: Play,
+    ) -> None:
+        """Plays all boards of one sum of tiles; what comes of them waits."""
+        boards, weights = visits
+        moved = [self._slide(boards, direction) for direction in range(4)]
+        legal = np.array([after != boards for after, _ in moved])
+        choices = legal.sum(axis=0)
+        is_over = choices == 0
+        play.states += boards.size
+        play.terminal += int(is_over.sum())
+        for exponent, chance in enumerate(
+            np.bincount(self._highest(boards[is_over]), weights[is_over]).tolist()
+        ):
+            if chance:
+                play.highest[2**exponent] += chance
+        share = weights / np.maximum(choices, 1)
+        play.moves += float(weights[~is_over].sum())
+        pieces = []
+        for (after, score), is_legal in zip(moved, legal, strict=True):
+            play.score += float((share * score)[is_legal].sum())
+            pieces.append((self._canonical(after[is_legal]), share[is_legal]))
+        for added, spawned in self._spawns(*_collect(pieces)).items():
+            waiting[total + added].append(spawned)
+
+    def _starts(self) -> dict[int, tuple[Boards, Weights]]:
+        layers = {0: (np.zeros(1, np.uint64), np.ones(1))}
+        for _ in range(self.start_tiles):
+            more: dict[int, list[tuple[Boards, Weights]]] = defaultdict(list)
+            for total, layer in layers.items():
+                for added, spawned in self._spawns(*layer).items():
+                    more[total + added].append(spawned)
+            layers = {total: _collect(pieces) for total, pieces in more.items()}
+        return layers
+
+    def _spawns(self, boards: Boards, weights: Weights) -> dict[int, tuple[Boards, Weights]]:
+        """What one new tile makes of boards, by what it adds to their sum."""
+        is_empty = np.array([self._cell(boards, cell) == 0 for cell in range(self.cells)])
+        share = weights / np.maximum(is_empty.sum(axis=0), 1)
+        spawned = {}
+        for exponent, added, chance in self.chances:
+            if chance:
+                pieces = [
+                    (boards[empty] | np.uint64(exponent << 4 * cell), share[empty] * chance)
+                    for cell, empty in enumerate(is_empty)
+                ]
+                joined = np.concatenate([board for board, _ in pieces])
+                spawned[added] = _collect(
+                    [(self._canonical(joined), np.concatenate([weight for _, weight in pieces]))]
+                )
+        return spawned
+
+    # ---- boards as numbers -----------------------------------------------------------------------
+
+    def _cell(self, boards: Boards, cell: int) -> Boards:
+        tiles: Boards = boards >> np.uint64(4 * cell) & np.uint64(15)
+        return tiles
+
+    def _highest(self, boards: Boards) -> NDArray[np.int64]:
+        highest = np.zeros(boards.shape, np.int64)
+        for cell in range(self.cells):
+            np.maximum(highest, self._cell(boards, cell).astype(np.int64), out=highest)
+        return highest
+
+    def _slide(self, boards: Boards, direction: int) -> tuple[Boards, NDArray[np.int64]]:
+        """The boards after a slide, and the sum of the merged values."""
+        is_vertical, is_backward = direction % 2 == 1, direction >= 2
+        rows, columns = self.rows, self.columns
+        if is_vertical:
+            boards, rows, columns = self._transposed(boards, rows, columns), columns, rows
+        after, score = np.zeros_like(boards), np.zeros(boards.shape, np.int64)
+        slid, merged = self._slides[columns][is_backward]
+        for row in range(rows):
+            line = boards >> np.uint64(4 * columns * row) & np.uint64(16**columns - 1)
+            after |= slid[line] << np.uint64(4 * columns * row)
+            score += merged[line]
+        return (self._transposed(after, rows, columns) if is_vertical else after), score
+
+    def _transposed(self, boards: Boards, rows: int, columns: int) -> Boards:
+        turned = np.zeros_like(boards)
+        for cell in range(rows * columns):
+            row, column = divmod(cell, columns)
+            turned |= self._cell(boards, cell) << np.uint64(4 * (column * rows + row))
+        return turned
+
+    def _mirrored(self, boards: Boards, rows: int, columns: int) -> Boards:
+        """Left and right changed."""
+        mirrored = np.zeros_like(boards)
+        for row in range(rows):
+            line = boards >> np.uint64(4 * columns * row) & np.uint64(16**columns - 1)
+            mirrored |= self._mirrors[columns][line] << np.uint64(4 * columns * row)
+        return mirrored
+
+    def _canonical(self, boards: Boards) -> Boards:
+        """The least of all boards that a board turns or mirrors into."""
+        across = self._mirrored(boards, self.rows, self.columns)
+        least = np.minimum(boards, across)
+        for one in (boards, across):
+            turned = self._transposed(one, self.rows, self.columns)
+            flipped = self._mirrored(turned, self.columns, self.rows)
+            if self.rows == self.columns:
+                least = np.minimum(least, np.minimum(turned, flipped))
+            least = np.minimum(least, self._transposed(flipped, self.columns, self.rows))
+        return least
+
+
+def _collect(pieces: list[tuple[Boards, Weights]]) -> tuple[Boards, Weights]:
+    """The boards of all pieces, each once, with the sums of their weights."""
+    boards, places = np.unique(np.concatenate([b for b, _ in pieces]), return_inverse=True)
+    weights = np.bincount(places, np.concatenate([w for _, w in pieces]), boards.size)
+    return boards, weights.astype(np.float64)
+
+
+def _line(number: int, width: int) -> str:
+    """A line as exact.py writes it; the number's lowest four bits are its first cell."""
+    cells = (number >> 4 * cell & 15 for cell in range(width))
+    return "".join("." if cell == 0 else chr(ord("a") + cell - 1) for cell in cells)
+
+
+def _number(line: str) -> int:
+    return sum(0 if c == "." else ord(c) - ord("a") + 1 << 4 * i for i, c in enumerate(line))
+
+
+def _slide_table(width: int) -> list[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+    """For each line: what a slide to its first cell, and to its last, makes of it, and the score.
+
+    A tile of exponent 15 would not fit after a merge; no board that is small enough makes one.
+    """
+    tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    for step in (1, -1):
+        after, score = np.zeros(16**width, np.uint64), np.zeros(16**width, np.int64)
+        for number in range(16**width):
+            line, merged = exact.slide(_line(number, width)[::step])
+            after[number] = _number(line[::step]) % 16**width
+            score[number] = merged
+        tables.append((after, score))
+    return tables
+
+
+def _mirror_table(width: int) -> NDArray[np.uint64]:
+    mirrored = [_number(_line(number, width)[::-1]) for number in range(16**width)]
+    return np.array(mirrored, np.uint64)

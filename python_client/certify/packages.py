@@ -1,0 +1,245 @@
+"""The dialects beside the packages they are named for, transition by transition.
+
+A script in peers/ plays the package in its own virtual environment and writes down every
+transition: board, action, reward, flags, next board, masks. Each is then played here: Twofold
+starts from the package's board, with a seed that makes its generator place the tile that the
+package has placed, and takes the package's action. Everything that the step tells has to be the
+same.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from checks import Check, alike, count, mean, movable, share
+from numpy.typing import NDArray
+
+import twofold
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import environments
+from contestants import ENVIRONMENTS
+
+Array = NDArray[Any]
+Dialect = Literal["jumanji", "envpool", "pgx"]
+
+DIALECTS: tuple[Dialect, ...] = ("jumanji", "envpool", "pgx")
+START_TILES = {"jumanji": 1, "envpool": 1, "pgx": 2}
+PEERS = Path(__file__).resolve().parent / "peers"
+RECORDINGS = PEERS.parents[2] / "Tests" / "Fixtures" / "dialects"
+CHUNK = 4096
+
+
+def record(
+    dialect: Dialect, venvs: Path, out: Path, *, boards: int, steps: int, given: int
+) -> dict[str, Any]:
+    """Lets the package play, in a virtual environment that is made where there is none.
+
+    Raises:
+        environments.InstallationFailed: It could not be installed.
+        subprocess.CalledProcessError: It did not play to its end.
+    """
+    python = environments.python_of(venvs / dialect, ENVIRONMENTS[dialect])
+    file = out / f"{dialect}.npz"
+    command = [str(python), str(PEERS / f"{dialect}_games.py"), str(file)]
+    command += ["--boards", str(boards), "--steps", str(steps), "--given", str(given)]
+    command += ["--seed", "1"]
+    with (out / f"{dialect}.log").open("wb") as log:
+        subprocess.run(command, check=True, stdout=log, stderr=log, timeout=1800)
+    return load(file)
+
+
+def load(file: Path) -> dict[str, Any]:
+    """A recording as the peer's script has written it."""
+    with np.load(file) as recording:
+        return {name: recording[name] for name in recording.files}
+
+
+def load_short(dialect: Dialect) -> dict[str, Any]:
+    """A short recording that is kept, with the same dtypes."""
+    content = json.loads((RECORDINGS / f"{dialect}.json").read_text())
+    boards = {name: np.array(content[name], np.uint8).reshape(-1, 4, 4) for name in _BOARDS}
+    flags = ("mask", "mask_after", "terminated", "truncated")
+    masks = {name: np.array(content[name], np.bool_) for name in flags}
+    rest = {"action": np.array(content["action"]), "reward": np.array(content["reward"], "f4")}
+    return {**content, **boards, **masks, **rest}
+
+
+def compare(
+    dialect: Dialect, recording: dict[str, Any], endpoint: str | None = None
+) -> Iterator[Check]:
+    """A recording of the package against the dialect.
+
+    pgx places a tile after an illegal action too, and has a mask of ones at the end of an episode:
+    neither is compared.
+    """
+    envs = twofold.Game2048VectorEnv(
+        CHUNK, endpoint=endpoint, dialect=dialect, autoreset_mode="disabled"
+    )
+    try:
+        # No episode starts from a board where nothing is legal.
+        is_stuck = ~movable(recording["before"])
+        stuck = recording["mask"][is_stuck].any(axis=1)
+        yield count("boards where nothing is legal but in the package's mask", stuck)
+        recording = recording | {name: recording[name][~is_stuck] for name in _COLUMNS}
+        total = len(recording["action"])
+        names = ("mask", "slide", "reward", "terminated", "truncated", "after", "mask_after")
+        differs: dict[str, list[Array]] = {name: [] for name in names}
+        places, rooms, fours = [], [], []
+        illegal = 0
+        for first in range(0, total, CHUNK):
+            rows = np.minimum(np.arange(first, first + CHUNK), total - 1)  # the last one over again
+            fresh = min(CHUNK, total - first)
+            part = {name: recording[name][rows] for name in _COLUMNS}
+            legal, place, room, four, found = _play(envs, dialect, part)
+            for name, is_different in found.items():
+                differs[name].append(is_different[:fresh])
+            illegal += int((~legal[:fresh]).sum())
+            spawned = (legal & ~found["slide"])[:fresh]
+            places.append(place[:fresh][spawned])
+            rooms.append(room[:fresh][spawned])
+            fours.append(four[:fresh][spawned])
+        for name, parts in differs.items():
+            yield count(f"transitions with another {_NAMES[name]}", np.concatenate(parts))
+        yield Check("whether illegal actions are among them", 1.0, float(illegal > 0))
+        room, place = np.concatenate(rooms), np.concatenate(places)
+        yield share("share of 4s that the package places", 0.1, np.concatenate(fours))
+        # The k-th of n cells, all alike: uniform up to a known spread.
+        choice = room > 1
+        centred = ((place + 0.5) / room - 0.5) / np.sqrt((1 - 1 / np.maximum(room, 2) ** 2) / 12)
+        yield mean("place of the tile among the empty cells", 0.0, centred[choice])
+        yield from _starts(envs, dialect, recording["starts"])
+    finally:
+        envs.close()
+
+
+_BOARDS = ("starts", "before", "after")
+_COLUMNS = ("before", "mask", "action", "reward", "terminated", "truncated", "after", "mask_after")
+_NAMES = {
+    "mask": "mask before the action",
+    "slide": "slide",
+    "reward": "reward",
+    "terminated": "terminated",
+    "truncated": "truncated",
+    "after": "next board",
+    "mask_after": "next mask",
+}
+
+
+def _play(
+    envs: twofold.Game2048VectorEnv, dialect: Dialect, part: dict[str, Array]
+) -> tuple[Array, Array, Array, Array, dict[str, Array]]:
+    """Plays CHUNK transitions again.
+
+    Returns:
+        Which are legal; where a tile was placed, among how many empty cells, whether it is a 4; and
+        by name, which differ.
+    """
+    lanes, actions = np.arange(CHUNK), part["action"]
+    _, infos = envs.reset(seed=0, options={"boards": part["before"]})
+    found = {"mask": (infos["action_mask"] != part["mask"]).any(axis=1)}
+    boards, _, _ = envs.afterstates()
+    legal = infos["action_mask"][lanes, actions] == 1
+    slid = boards[lanes, actions].reshape(CHUNK, 16)
+    theirs = part["after"].reshape(CHUNK, 16)
+    new = (slid != theirs) & legal[:, np.newaxis]
+    cell = new.argmax(axis=1)
+    tile = theirs[lanes, cell]
+    # After a legal action: one new tile, on a cell that was empty, a 2 or a 4.
+    right = (new.sum(axis=1) == 1) & (slid[lanes, cell] == 0) & ((tile == 1) | (tile == 2))
+    found["slide"] = legal & ~right
+    room = np.where(legal, (slid == 0).sum(axis=1), 1)
+    place = np.where(legal, ((slid == 0).cumsum(axis=1) - 1)[lanes, cell], 0)
+    four = tile == 2
+    seeds = seeds_for(np.maximum(room, 1), np.maximum(place, 0), four)
+    envs.reset(seed=seeds, options={"boards": part["before"]})
+    observations, rewards, terminations, truncations, infos = envs.step(actions)
+    found["reward"] = rewards != part["reward"]
+    found["terminated"] = terminations != part["terminated"]
+    found["truncated"] = truncations != part["truncated"]
+    compared = legal | (dialect != "pgx")
+    found["after"] = (observations != part["after"]).any(axis=(1, 2)) & compared
+    compared = ~terminations | (dialect != "pgx")
+    found["mask_after"] = (infos["action_mask"] != part["mask_after"]).any(axis=1) & compared
+    return legal, place, room, four, found
+
+
+def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) -> Iterator[Check]:
+    ours, _ = envs.reset(seed=1)
+    tiles = START_TILES[dialect]
+    for whose, boards in (("the package's", theirs), ("Twofold's", ours)):
+        flat = boards.reshape(len(boards), 16)
+        yield count(f"{whose} start boards without {tiles} tiles", (flat > 0).sum(1) != tiles)
+        yield share(f"share of 4s on {whose} start boards", 0.1, flat[flat > 0] == 2)
+        yield alike(f"unevenness of the cells of {whose} start tiles", (flat > 0).sum(axis=0))
+
+
+def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
+    """That EnvPool's step limit is what docs/dialects.md says: none, and a wrong flag."""
+    past = float(recording["steps_past_limit"])
+    yield Check("steps that EnvPool goes on after max_episode_steps, up to 100", 100.0, past)
+    told = {tuple(flags) for flags in recording["told_as"].tolist()}
+    other = np.array([told != {(False, True)}])
+    yield count("ways but `truncated` in which EnvPool tells a game over after that", other)
+
+
+# ---- seeds that place a tile where it is wanted --------------------------------------------------
+
+_SEEDS = 50_000
+_FOURS = 429496730  # 0.1 * 2^32
+
+
+def seeds_for(room: Array, place: Array, four: Array) -> NDArray[np.uint64]:
+    """Seeds whose first tile lands on the `place`-th of `room` empty cells, as a 4 or as a 2.
+
+    By the recipe of docs/determinism.md: two words, for the cell and for the value.
+    """
+    return _seed_table()[room, place, four.astype(np.intp)]
+
+
+def _seed_table() -> NDArray[np.uint64]:
+    global _table
+    if _table is None:
+        seeds = np.arange(_SEEDS, dtype=np.uint64)
+        w0, w1 = _first_words(seeds)
+        _table = np.zeros((17, 16, 2), np.uint64)
+        for room in range(1, 17):
+            place = w0 * np.uint64(room) >> np.uint64(32)
+            outcome = place * np.uint64(2) + (w1 < np.uint64(_FOURS))
+            outcomes, seeds_found = np.unique(outcome, return_index=True)
+            if len(outcomes) != 2 * room:
+                raise AssertionError(f"no seed for some tile among {room} cells")
+            _table[room, :room] = seeds_found.reshape(room, 2)
+    return _table
+
+
+_table: NDArray[np.uint64] | None = None
+
+
+def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
+    """The first two words of the generators with these seeds, as uint64."""
+    outputs = []
+    for step in (1, 2):
+        z = seeds + np.uint64(step * 0x9E3779B97F4A7C15 % 2**64)
+        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        outputs.append(z ^ z >> np.uint64(31))
+    low = np.uint64(2**32 - 1)
+    s0, s1 = outputs[0] & low, outputs[0] >> np.uint64(32)
+    s2, s3 = outputs[1] & low, outputs[1] >> np.uint64(32)
+    first = _rotated(s0 + s3 & low, 7) + s0 & low
+    s0, s3 = s0 ^ s1 ^ s3, _rotated(s1 ^ s3, 11)  # s1 and s2 play no part in the second word
+    del s2
+    return first, _rotated(s0 + s3 & low, 7) + s0 & low
+
+
+def _rotated(word: Array, by: int) -> Array:
+    rotated: Array = (word << np.uint64(by) | word >> np.uint64(32 - by)) & np.uint64(2**32 - 1)
+    return rotated
