@@ -6,6 +6,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
+# How long `make soak` steps, resets, opens and closes, after its other tests.
+SOAK_SECONDS ?= 3600
 VENV := .venv
 SERVER := .build/release/twofold-server
 # The tests run optimised, as the server does (the kernel is compared on millions of boards), in a build of
@@ -15,7 +17,7 @@ TEST_BUILD := --configuration release -Xswiftc -enable-testing --scratch-path .b
 # What to format and lint; generated code says itself that it is left alone.
 SWIFT_CODE := Package.swift Sources Tests
 
-.PHONY: help demo test test-swift test-python check format server bench proto clean
+.PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,11 +27,40 @@ demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare
 
 test: test-swift test-python ## Run all tests, Swift and Python.
 
+soak: server $(VENV)/installed ## The long tests: malformed messages, fairness, bad networks, dying servers (an hour).
+	cd python_client && ../$(VENV)/bin/python -m pytest -s --scale 50 --timeout 7200 $(SOAK_ARGS) \
+	    tests/test_fuzz.py tests/test_fairness.py tests/test_recovery.py tests/test_resume.py
+	cd python_client && TWOFOLD_SOAK_SECONDS=$(SOAK_SECONDS) ../$(VENV)/bin/python -m pytest -s \
+	    --timeout 0 tests/test_soak.py
+
+FUZZ_SECONDS ?= 600
+FUZZ_BUILD := .build/fuzz
+
+fuzz: .build/system-packages ## libFuzzer on decoder and service, with AddressSanitizer; FUZZ_SECONDS=600.
+	TWOFOLD_FUZZ=1 swift build -c release --product FuzzRequests --scratch-path $(FUZZ_BUILD) \
+	    -Xswiftc -sanitize=fuzzer -Xswiftc -sanitize=address
+	swiftc -sanitize=fuzzer,address -o $(FUZZ_BUILD)/fuzz-requests -Xlinker --whole-archive \
+	    $(FUZZ_BUILD)/release/libFuzzRequests.a -Xlinker --no-whole-archive 2>$(FUZZ_BUILD)/link.log \
+	    || { cat $(FUZZ_BUILD)/link.log; exit 1; }
+	mkdir -p $(FUZZ_BUILD)/corpus && python3 Tests/FuzzRequests/seeds.py $(FUZZ_BUILD)/corpus
+	cd $(FUZZ_BUILD) && ASAN_OPTIONS=detect_leaks=0 ./fuzz-requests -max_total_time=$(FUZZ_SECONDS) \
+	    -max_len=8192 -print_final_stats=1 corpus
+
+sanitize: .build/system-packages ## The Swift tests under AddressSanitizer, TwofoldCore's under ThreadSanitizer (long).
+	swift test --configuration release -Xswiftc -enable-testing --sanitize=address --scratch-path .build/asan
+	swift test --configuration release -Xswiftc -enable-testing --sanitize=thread --scratch-path .build/tsan \
+	    --filter TwofoldCoreTests
+
 test-swift: .build/system-packages ## Run the Swift tests.
 	swift test $(TEST_BUILD)
 
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
 	cd python_client && ../$(VENV)/bin/python -m pytest
+
+.PHONY: test-browser
+test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
+	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
 check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	swift format lint --strict --recursive $(SWIFT_CODE)
@@ -47,6 +78,9 @@ bench: server $(VENV)/installed ## Measure the server beside its peers and the t
 	$(SERVER) bench
 	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
+certify: server $(VENV)/installed ## Certify the rules against exact values and other packages (ten minutes).
+	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
+
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).
 	proto/generate.sh
 
@@ -62,5 +96,5 @@ clean: ## Remove everything that was built or installed here.
 $(VENV)/installed: python_client/pyproject.toml | .build/system-packages
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	    --editable 'python_client[dev,examples]'
+	    --editable 'python_client[dev,examples,data]'
 	@touch $@
