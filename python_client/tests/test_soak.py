@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from games import GAMES
 from servers import Server
 
 import twofold
@@ -52,6 +53,8 @@ class Visitor:
             [self._reset] * 2
             + [self._masked_reset] * 4
             + [self._look] * 4
+            + [self._go_back] * 4
+            + [self._roll_out] * 2
             + [self._resume, self.end]
         )
         self._random.choice(deeds)()
@@ -65,18 +68,21 @@ class Visitor:
     def _begin(self) -> None:
         arguments: dict[str, Any] = {
             "num_envs": self._random.choice([1, 3, 64, 1000]),
-            "size": self._random.choice([2, 3, 4, 4]),
+            "endpoint": self._random.choice([self._server.ipc, self._server.tcp]),
             "max_episode_steps": self._random.choice([None, 20]),
+            "autoreset_mode": self._random.choice(["NextStep", "SameStep"]),
         }
-        endpoint = self._random.choice([self._server.ipc, self._server.tcp])
-        self._pair = [twofold.Game2048VectorEnv(endpoint=endpoint, **arguments) for _ in range(2)]
+        make: Callable[..., Any] = self._random.choice(list(GAMES.values()))
+        if make is twofold.Game2048VectorEnv:
+            arguments["size"] = self._random.choice([2, 3, 4, 4])
+        self._pair = [make(**arguments) for _ in range(2)]
         self.sessions += 2
         seed = self._random.randrange(1000)
         self._agree([envs.reset(seed=seed) for envs in self._pair])
 
     def _step(self) -> None:
-        count = self._pair[0].num_envs
-        actions = np.random.default_rng(self._random.randrange(2**32)).integers(0, 4, count)
+        count, choices = self._pair[0].num_envs, self._pair[0].single_action_space.n
+        actions = np.random.default_rng(self._random.randrange(2**32)).integers(0, choices, count)
         self._agree([envs.step(actions) for envs in self._pair])
         self.steps += 2 * count
 
@@ -90,7 +96,18 @@ class Visitor:
 
     def _look(self) -> None:
         self._agree([envs.observe() for envs in self._pair])
-        self._agree([envs.afterstates() for envs in self._pair])
+        if isinstance(self._pair[0], twofold.Game2048VectorEnv):
+            self._agree([envs.afterstates() for envs in self._pair])
+
+    def _go_back(self) -> None:
+        blob = self._pair[0].snapshot()
+        self._step()
+        self._agree([envs.restore(blob) for envs in self._pair])
+
+    def _roll_out(self) -> None:
+        rollouts = [envs.rollout(20, "random") for envs in self._pair]
+        self._agree([(each.observations, each.actions, each.rewards) for each in rollouts])
+        self.steps += 2 * rollouts[0].actions.size
 
     def _resume(self) -> None:
         self._pair[0] = twofold.resume(self._pair[0].token)
