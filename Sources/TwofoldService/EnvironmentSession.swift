@@ -102,8 +102,9 @@ public final class EnvironmentSession {
             case .snapshot:
                 return try snapshot(laneNumbers(payload), replyMemory)
             case .restore(let request):
-                let input = try restoreInput(request, payload)
+                let (input, streams) = try restoreInput(request, payload)
                 try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+                rollouts.restore(input, streams)
                 return Outcome(result: .restore(.init()), payloadSize: resetLayout.size)
             case .close:
                 try refusePayload(payload)
@@ -159,6 +160,7 @@ public final class EnvironmentSession {
     ) throws(EnvironmentError) -> Outcome {
         let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
         try environment.snapshot(lanes, into: snapshotFormat.records(in: memory))
+        snapshotFormat.write(rollouts.streams, of: lanes, into: memory)
         snapshotFormat.seal(memory, lanes: lanes.count)
         return Outcome(result: .snapshot(.init()), payloadSize: memory.count)
     }
@@ -232,7 +234,7 @@ public final class EnvironmentSession {
     /// Cuts a restore's payload into the arrays that the request announces and the blob behind them.
     private func restoreInput(
         _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?
-    ) throws(EnvironmentError) -> RestoreInput {
+    ) throws(EnvironmentError) -> (RestoreInput, SavedStreams) {
         guard let payload else { throw .invalid("blob", "a restore needs a payload frame: the snapshot") }
         guard request.count >= 1 else { throw .invalid("lanes", "lanes name no lane") }
         guard request.count <= UInt64(lanes) else {
@@ -256,14 +258,15 @@ public final class EnvironmentSession {
         let (named, rows, seeds) = (
             try next(request.lanes), try next(request.rows), try next(request.seeds)
         )
-        let records = try snapshotFormat.open(UnsafeRawBufferPointer(rebasing: payload[start...]))
+        let (records, streams) = try snapshotFormat.open(UnsafeRawBufferPointer(rebasing: payload[start...]))
         let held = records.count / snapshotFormat.recordSize
         guard request.rows || held == count else {
             throw .invalid("blob", "the blob has \(held) lanes; \(count) are to be restored")
         }
-        return RestoreInput(
+        let input = RestoreInput(
             lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
             seeds: seeds, records: records, recordSize: snapshotFormat.recordSize)
+        return (input, streams)
     }
 
     private func rowNumbers(

@@ -20,8 +20,8 @@ public struct PolicyBudget: Sendable {
 final class SessionRollouts {
     private let environment: any VectorEnvironment
     private let budget: PolicyBudget
-    private let streams: PolicyStreams
-    private var network: NTupleNetwork?
+    let streams: PolicyStreams
+    private(set) var network: NTupleNetwork?
     /// The policy of the last rollout, with what it was made of: tables are worth keeping.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
@@ -36,6 +36,17 @@ final class SessionRollouts {
         guard let seeds = input.seeds else { return }
         for lane in 0..<environment.lanes where input.mask.map({ $0[lane] == 1 }) ?? true {
             streams.seed(lane, Self.seed(seeds, lane))
+        }
+    }
+
+    /// So does a restore: new seeds, or streams that go on as the snapshot's would have.
+    func restore(_ input: RestoreInput, _ saved: SavedStreams) {
+        for (index, lane) in input.lanes.enumerated() {
+            if let seeds = input.seeds {
+                streams.seed(lane, Self.seed(seeds, index))
+            } else {
+                streams[lane] = saved[input.rows[index]]
+            }
         }
     }
 
@@ -108,9 +119,10 @@ final class SessionRollouts {
         let source = try source(request, payload)
         let plan = Plan(rollout, request, lanes: environment.lanes)
         try environment.checkSeeded()
-        let before = request.policySeeds ? streams.saved() : nil
+        let lanes = 0..<environment.lanes
+        let before = request.policySeeds ? lanes.map { streams[$0] } : []
         if request.policySeeds {
-            for lane in 0..<environment.lanes { streams.seed(lane, Self.seed(payload!, lane)) }
+            for lane in lanes { streams.seed(lane, Self.seed(payload!, lane)) }
         }
         do throws(EnvironmentError) {
             let memory = try replyMemory(plan.size)
@@ -123,7 +135,7 @@ final class SessionRollouts {
             return plan.reply(done, in: memory)
         } catch {
             // A refused request changes nothing.
-            if let before { streams.restore(before) }
+            for (lane, stream) in before.enumerated() { streams[lane] = stream }
             throw error
         }
     }

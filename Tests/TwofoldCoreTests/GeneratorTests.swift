@@ -23,6 +23,16 @@ import Testing
         #expect(numbers.map { _ in generator.next() } == numbers)
     }
 
+    @Test func `a word that was drawn can be taken back`() {
+        for seed in 0..<1000 as Range<UInt64> {
+            let before = Generator(seed: seed)
+            var generator = before
+            _ = generator.next()
+            generator.goBack()
+            #expect(generator == before)
+        }
+    }
+
     /// What the same C program makes of some seeds: the state, and the first five numbers from it.
     static let seeded: [(seed: UInt64, words: [UInt32], numbers: [UInt32])] = [
         (

@@ -47,3 +47,9 @@ def own_server() -> Iterator[Server]:
 def make_batch(request: pytest.FixtureRequest) -> MakeBatch:
     """Makes batches of one game; a test that asks for it runs over all of them."""
     return GAMES[request.param]
+
+
+@pytest.fixture(params=GAMES)
+def game(request: pytest.FixtureRequest) -> str:
+    """The name of a game; a test that asks for it runs over all of them."""
+    return str(request.param)

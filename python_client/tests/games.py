@@ -16,6 +16,7 @@ class MakeBatch(Protocol):
         endpoint: str | None = ...,
         timeout: float = ...,
         max_episode_steps: int | None = ...,
+        recover: bool = ...,
     ) -> TwofoldVectorEnv: ...
 
 

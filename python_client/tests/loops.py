@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from games import GAMES
 
 import twofold
 
@@ -15,15 +16,15 @@ BOARDS = 16
 _PACKAGE = str(Path(twofold.__file__).parent)
 
 
-def make(endpoint: str | None, **keywords: Any) -> twofold.TwofoldVectorEnv:
+def make(endpoint: str | None, game: str = "Game2048", **keywords: Any) -> twofold.TwofoldVectorEnv:
     """Boards whose episodes end often."""
     keywords = {"max_episode_steps": 60, "endpoint": endpoint} | keywords
-    return twofold.Game2048VectorEnv(BOARDS, **keywords)
+    return GAMES[game](BOARDS, **keywords)
 
 
-def actions(step: int) -> Any:
+def actions(step: int, choices: int = 4) -> Any:
     """What is played in this step."""
-    return np.random.default_rng(step).integers(0, 4, BOARDS)
+    return np.random.default_rng(step).integers(0, choices, BOARDS)
 
 
 def number(results: tuple[Any, ...]) -> int:
@@ -39,7 +40,7 @@ def one_step(envs: twofold.TwofoldVectorEnv, step: int) -> int:
     """Every 400th step is a reset, the first one with a seed."""
     if step % 400 == 0:
         return number(envs.reset(seed=step or 7) if step % 800 == 0 else envs.reset())
-    return number(envs.step(actions(step)))
+    return number(envs.step(actions(step, envs._num_actions)))
 
 
 def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int]:
@@ -47,9 +48,9 @@ def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int
     return [one_step(envs, step) for step in range(start, steps)]
 
 
-def undisturbed(endpoint: str | None, steps: int) -> list[int]:
+def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> list[int]:
     """What every run of so many steps has to come to."""
-    envs = make(endpoint)
+    envs = make(endpoint, game)
     try:
         return play(envs, steps)
     finally:

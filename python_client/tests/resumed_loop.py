@@ -1,6 +1,6 @@
 """A process that may be killed at any moment: makes a session, or goes on with the last one's.
 
-    python resumed_loop.py ENDPOINT LOG STEPS
+    python resumed_loop.py ENDPOINT GAME LOG STEPS
 
 The log has the session's token in its first line, then a result in each.
 """
@@ -13,7 +13,7 @@ from loops import make, number, one_step
 import twofold
 
 
-def play_on(endpoint: str, log: Path, steps: int) -> None:
+def play_on(endpoint: str, game: str, log: Path, steps: int) -> None:
     """Plays up to so many steps, from wherever the log and the server are."""
     lines = log.read_text().splitlines(keepends=True) if log.exists() else []
     lines = [line for line in lines if line.endswith("\n")]
@@ -26,7 +26,7 @@ def play_on(endpoint: str, log: Path, steps: int) -> None:
             assert envs.last_results is not None
             lines.append(f"{number(envs.last_results)}\n")
     else:
-        envs = make(endpoint)
+        envs = make(endpoint, game)
         lines = [envs.token + "\n"]
     temporary = log.with_suffix(".new")
     temporary.write_text("".join(lines))
@@ -39,4 +39,4 @@ def play_on(endpoint: str, log: Path, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    play_on(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    play_on(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))

@@ -9,6 +9,7 @@ import random
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,10 +27,10 @@ from twofold.v1 import envelope_pb2 as envelope
 # ---- a bad network -------------------------------------------------------------------------------
 
 
-def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
-    expected = undisturbed(server.ipc, steps)
+def test_a_bad_network_changes_nothing(server: Server, game: str, steps: int) -> None:
+    expected = undisturbed(server.ipc, steps, game)
     with FaultProxy(server.ipc, rate=0.1, seed=1) as proxy:
-        envs = make(proxy.endpoint)
+        envs = make(proxy.endpoint, game)
         assert play(envs, steps) == expected
         envs.close()
         assert all(proxy.counts[kind] > steps / 100 for kind in KINDS)
@@ -46,10 +47,10 @@ def test_a_network_that_does_one_thing_to_every_other_message_changes_nothing(
         envs.close()
 
 
-def test_connections_that_are_cut_change_nothing(server: Server) -> None:
-    expected = undisturbed(server.ipc, 300)
+def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> None:
+    expected = undisturbed(server.ipc, 300, game)
     with FaultProxy(server.ipc) as proxy:
-        envs = make(proxy.endpoint)
+        envs = make(proxy.endpoint, game)
         results = []
         for step in range(300):
             if step % 15 == 7:
@@ -90,9 +91,11 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
     return interrupts
 
 
-def test_a_hundred_interrupts_at_random_moments_change_nothing(server: Server, scale: int) -> None:
-    expected = undisturbed(server.ipc, 400)
-    envs = make(server.ipc)
+def test_a_hundred_interrupts_at_random_moments_change_nothing(
+    server: Server, game: str, scale: int
+) -> None:
+    expected = undisturbed(server.ipc, 400, game)
+    envs = make(server.ipc, game)
     assert play_through_interrupts(envs, expected, 100 * scale, 0.004) >= 100 * scale
     envs.close()
 
@@ -238,20 +241,22 @@ def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) ->
 
 
 def test_a_server_that_is_killed_again_and_again_changes_nothing(
-    own_server: Server, scale: int
+    own_server: Server, game: str, scale: int
 ) -> None:
-    expected = undisturbed(own_server.ipc, 1300)
+    expected = undisturbed(own_server.ipc, 1300, game)
     times = 20 * scale
     with killed_again_and_again(own_server, times, 0.3) as kills:
-        envs = make(own_server.ipc, recover=True)
+        envs = make(own_server.ipc, game, recover=True)
         play_until(envs, expected, lambda: len(kills) == times)
     envs.close()
 
 
-def test_another_empty_server_in_midway_changes_nothing(server: Server, own_server: Server) -> None:
-    expected = undisturbed(server.ipc, 700)
+def test_another_empty_server_in_midway_changes_nothing(
+    server: Server, own_server: Server, game: str
+) -> None:
+    expected = undisturbed(server.ipc, 700, game)
     with FaultProxy(server.ipc, rate=0.02, seed=5) as proxy:
-        envs = make(proxy.endpoint, recover=True)
+        envs = make(proxy.endpoint, game, recover=True)
         results = play(envs, 350)
         proxy.switch_to(own_server.ipc)
         assert results + play(envs, 700, 350) == expected
@@ -269,11 +274,11 @@ def test_a_private_server_that_is_killed_is_replaced() -> None:
     envs.close()
 
 
-def test_everything_at_once_changes_nothing(own_server: Server, scale: int) -> None:
-    expected = undisturbed(own_server.ipc, 300)
+def test_everything_at_once_changes_nothing(own_server: Server, game: str, scale: int) -> None:
+    expected = undisturbed(own_server.ipc, 300, game)
     with FaultProxy(own_server.ipc, rate=0.05, seed=6) as proxy:
         with killed_again_and_again(own_server, 5 * scale, 0.5) as kills:
-            envs = make(proxy.endpoint, recover=True)
+            envs = make(proxy.endpoint, game, recover=True)
             while len(kills) < 5 * scale:
                 play_through_interrupts(envs, expected, 1, 0.4)
         envs.close()
@@ -328,13 +333,42 @@ def test_a_snapshot_takes_the_place_of_what_was_done_before(
     results = []
     for step in range(60):
         results.append(one_step(envs, step))
-        assert len(journal.operations) <= 8
+        assert len(journal.done) <= 8
         if step in (3, 20, 21, 40):
             own_server.kill()
             own_server.start_again()
     assert results == expected
-    assert journal.operations[0].slot == "restore"
+    assert journal.done[0].operation.slot == "restore"
     envs.close()
+
+
+def rolled_out(envs: twofold.TwofoldVectorEnv, policy: str, first: int) -> int:
+    """A number for the rollout that begins with this step; the first one seeds its streams."""
+    seed = 5 if first == 0 else None
+    rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
+    code = 0
+    for array in (rollout.observations, rollout.actions, rollout.infos["score"]):
+        code = zlib.crc32(np.ascontiguousarray(array).tobytes(), code)
+    return code
+
+
+@pytest.mark.parametrize("policy", ["random", "expectimax"])
+@pytest.mark.parametrize("longest", [1, 1000])
+def test_rollouts_go_on_after_a_lost_server(policy: str, longest: int) -> None:
+    # The shorter a search may take, the fewer steps each of a rollout's requests does.
+    with Server("--max-search-milliseconds", str(longest)) as own_server:
+        envs, twin = make(own_server.ipc, recover=True), make("private")
+        for each in (envs, twin):
+            each.reset(seed=3)
+        for first in range(0, 160, 20):
+            if first in (20, 40, 100):
+                own_server.kill()
+                own_server.start_again()
+            assert rolled_out(envs, policy, first) == rolled_out(twin, policy, first), first
+            if first == 60:
+                assert one_step(envs, 1) == one_step(twin, 1)
+        envs.close()
+        twin.close()
 
 
 def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:

@@ -172,16 +172,23 @@ def test_a_resume_while_a_step_is_carried_out_waits_for_it(server: Server) -> No
 
 
 def test_a_process_that_is_killed_again_and_again_changes_nothing(
-    server: Server, tmp_path: Path, scale: int
+    server: Server, game: str, tmp_path: Path, scale: int
 ) -> None:
     steps, times = 600 * scale, 20 * scale
-    expected = undisturbed(server.ipc, steps)
+    expected = undisturbed(server.ipc, steps, game)
     log = tmp_path / "log"
     moments = random.Random(8)
     kills = 0
     with FaultProxy(server.ipc, rate=0.02, seed=9) as proxy:
         while True:
-            command = [sys.executable, "resumed_loop.py", proxy.endpoint, str(log), str(steps)]
+            command = [
+                sys.executable,
+                "resumed_loop.py",
+                proxy.endpoint,
+                game,
+                str(log),
+                str(steps),
+            ]
             process = subprocess.Popen(command, cwd=Path(__file__).parent)
             if kills < times:
                 # Not before it has made some steps, and not after its last.

@@ -12,7 +12,7 @@ import exact
 import gymnasium as gym
 import numpy as np
 import pytest
-from reference import Game
+from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
 import twofold
@@ -160,7 +160,7 @@ def test_a_blob_is_what_the_documentation_says(make: Make) -> None:
         return value.to_bytes(size, "little")
 
     head = b"TWOFOLDS" + number(1, 4) + number(len(rules), 4) + number(2, 8) + number(39, 4)
-    records = b""
+    records = streams = b""
     for seed, actions in ((7, (0, 0)), (8, (0, 1))):
         game = Game(seed, rows=2, columns=3)
         for action in actions:
@@ -168,8 +168,25 @@ def test_a_blob_is_what_the_documentation_says(make: Make) -> None:
         records += b"".join(number(word, 4) for word in game.generator.words)
         records += number(1 if game.terminated else 2, 1) + number(2, 4)
         records += number(game.score, 8) + number(game.moves, 4) + bytes(game.board)
-    expected = head + rules + records
+        policy = Xoshiro128PlusPlus.seeded(seed ^ 0x706F6C6963790000)
+        streams += b"".join(number(word, 4) for word in policy.words)
+    expected = head + rules + records + streams
     assert blob == expected + number(zlib.crc32(expected), 4)
+
+
+def test_the_policies_of_rollouts_go_on_with_their_streams(make: Make) -> None:
+    envs, other = make(), make()
+    envs.reset(seed=3)
+    envs.rollout(7, "random")
+    blob = envs.snapshot()
+    actions = envs.rollout(9, "random").actions.copy()
+    envs.restore(blob)
+    np.testing.assert_array_equal(envs.rollout(9, "random").actions, actions)
+    other.restore(blob, rows=[5, 5, 5, 0, 0, 0])
+    np.testing.assert_array_equal(other.rollout(9, "random").actions, actions[:, [5] * 3 + [0] * 3])
+    # New seeds are for them too.
+    other.restore(blob, rows=[5] * 6, seed=1)
+    assert len(np.unique(other.rollout(20, "random").actions, axis=1).T) == 6
 
 
 # ---- refusals ------------------------------------------------------------------------------------

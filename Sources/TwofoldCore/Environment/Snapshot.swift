@@ -21,10 +21,12 @@ public struct InvalidState: Error, Sendable {
 /// has the whole of it; all numbers are little-endian.
 ///
 ///     0          8         12      16      24      28
-///     ┌──────────┬─────────┬───────┬───────┬───────┬──────────┬─────────────┬───────┐
-///     │ TWOFOLDS │ version │ rules │ lanes │ bytes │ rules …  │ records …   │ CRC   │
-///     │          │ 1       │ bytes │ k     │ each  │ text     │ k x bytes   │       │
-///     └──────────┴─────────┴───────┴───────┴───────┴──────────┴─────────────┴───────┘
+///     ┌──────────┬─────────┬───────┬───────┬───────┬─────────┬───────────┬───────────┬───────┐
+///     │ TWOFOLDS │ version │ rules │ lanes │ bytes │ rules … │ records … │ streams … │ CRC   │
+///     │          │ 1       │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │       │
+///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────┘
+///
+/// The streams are those that the lanes' policies draw from in rollouts.
 public struct SnapshotFormat: Sendable {
     /// The version that is written, and read.
     public static let version: UInt32 = 1
@@ -32,6 +34,7 @@ public struct SnapshotFormat: Sendable {
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
     private static let checksumSize = 4
+    private static let streamSize = 16
 
     /// The environment's id, then the rules of its game: a line each, `name=value`.
     private let rules: [UInt8]
@@ -47,16 +50,31 @@ public struct SnapshotFormat: Sendable {
 
     /// Bytes of a snapshot of so many lanes.
     public func size(lanes: Int) -> Int {
-        Self.headSize + rules.count + lanes * recordSize + Self.checksumSize
+        Self.headSize + rules.count + lanes * (recordSize + Self.streamSize) + Self.checksumSize
     }
 
     /// Where the records lie in the memory of a snapshot.
     public func records(in memory: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
         let start = Self.headSize + rules.count
-        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<memory.count - Self.checksumSize])
+        let lanes = (memory.count - size(lanes: 0)) / (recordSize + Self.streamSize)
+        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
     }
 
-    /// Writes what stands before and behind the records.
+    /// Writes the lanes' streams behind the records.
+    public func write(
+        _ streams: PolicyStreams, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
+    ) {
+        var offset = Self.headSize + rules.count + lanes.count * recordSize
+        for lane in lanes {
+            let words = streams[lane]
+            for word in [words.0, words.1, words.2, words.3] {
+                memory.storeBytes(of: word.littleEndian, toByteOffset: offset, as: UInt32.self)
+                offset += 4
+            }
+        }
+    }
+
+    /// Writes what stands before the records and behind the streams.
     public func seal(_ memory: UnsafeMutableRawBufferPointer, lanes: Int) {
         memory.copyBytes(from: Self.magic)
         memory.storeBytes(of: Self.version.littleEndian, toByteOffset: 8, as: UInt32.self)
@@ -69,8 +87,10 @@ public struct SnapshotFormat: Sendable {
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
     }
 
-    /// The records of a snapshot that fits this environment.
-    public func open(_ blob: UnsafeRawBufferPointer) throws(EnvironmentError) -> UnsafeRawBufferPointer {
+    /// The records and streams of a snapshot that fits this environment.
+    public func open(
+        _ blob: UnsafeRawBufferPointer
+    ) throws(EnvironmentError) -> (records: UnsafeRawBufferPointer, streams: SavedStreams) {
         func number<Number: FixedWidthInteger & BitwiseCopyable>(_ offset: Int, as: Number.Type) -> Number {
             Number(littleEndian: blob.loadUnaligned(fromByteOffset: offset, as: Number.self))
         }
@@ -85,7 +105,7 @@ public struct SnapshotFormat: Sendable {
         guard blob.count >= Self.headSize + Self.checksumSize else { throw Self.wrongSize(blob.count, nil) }
         let rulesSize = UInt64(number(12, as: UInt32.self))
         let (recordsSize, overflows) = number(16, as: UInt64.self)
-            .multipliedReportingOverflow(by: UInt64(number(24, as: UInt32.self)))
+            .multipliedReportingOverflow(by: UInt64(number(24, as: UInt32.self)) + UInt64(Self.streamSize))
         let (size, tooLarge) = recordsSize.addingReportingOverflow(
             UInt64(Self.headSize + Self.checksumSize) + rulesSize)
         guard !overflows, !tooLarge, size == UInt64(blob.count) else {
@@ -103,7 +123,11 @@ public struct SnapshotFormat: Sendable {
                 "blob",
                 "the blob has \(number(24, as: UInt32.self)) bytes for a lane; expected are \(recordSize)")
         }
-        return UnsafeRawBufferPointer(rebasing: blob[start..<end])
+        let streams = start + Int(number(16, as: UInt64.self)) * recordSize
+        return (
+            UnsafeRawBufferPointer(rebasing: blob[start..<streams]),
+            try SavedStreams(UnsafeRawBufferPointer(rebasing: blob[streams..<end]))
+        )
     }
 
     private static func wrongSize(_ size: Int, _ expected: UInt64?) -> EnvironmentError {
@@ -132,6 +156,26 @@ public struct SnapshotFormat: Sendable {
                     + "\(value)")
         }
         throw .invalid("blob", "the blob has rules that this server does not know")
+    }
+}
+
+/// The policies' streams in a snapshot, a row of four words for each of its lanes.
+public struct SavedStreams {
+    private let bytes: UnsafeRawBufferPointer
+
+    fileprivate init(_ bytes: UnsafeRawBufferPointer) throws(EnvironmentError) {
+        self.bytes = bytes
+        for row in 0..<bytes.count / 16 where self[row] == (0, 0, 0, 0) {
+            throw .invalid("blob", "row \(row) of the blob has a policy's stream of zeros")
+        }
+    }
+
+    /// The words of a row.
+    public subscript(row: Int) -> (UInt32, UInt32, UInt32, UInt32) {
+        func word(_ index: Int) -> UInt32 {
+            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 16 * row + 4 * index, as: UInt32.self))
+        }
+        return (word(0), word(1), word(2), word(3))
     }
 }
 

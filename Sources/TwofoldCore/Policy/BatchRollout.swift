@@ -105,6 +105,7 @@ public struct BatchRollout {
                     try policy.choose(view, until: deadline)
                 } catch {
                     // What is done is done, and the rest is for another request.
+                    streams.takeBack()
                     guard step > 0 else { throw error }
                     return progress
                 }
@@ -113,7 +114,6 @@ public struct BatchRollout {
             try environment.step(
                 actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: row.arrays,
                 skippingFinished: true)
-            if case .policy(_, let streams) = source { streams.use() }
             row.tellValid(&finished, step: step, keepsFinished: environment.autoreset == .disabled)
             if let finals {
                 let ended = environment.endedLanes(in: row.arrays)

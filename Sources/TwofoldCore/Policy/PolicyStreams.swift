@@ -14,8 +14,6 @@ public final class PolicyStreams: @unchecked Sendable {
     private let states: UnsafeMutableRawPointer
     /// One word for each lane, drawn for the next step.
     let words: UnsafeMutablePointer<UInt32>
-    /// Whether nothing has come of these words yet.
-    private var isDrawn = false
 
     /// Streams that have no seeds yet.
     public init(lanes: Int) {
@@ -31,45 +29,38 @@ public final class PolicyStreams: @unchecked Sendable {
         words.deallocate()
     }
 
+    /// A lane's stream. All of its words are 0 before the lane's first seed.
+    public subscript(lane: Int) -> (UInt32, UInt32, UInt32, UInt32) {
+        get {
+            let state = state(lane)
+            return (state[0], state[64], state[128], state[192])
+        }
+        set {
+            let state = state(lane)
+            (state[0], state[64], state[128], state[192]) = newValue
+        }
+    }
+
+    private func state(_ lane: Int) -> UnsafeMutablePointer<UInt32> {
+        (states + lane / 64 * 1024).assumingMemoryBound(to: UInt32.self) + lane % 64
+    }
+
     /// Starts a lane's stream anew.
     public func seed(_ lane: Int, _ seed: UInt64) {
-        var generator = Generator(seed: seed ^ PolicyStreams.salt)
-        if isDrawn { words[lane] = generator.next() }
-        let state = (states + lane / 64 * 1024).assumingMemoryBound(to: UInt32.self) + lane % 64
-        (state[0], state[64], state[128], state[192]) = generator.words
+        self[lane] = Generator(seed: seed ^ PolicyStreams.salt).words
     }
 
-    /// Streams as they were.
-    public struct Saved {
-        fileprivate let bytes: [UInt8]
-        fileprivate let isDrawn: Bool
-    }
-
-    /// What the streams are now, to go back to.
-    public func saved() -> Saved {
-        let bytes =
-            Array(UnsafeRawBufferPointer(start: states, count: blocks * 1024))
-            + Array(UnsafeRawBufferPointer(start: words, count: blocks * 256))
-        return Saved(bytes: bytes, isDrawn: isDrawn)
-    }
-
-    /// Goes back to what the streams were.
-    public func restore(_ saved: Saved) {
-        saved.bytes.withUnsafeBytes { bytes in
-            states.copyMemory(from: bytes.baseAddress!, byteCount: blocks * 1024)
-            UnsafeMutableRawPointer(words).copyMemory(
-                from: bytes.baseAddress! + blocks * 1024, byteCount: blocks * 256)
-        }
-        isDrawn = saved.isDrawn
-    }
-
-    /// Draws a word for each lane, unless there are some that nothing has come of.
+    /// Draws a word for each lane.
     func draw() {
-        guard !isDrawn else { return }
         for block in 0..<blocks { KernelOperations.avx2.draw(states + block * 1024, words + block * 64) }
-        isDrawn = true
     }
 
-    /// Something has come of the words.
-    func use() { isDrawn = false }
+    /// Takes the last words back: the next draw brings them again.
+    func takeBack() {
+        for lane in 0..<blocks * 64 where self[lane] != (0, 0, 0, 0) {
+            var generator = Generator(words: self[lane])
+            generator.goBack()
+            self[lane] = generator.words
+        }
+    }
 }

@@ -41,6 +41,18 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         return result
     }
 
+    /// Undoes one ``next()``: each of its steps can be undone, the last one first.
+    mutating func goBack() {
+        words.3 = rotateLeft(words.3, by: 32 - 11)
+        words.0 ^= words.3
+        // With x for what words.2 was before the shifted word came in, this is x ^ x << 9; and then x.
+        let mixed = words.2 ^ words.1 << 9
+        words.2 = mixed ^ mixed << 9 ^ mixed << 18 ^ mixed << 27
+        words.1 ^= words.2
+        words.2 ^= words.0
+        words.3 ^= words.1
+    }
+
     /// A number in `0 ..< count` from one word: the high half of word x count.
     ///
     /// For counts of cells (at most 64) the bias is below 2^-26; a rejection loop would make the number

@@ -33,19 +33,27 @@ class Operation(NamedTuple):
     """Bytes that the reply's payload has at most, where the session's layouts don't tell."""
 
 
+class Done(NamedTuple):
+    """An operation that was carried out."""
+
+    operation: Operation
+    steps: int = 0
+    """Of a rollout: how many steps it did, perhaps fewer than it was asked for."""
+
+
 class Journal:
     """What was done since the last snapshot: a trajectory is a pure function of these.
 
     Attributes:
-        operations: What to carry out on new boards, in this order; the first may bring a snapshot.
+        done: What to carry out on new boards, in this order; the first may bring a snapshot.
         policy: What gave the session its network, for rollouts; to carry out before.
     """
 
     def __init__(self) -> None:
-        self.operations: list[Operation] = []
+        self.done: list[Done] = []
         self.policy: list[Operation] = []
-        # A snapshot does not tell where the streams of a rollout's policy are.
-        self._has_rollouts = False
+        # To search for the same actions again would take as long again.
+        self._has_search = False
         self._bytes = 0
         # Of the reply to the last operation.
         self._mark: int | None = None
@@ -53,19 +61,19 @@ class Journal:
     @property
     def is_due(self) -> bool:
         """Whether a snapshot should take the place of the operations."""
-        is_long = len(self.operations) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
-        return is_long and not self._has_rollouts
+        is_long = len(self.done) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
+        return is_long or self._has_search
 
-    def begin(self, restore: Operation) -> None:
-        """A snapshot, brought back by this operation, takes the place of everything before it."""
+    def begin(self, operation: Operation) -> None:
+        """This, which brings a snapshot or new boards, takes the place of everything before it."""
         # In this order: an interrupt in between leaves no mark of another reply.
         self._mark = None
-        self.operations = [restore]
-        self._has_rollouts = False
+        self.done = [Done(operation)]
+        self._has_search = False
         self._bytes = 0
 
-    def add(self, operation: Operation, payload: NDArray[np.uint8]) -> None:
-        """An operation that was carried out, and its reply's payload; twice is once."""
+    def add(self, operation: Operation, reply: envelope.Reply, payload: NDArray[np.uint8]) -> None:
+        """An operation that was carried out, its reply and the reply's payload; twice is once."""
         if operation.slot == "policy":
             self._add_policy(operation)
         if operation.slot not in _CHANGES:
@@ -76,8 +84,8 @@ class Journal:
             if _begins_all_anew(operation):
                 self.begin(operation)
             else:
-                self._has_rollouts |= operation.slot == "rollout"
-                self.operations.append(operation)
+                self._has_search |= is_search(operation)
+                self.done.append(Done(operation, reply.rollout.steps))
                 self._bytes += len(operation.payload or b"")
         self._mark = mark(payload)
 
@@ -89,7 +97,7 @@ class Journal:
 
     def ends_with(self, operation: Operation) -> bool:
         """Whether the last operation is this very one, and not one like it."""
-        return bool(self.operations) and self.operations[-1] is operation
+        return bool(self.done) and self.done[-1].operation is operation
 
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
         """Whether the last operation, made again, got the reply that it got the first time."""
@@ -104,6 +112,25 @@ def _begins_all_anew(operation: Operation) -> bool:
     if operation.slot == "restore":
         return not request.restore.lanes
     return operation.slot == "reset" and request.reset.seeds and not request.reset.mask
+
+
+def is_search(operation: Operation) -> bool:
+    """Whether it is a rollout whose actions are searched for: a deadline may have cut it short."""
+    if operation.slot != "rollout":
+        return False
+    rollout = envelope.Request.FromString(operation.request).rollout
+    return rollout.WhichOneof("source") in ("expectimax", "ntuple")
+
+
+def rest(operation: Operation, steps: int, is_begun: bool) -> Operation:
+    """A search for so many steps: those that are left of this one."""
+    request = envelope.Request.FromString(operation.request)
+    request.rollout.steps = steps
+    if not is_begun:
+        return operation._replace(request=request.SerializeToString())
+    # The policy's streams go on.
+    request.rollout.policy_seeds = False
+    return operation._replace(request=request.SerializeToString(), payload=None)
 
 
 def mark(payload: NDArray[np.uint8]) -> int:

@@ -31,7 +31,7 @@ from twofold._exceptions import (
     add_note,
     from_reply,
 )
-from twofold._recovery import Journal, Operation
+from twofold._recovery import Done, Journal, Operation, is_search, rest
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -350,7 +350,7 @@ class Session:
         self._answered = operation
         self._last_seq = seq
         if self._journal is not None and not self._is_lost:
-            self._journal.add(operation, payload)
+            self._journal.add(operation, reply, payload)
         if not self.holds:
             self.pending = None
         return reply, payload
@@ -440,10 +440,12 @@ class Session:
                     f"the session was lost, and the server at {self._connection.endpoint} makes "
                     "other boards of the same arguments; is it of another version?"
                 )
-            payload = np.empty(0, np.uint8)
-            for operation in journal.policy + journal.operations:
-                _, payload = self._run(operation, self._last_seq + 1, deadline)
-            if journal.operations and not journal.agrees(payload):
+            for operation in journal.policy:
+                self._run(operation, self._last_seq + 1, deadline)
+            payload = None
+            for done in journal.done:
+                payload = self._play_again(done, deadline)
+            if payload is not None and not journal.agrees(payload):
                 raise RecoveryFailed(
                     f"the session was lost and played again at {self._connection.endpoint}, and "
                     "came out different; is that server of another version?"
@@ -459,6 +461,22 @@ class Session:
             pending = _Pending(self._last_seq + is_new, pending.operation)
         self.pending = pending
         self._is_lost = False
+
+    def _play_again(self, done: Done, deadline: float) -> NDArray[np.uint8] | None:
+        """Carries an operation out again; its reply's payload, None where it took several."""
+        operation = done.operation
+        if not is_search(operation):
+            return self._run(operation, self._last_seq + 1, deadline)[1]
+        # Now the server may have time for fewer steps, and must not do more.
+        left = done.steps
+        while True:
+            again = rest(operation, left, is_begun=left < done.steps)
+            reply, payload = self._run(again, self._last_seq + 1, deadline)
+            if reply.rollout.steps == done.steps:
+                return payload
+            left -= reply.rollout.steps
+            if not left:
+                return None
 
     # ---- checks ----------------------------------------------------------------------------------
 
