@@ -27,3 +27,14 @@ extension Reply {
         try! serializedBytes()
     }
 }
+
+extension SavedSession {
+    /// The session in the bytes of a file; nil when they are no such message.
+    public init?(bytes: UnsafeRawBufferPointer) {
+        guard let saved = try? SavedSession(serializedBytes: [UInt8](bytes)) else { return nil }
+        self = saved
+    }
+
+    /// The session as bytes; nil when there are more than a message can have, 2 GiB.
+    public var bytes: [UInt8]? { try? serializedBytes() }
+}

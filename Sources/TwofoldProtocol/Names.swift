@@ -32,3 +32,6 @@ public typealias ExpandRequest = Twofold_V1_ExpandRequest
 public typealias ExpandReply = Twofold_V1_ExpandReply
 public typealias ExpandOperation = Twofold_V1_ExpandOperation
 public typealias ConcentrationConfig = Twofold_V1_ConcentrationConfig
+public typealias SavedSession = Twofold_V1_SavedSession
+public typealias SavedFrames = Twofold_V1_SavedFrames
+public typealias NTupleForm = Twofold_V1_NTupleForm

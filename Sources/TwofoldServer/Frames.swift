@@ -47,6 +47,24 @@ final class RequestFrames: @unchecked Sendable {
         RequestFrames(header: header.withUnsafeBytes { try! Message(copying: $0) }, payload: nil)
     }
 
+    /// The frames, to be written down.
+    var saved: SavedFrames {
+        var saved = SavedFrames()
+        saved.header = header.withUnsafeBytes { Data($0) }
+        withPayload { if let payload = $0 { saved.payload = Data(payload) } }
+        return saved
+    }
+
+    /// Frames that were written down.
+    convenience init(_ saved: SavedFrames) throws(ZeroMQError) {
+        let header = try Message(copying: saved.header.bytes)
+        if saved.hasPayload {
+            self.init(header: header, payload: try Message(copying: saved.payload.bytes))
+        } else {
+            self.init(header: header, payload: nil)
+        }
+    }
+
     /// The header, nil when it is no such message.
     func decodeHeader() -> Request? {
         header.withUnsafeBytes { Request(frame: $0) }
@@ -77,6 +95,23 @@ final class ReplyFrames {
             let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size ?? .max))
             payload = try Message(adopting: bytes, keeping: buffer)
         }
+    }
+
+    /// The frames, to be written down.
+    var saved: SavedFrames {
+        var saved = SavedFrames()
+        saved.header = header.withUnsafeBytes { Data($0) }
+        if payload != nil { saved.payload = payload!.withUnsafeBytes { Data($0) } }
+        return saved
+    }
+
+    /// Frames that were written down, the payload's copy in `pool`.
+    init(_ saved: SavedFrames, _ pool: PayloadPool) throws {
+        header = try Message(copying: saved.header.bytes)
+        guard saved.hasPayload else { return }
+        let buffer = try pool.take(size: saved.payload.count)
+        saved.payload.withUnsafeBytes { buffer.bytes.copyMemory(from: $0) }
+        payload = try Message(adopting: buffer.bytes, keeping: buffer)
     }
 
     /// The answer to a resume: it carries this reply again, whose payload it shares.

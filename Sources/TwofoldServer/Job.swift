@@ -76,6 +76,11 @@ final class Job: @unchecked Sendable {
         guard let session else {
             throw ServiceError(.internal, "the session has no environment")
         }
+        let policies: MemoryBudget.Reservation?
+        do throws(MemoryBudget.Exhausted) { policies = try session.reservePolicies(for: op) } catch {
+            throw ServiceError(
+                .resourceExhausted, field: "policy", "no memory for the policy: \(error)")
+        }
         var buffer: PayloadPool.Buffer?
         let outcome = try request.withPayload { (payload) throws(ServiceError) in
             try session.environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
@@ -88,6 +93,7 @@ final class Job: @unchecked Sendable {
                 }
             }
         }
+        session.settlePolicies(policies)
         reply.result = outcome.result
         var isClose = false
         if case .close = op { isClose = true }

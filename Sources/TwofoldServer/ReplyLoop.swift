@@ -114,7 +114,6 @@ final class ReplyLoop {
             }
         }
         try drain()
-        for entry in ledger.openEntries { logEnd(of: entry, "the server stops") }
     }
 
     private func endIdleSessions() {
@@ -159,6 +158,54 @@ final class ReplyLoop {
             case .expand(let job):
                 expandJobsInProgress -= 1
                 try finish(job)
+            }
+        }
+    }
+
+    // MARK: sessions between two runs
+
+    /// Takes up the sessions that the last server has written there. A file that is no session, or one that
+    /// can't be had here, stays.
+    func takeUpSessions(from directory: StateDirectory) {
+        if directory.isOpenToOthers {
+            logger.warning("others can look into the state directory, and take sessions over: chmod 700 it")
+        }
+        for name in directory.names {
+            do {
+                let saved = try directory.read(name)
+                let (environment, _) = try service.create(saved.create)
+                let session = try ServerSession(environment, budget)
+                try environment.takeUp(saved)
+                guard let entry = try ledger.takeUp(saved, session, budget) else {
+                    throw ServerError("it makes no sense")
+                }
+                directory.remove(name)
+                logger.info("session \(entry.id) taken up with \(entry.boards) boards")
+            } catch {
+                // because: a name is a session's id, which is a secret.
+                let reason = (error as? ServiceError)?.message ?? "\(error)"
+                logger.error(
+                    "a session in the state directory can't be taken up, and is left there: \(reason)")
+            }
+        }
+    }
+
+    /// Ends all sessions, once nothing is in progress any more; keeps them in the directory, if there is one.
+    func endSessions(keepingIn directory: StateDirectory?) {
+        for entry in ledger.openEntries {
+            guard let directory else {
+                logEnd(of: entry, "the server stops")
+                continue
+            }
+            do {
+                var saved = entry.saved
+                try entry.session?.environment.save(into: &saved)
+                try directory.write(saved)
+                logEnd(of: entry, "the server stops, and keeps it")
+            } catch {
+                let reason = (error as? ServiceError)?.message ?? "\(error)"
+                logger.error("session \(entry.id) can't be kept: \(reason)")
+                logEnd(of: entry, "the server stops")
             }
         }
     }

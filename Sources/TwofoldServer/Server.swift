@@ -66,6 +66,8 @@ private func serve(
             try Endpoint(endpoint, configuration, in: context))
     }
     let loop = try ReplyLoop(endpoints, authenticator, service, configuration, logger: logger)
+    let stateDirectory = try configuration.stateDirectory.map(StateDirectory.init)
+    if let stateDirectory { loop.takeUpSessions(from: stateDirectory) }
     for endpoint in endpoints {
         if Endpoint.isOpenToAll(endpoint.name, configuration) {
             logger.warning(
@@ -77,5 +79,6 @@ private func serve(
         onListening(endpoint.name)
     }
     try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
+    loop.endSessions(keepingIn: stateDirectory)
     return loop.statistics
 }

@@ -15,6 +15,13 @@ struct SessionID: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The 16 bytes.
+    var bytes: Data {
+        var bytes = Data()
+        for half in [high, low] { withUnsafeBytes(of: half) { bytes.append(contentsOf: $0) } }
+        return bytes
+    }
+
     var description: String {
         // Hasher is SipHash with a key that the process draws: the id can't be found from the hash.
         let digits = String(UInt32(truncatingIfNeeded: hashValue), radix: 16)

@@ -52,6 +52,22 @@ struct SessionLedger {
         var isBusy: Bool { inProgress != nil }
 
         fileprivate var isClosed: Bool { lastSeq > 0 && session == nil }
+
+        /// The entry between two requests, to be written down; apart from what the session itself has.
+        /// An open session has carried out its create, at least.
+        var saved: SavedSession {
+            var saved = SavedSession()
+            saved.id = id.bytes
+            if case .key(let key) = owner { saved.clientKey = "\(key)" }
+            saved.epoch = epoch
+            if let holder { saved.holder = holder }
+            saved.lastSeq = lastSeq
+            saved.lastRequest = last!.request.saved
+            saved.lastReply = last!.reply.saved
+            saved.requests = UInt64(requests)
+            saved.create = create
+            return saved
+        }
     }
 
     /// What to do with a request.
@@ -180,6 +196,34 @@ struct SessionLedger {
         entry.inProgress = (request, route)
         entries[id] = entry
         return .execute(entry)
+    }
+
+    /// Takes a session up again that was written down; nil when what was written makes no sense.
+    mutating func takeUp(
+        _ saved: SavedSession, _ session: ServerSession, _ budget: MemoryBudget
+    ) throws -> Entry? {
+        var owner = Client.anonymous
+        if !saved.clientKey.isEmpty {
+            guard let key = CurvePublicKey(saved.clientKey) else { return nil }
+            owner = .key(key)
+        }
+        guard let id = SessionID(saved.id), entries[id] == nil, saved.lastSeq > 0, saved.epoch > 0 else {
+            return nil
+        }
+        let entry = Entry(
+            id, owner: owner, boards: session.environment.lanes, create: saved.create)
+        entry.epoch = saved.epoch
+        entry.holder = saved.holder.isEmpty ? nil : saved.holder
+        entry.lastSeq = saved.lastSeq
+        let request = try RequestFrames(saved.lastRequest)
+        try request.reserve(in: budget)
+        entry.last = (request, try ReplyFrames(saved.lastReply, session.pool))
+        entry.requests = Int(clamping: saved.requests)
+        entry.session = session
+        entries[id] = entry
+        openBoards += entry.boards
+        sessionsOfClient[owner, default: 0] += 1
+        return entry
     }
 
     // MARK: resume

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 public import TwofoldCore
 public import TwofoldProtocol
 
@@ -64,6 +65,16 @@ public final class EnvironmentSession {
 
     /// Memory of the boards, apart from replies.
     public var bytes: Int { lanes * environment.bytesPerLane }
+
+    /// Memory that the policies will have once a request is carried out, networks and tables; nil where it
+    /// changes nothing.
+    public func policyBytes(after op: Request.OneOf_Op) -> Int? {
+        switch op {
+        case .policy(let request): rollouts.bytes(after: request)
+        case .rollout(let request): rollouts.bytes(after: request)
+        default: nil
+        }
+    }
 
     /// Memory of the replies that a client needs who resets, steps, and keeps nothing: a reset's and two
     /// steps', the one that is stored and the next.
@@ -135,6 +146,44 @@ public final class EnvironmentSession {
         reply.rewardTerms = environment.rewardTerms
         if let longestFinals { reply.finals = longestFinals.wire }
         return reply
+    }
+
+    // MARK: between two runs of a server
+
+    /// Writes down what the session goes on from: all lanes, and the network that it was given.
+    public func save(into saved: inout SavedSession) throws(ServiceError) {
+        rollouts.save(into: &saved)
+        // Before the first reset there is nothing else.
+        guard (try? environment.checkSeeded()) != nil else { return }
+        saved.lanes = try written { (memory) throws(ServiceError) in
+            try execute(.snapshot(.init()), payload: nil, replyMemory: memory)
+        }
+    }
+
+    /// Goes on from what was written down, in a session that was just created.
+    public func takeUp(_ saved: SavedSession) throws(ServiceError) {
+        do throws(EnvironmentError) { try rollouts.takeUp(saved) } catch { throw ServiceError(error) }
+        guard !saved.lanes.isEmpty else { return }
+        var restore = RestoreRequest()
+        restore.count = UInt64(lanes)
+        try withBytes(of: saved.lanes) { (lanes) throws(ServiceError) in
+            _ = try written { (memory) throws(ServiceError) in
+                try execute(.restore(restore), payload: lanes, replyMemory: memory)
+            }
+        }
+    }
+
+    /// What a request writes to the memory that it asks for.
+    private func written(
+        _ request: (ReplyMemory) throws(ServiceError) -> Outcome
+    ) throws(ServiceError) -> Data {
+        var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
+        defer { memory.deallocate() }
+        let outcome = try request { (size) throws(EnvironmentError) in
+            memory = .allocate(byteCount: size, alignment: 64)
+            return memory
+        }
+        return Data(memory.prefix(outcome.payloadSize))
     }
 
     private func step(
@@ -288,4 +337,15 @@ public final class EnvironmentSession {
     private func refusePayload(_ payload: UnsafeRawBufferPointer?) throws(EnvironmentError) {
         guard payload == nil else { throw .invalid("payload", "this request takes no payload frame") }
     }
+}
+
+/// Calls `body` with the bytes of some data.
+func withBytes<Result, Failure: Error>(
+    of data: Data, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+) throws(Failure) -> Result {
+    // because: Data's own method loses the error's type.
+    let result = data.withUnsafeBytes { bytes in
+        Swift.Result { () throws(Failure) in try body(bytes) }
+    }
+    return try result.get()
 }

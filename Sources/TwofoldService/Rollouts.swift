@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 public import TwofoldCore
 internal import TwofoldProtocol
 
@@ -66,11 +67,8 @@ final class SessionRollouts {
             guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
                 throw .invalid("policy", "the policy 'ntuple' needs a game on a board that has afterstates")
             }
-            let form = NTupleNetwork.Form(
-                tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
-                isSymmetric: form.symmetric)
             let fresh = try NTupleNetwork(
-                form, rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
+                Self.form(form), rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
             network = fresh
             last = nil
         case .weights(let piece):
@@ -86,6 +84,60 @@ final class SessionRollouts {
         reply.bytes = UInt64(network!.bytes)
         reply.received = UInt64(network!.received)
         return reply
+    }
+
+    /// Bytes of the policies once this is taken; nil where it changes nothing.
+    func bytes(after request: PolicyRequest) -> Int? {
+        // A new network ends the last policy, and its tables. What is too large will be refused.
+        guard case .network(let form) = request.part, let bytes = Self.form(form).bytes,
+            bytes <= budget.maxBytes
+        else { return nil }
+        return bytes
+    }
+
+    /// Bytes of the policies once this is run; nil where it changes nothing.
+    func bytes(after request: RolloutRequest) -> Int? {
+        guard let source = request.source, last?.source != source else { return nil }
+        if case .actions = source { return nil }
+        let network = network?.bytes ?? 0
+        guard case .expectimax(let wanted) = source else { return network }
+        return network + min(tableBytes(wanted), budget.maxBytes)
+    }
+
+    private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
+        let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
+        return wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)
+    }
+
+    private static func form(_ form: NTupleForm) -> NTupleNetwork.Form {
+        NTupleNetwork.Form(
+            tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
+            isSymmetric: form.symmetric)
+    }
+
+    /// The network and its weights, to go on with later.
+    func save(into saved: inout SavedSession) {
+        guard let network else { return }
+        saved.network.exponents = UInt32(network.form.exponents)
+        saved.network.symmetric = network.form.isSymmetric
+        saved.network.tuples = network.form.tuples.map { cells in
+            var tuple = Twofold_V1_NTuple()
+            tuple.cells = Data(cells.map(UInt8.init))
+            return tuple
+        }
+        saved.weights = network.withReceived { Data($0) }
+    }
+
+    /// The network that was saved.
+    func takeUp(_ saved: SavedSession) throws(EnvironmentError) {
+        guard saved.hasNetwork else { return }
+        var request = PolicyRequest()
+        request.network = saved.network
+        _ = try take(request, nil)
+        guard !saved.weights.isEmpty else { return }
+        try withBytes(of: saved.weights) { (bytes) throws(EnvironmentError) in
+            try network!.add(bytes, at: 0)
+        }
     }
 
     // MARK: rollouts
@@ -182,7 +234,7 @@ final class SessionRollouts {
             return try NTuplePolicy(environment, network, workers: budget.workers)
         case .expectimax(let wanted):
             let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
-            let bytes = wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)
+            let bytes = tableBytes(wanted)
             guard bytes <= room else {
                 throw .exhausted(
                     "table_bytes",

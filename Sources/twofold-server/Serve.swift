@@ -61,6 +61,12 @@ struct Serve: ParsableCommand {
             discussion: "Read again on SIGHUP."))
     var curveClients: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Directory to keep sessions in from a stop to the next start.",
+            discussion: "Made if it is not there. Without it sessions end with the server."))
+    var stateDir: String?
+
     @Option(help: "Bytes that a session's policy may take: its network and tables. Default: 536870912.")
     var maxPolicyBytes: Int?
 
@@ -126,6 +132,7 @@ struct Serve: ParsableCommand {
             threads: try count(threads, "threads", atMost: 1024) ?? availableProcessors())
         configuration.engine = try setting(engine, "ENGINE") ?? .automatic
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
+        configuration.stateDirectory = try setting(stateDir, "STATE_DIR")
         configuration.encryption = try encryption(logger)
         if let limit = try count(maxMessageBytes, "max-message-bytes", atMost: 1 << 40) {
             configuration.limits.maxMessageBytes = limit

@@ -339,11 +339,19 @@ extension Batch {
     private let format = SnapshotFormat(
         environmentID: "twofold/Toy-v0", rules: [Rule("places", 6), Rule("prize", 2.5)], recordSize: 3)
 
-    private func blob(_ format: SnapshotFormat, _ records: [UInt8]) -> [UInt8] {
+    /// A snapshot of these records, and of streams with the seeds 0, 1, … unless they are empty.
+    private func blob(
+        _ format: SnapshotFormat, _ records: [UInt8], areStreamsEmpty: Bool = false
+    ) -> [UInt8] {
         let lanes = records.count / format.recordSize
+        let streams = PolicyStreams(lanes: lanes)
+        if !areStreamsEmpty {
+            for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
+        }
         var bytes = [UInt8](repeating: 0xee, count: format.size(lanes: lanes))
         bytes.withUnsafeMutableBytes { memory in
             format.records(in: memory).copyBytes(from: records)
+            format.write(streams, of: Array(0..<lanes), into: memory)
             format.seal(memory, lanes: lanes)
         }
         return bytes
@@ -360,9 +368,21 @@ extension Batch {
         let bytes = blob(format, [1, 2, 3, 4, 5, 6])
         var expected = Array("TWOFOLDS".utf8) + [1, 0, 0, 0, UInt8(rules.utf8.count), 0, 0, 0]
         expected += [2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0] + Array(rules.utf8) + [1, 2, 3, 4, 5, 6]
+        for lane in 0..<2 as Range<UInt64> {
+            let words = Generator(seed: lane ^ PolicyStreams.salt).words
+            for word in [words.0, words.1, words.2, words.3] {
+                expected += (0..<4).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) }
+            }
+        }
         #expect(Array(bytes.dropLast(4)) == expected)
-        let opened = bytes.withUnsafeBytes { bytes in try? Array(format.open(bytes)) }
+        let opened = bytes.withUnsafeBytes { bytes in try? Array(format.open(bytes).records) }
         #expect(opened == [1, 2, 3, 4, 5, 6])
+    }
+
+    @Test func `a stream of zeros is refused`() throws {
+        let error = try refusal(blob(format, [1, 2, 3], areStreamsEmpty: true))
+        #expect(error.field == "blob")
+        #expect(error.message.contains("stream of zeros"))
     }
 
     @Test func `the checksum is CRC-32`() {

@@ -30,10 +30,21 @@ def actions(step: int, choices: int = 4) -> Any:
 def number(results: tuple[Any, ...]) -> int:
     """A number that tells results apart."""
     *arrays, infos = results
-    code = 0
-    for array in (*arrays, *(infos[key] for key in sorted(infos))):
-        code = zlib.crc32(np.ascontiguousarray(array).tobytes(), code)
-    return code
+    return zlib.crc32(b"".join([*(np.asarray(array).tobytes() for array in arrays), flat(infos)]))
+
+
+def flat(infos: dict[str, Any]) -> bytes:
+    """All arrays of infos, those of the final ones too."""
+    parts = []
+    for name in sorted(infos):
+        value = infos[name]
+        if isinstance(value, dict):
+            parts.append(flat(value))
+        elif value.dtype == object:
+            parts += [item.tobytes() for item in value if item is not None]
+        else:
+            parts.append(value.tobytes())
+    return b"".join(parts)
 
 
 def one_step(envs: twofold.TwofoldVectorEnv, step: int) -> int:

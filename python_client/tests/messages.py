@@ -23,6 +23,7 @@ from twofold.v1 import (
     game2048_pb2,
     rollout_pb2,
     rules_pb2,
+    state_pb2,
     statistics_pb2,
 )
 
@@ -34,6 +35,7 @@ MODULES = (
     concentration_pb2,
     rollout_pb2,
     rules_pb2,
+    state_pb2,
     statistics_pb2,
 )
 

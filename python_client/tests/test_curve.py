@@ -122,6 +122,19 @@ class KeyedSession(RawSession):
         self.socket.connect(endpoint)
 
 
+def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
+    keys: Keys, tmp_path: Path
+) -> None:
+    with Server(*arguments(keys), "--state-dir", str(tmp_path / "state")) as server:
+        envs = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
+        envs.reset(seed=0)
+        server.terminate()
+        server.start_again()
+        with pytest.raises(twofold.NotFound):
+            twofold.resume(envs.token, endpoint=server.tcp, curve=keys.of("bob"))
+        twofold.resume(envs.token, endpoint=server.tcp, curve=keys.of("alice")).close()
+
+
 def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
     server: Server, keys: Keys
 ) -> None:

@@ -85,6 +85,26 @@ def test_a_reply_that_finds_no_memory_is_refused_and_changes_nothing() -> None:
         envs.close()
 
 
+def test_networks_and_tables_are_of_the_memory_of_all_sessions() -> None:
+    network = twofold.policies.NTuple([[0, 1, 2, 3, 4]], [np.zeros(16**5, np.float32)])  # 4 MiB
+    search = twofold.policies.Expectimax(depth=1, table_bytes=6 << 20)
+    with Server("--max-bytes", str(10 << 20)) as server:
+        first, second = (Game2048VectorEnv(2, endpoint=server.ipc) for _ in range(2))
+        first.reset(seed=0)
+        second.reset(seed=0)
+        first.rollout(2, search)
+        for policy in (network, search):
+            with pytest.raises(
+                twofold.ResourceExhausted, match="no memory for the policy"
+            ) as caught:
+                second.rollout(2, policy)
+            assert caught.value.field == "policy"
+        second.rollout(9, "random")
+        first.close()
+        second.rollout(2, network)
+        second.close()
+
+
 def test_a_message_beyond_the_limit_is_refused_before_it_is_sent() -> None:
     with Server("--max-message-bytes", "5000") as server:
         envs = Game2048VectorEnv(600, endpoint=server.ipc)

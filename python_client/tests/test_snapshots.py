@@ -12,6 +12,7 @@ import exact
 import gymnasium as gym
 import numpy as np
 import pytest
+from loops import flat
 from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
@@ -42,20 +43,6 @@ def play(envs: twofold.Game2048VectorEnv, first: int, last: int) -> list[bytes]:
         observations, *arrays, infos = envs.step(actions)
         told.append(b"".join([observations.tobytes(), *(a.tobytes() for a in arrays), flat(infos)]))
     return told
-
-
-def flat(infos: dict[str, Any]) -> bytes:
-    """All arrays of infos, those of the final ones too."""
-    parts = []
-    for name in sorted(infos):
-        value = infos[name]
-        if isinstance(value, dict):
-            parts.append(flat(value))
-        elif value.dtype == object:
-            parts += [item.tobytes() for item in value if item is not None]
-        else:
-            parts.append(value.tobytes())
-    return b"".join(parts)
 
 
 # ---- snapshot and restore ------------------------------------------------------------------------

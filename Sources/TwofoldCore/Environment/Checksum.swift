@@ -1,5 +1,5 @@
 /// CRC-32 as zlib, PNG and Ethernet have it (polynomial 0xedb88320, reflected), eight bytes at a time.
-enum Checksum {
+package enum Checksum {
     /// Eight tables of 256: the k-th tells what a byte does with k bytes behind it.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
@@ -16,7 +16,7 @@ enum Checksum {
     }()
 
     /// The checksum of some bytes.
-    static func of(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
+    package static func of(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
         tables.withUnsafeBufferPointer { tables in
             var sum = UInt32.max
             var index = 0

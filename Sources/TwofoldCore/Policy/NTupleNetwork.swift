@@ -136,6 +136,11 @@ public final class NTupleNetwork: @unchecked Sendable {
         received += piece.count
     }
 
+    /// The weights that have come.
+    public func withReceived<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        body(UnsafeRawBufferPointer(start: weights, count: received))
+    }
+
     /// The value of a board: Float sums, image by image inside a tuple and tuple by tuple.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {

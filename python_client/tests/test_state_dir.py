@@ -1,0 +1,181 @@
+"""Sessions that outlive their server: kept in --state-dir at a stop, taken up at the next start."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loops import make, one_step, play, undisturbed
+from raw import RawSession
+from servers import Server
+
+import twofold
+from twofold._private_server import find_program
+from twofold.v1 import envelope_pb2 as envelope
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def keeping(directory: Path) -> Iterator[Server]:
+    """A server that keeps its sessions."""
+    with Server("--state-dir", str(directory)) as server:
+        yield server
+
+
+def restart(server: Server) -> None:
+    server.terminate()
+    server.start_again()
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.session"))
+
+
+def test_a_restart_is_a_delay_and_no_more(keeping: Server, game: str, directory: Path) -> None:
+    expected = undisturbed(keeping.ipc, 90, game)
+    envs = make(keeping.ipc, game)
+    results = []
+    for step in range(90):
+        if step in (0, 1, 30, 31, 60):
+            restart(keeping)
+            assert files(directory) == []
+        results.append(one_step(envs, step))
+    assert results == expected
+    envs.close()
+    keeping.terminate()
+    assert files(directory) == []
+    keeping.start_again()
+
+
+@pytest.mark.parametrize("autoreset_mode", ["NextStep", "SameStep", "Disabled"])
+def test_every_mode_goes_on(keeping: Server, autoreset_mode: str) -> None:
+    keywords: dict[str, Any] = {"autoreset_mode": autoreset_mode, "max_episode_steps": 8}
+    envs, twin = make(keeping.ipc, **keywords), make("private", **keywords)
+    results = []
+    for each in (envs, twin):
+        results.append([one_step(each, step) for step in range(8)])
+    restart(keeping)
+    for each, told in zip((envs, twin), results, strict=True):
+        if autoreset_mode == "Disabled":
+            _, infos = each.reset(options={"reset_mask": np.ones(16, np.bool_)})
+            told.append(int(infos["action_mask"].sum()))
+        told += [one_step(each, step) for step in range(8, 14)]
+        each.close()
+    assert results[0] == results[1]
+
+
+def test_networks_and_the_streams_of_policies_are_kept(keeping: Server) -> None:
+    generator = np.random.default_rng(0)
+    weights = [generator.normal(size=16**2).astype(np.float32) for _ in range(2)]
+    network = twofold.policies.NTuple(tuples=((0, 1), (1, 5)), weights=weights, exponents=16)
+    envs, twin = make(keeping.ipc), make("private")
+    for each in (envs, twin):
+        each.reset(seed=3)
+        each.rollout(5, "random")
+        each.rollout(5, network)
+    restart(keeping)
+    for policy in (network, "random", network):
+        mine, its = envs.rollout(30, policy), twin.rollout(30, policy)
+        np.testing.assert_array_equal(mine.actions, its.actions)
+        np.testing.assert_array_equal(mine.observations, its.observations)
+    envs.close()
+    twin.close()
+
+
+def test_a_repeat_gets_the_reply_from_before_the_restart(keeping: Server) -> None:
+    with RawSession(keeping.ipc) as session:
+        session.create()
+        session.reset()
+        step = session.request(step={})
+        session.send(b"", step, bytes(3))
+        answer = session.receive()
+        restart(keeping)
+        for _ in range(2):
+            session.send(b"", step, bytes(3))
+            assert session.receive() == answer
+        session.send(b"", step, bytes([1, 0, 0]))
+        assert session.receive()[0].error.code == envelope.ERROR_CODE_CONFLICT
+        session.seq = 3
+        assert session.call(session.request(step={}), bytes(3)).HasField("step")
+
+
+def test_whoever_was_shut_out_stays_so(keeping: Server) -> None:
+    first = make(keeping.ipc)
+    play(first, 5)
+    second = twofold.resume(first.token)
+    restart(keeping)
+    with pytest.raises(twofold.StaleEpoch):
+        one_step(first, 5)
+    one_step(second, 5)
+    second.close()
+
+
+def test_a_server_that_is_killed_later_does_not_bring_the_past_back(
+    keeping: Server, directory: Path
+) -> None:
+    envs = make(keeping.ipc)
+    play(envs, 5)
+    restart(keeping)
+    one_step(envs, 5)
+    keeping.kill()
+    keeping.start_again()
+    with pytest.raises(twofold.NotFound):
+        one_step(envs, 6)
+    envs.close()
+    assert files(directory) == []
+
+
+def test_the_files_are_for_nobody_else(keeping: Server, directory: Path) -> None:
+    envs = make(keeping.ipc)
+    envs.reset(seed=0)
+    keeping.terminate()
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert [file.stat().st_mode & 0o777 for file in files(directory)] == [0o600]
+    keeping.start_again()
+    envs.close()
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "version", "cut", "flipped"])
+def test_a_damaged_file_is_left_alone_and_stops_nothing(
+    keeping: Server, directory: Path, kind: str
+) -> None:
+    damaged, whole = make(keeping.ipc), make(keeping.ipc)
+    damaged.reset(seed=0)
+    keeping.terminate()
+    (file,) = (each for each in files(directory) if each.stem in damaged.token)
+    content = file.read_bytes()
+    broken = {
+        "empty": b"",
+        "text": b"a session",
+        "version": content[:8] + b"\x02" + content[9:],
+        "cut": content[:-20],
+        "flipped": content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
+    }[kind]
+    file.write_bytes(broken)
+    keeping.start_again()
+    with pytest.raises(twofold.NotFound):
+        damaged.step(np.zeros(16, int))
+    assert file.read_bytes() == broken
+    assert files(directory) == [file]
+    whole.reset(seed=0)
+    whole.close()
+    damaged.close()
+
+
+def test_a_directory_is_one_servers(keeping: Server, directory: Path, tmp_path: Path) -> None:
+    for path, reason in (
+        (directory, "is used by another process"),
+        (tmp_path / "missing" / "state", "No such file or directory"),
+    ):
+        command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
+        other = subprocess.run(
+            [*command, "--state-dir", str(path)], capture_output=True, text=True, timeout=30
+        )
+        assert other.returncode != 0
+        assert reason in other.stderr
