@@ -222,7 +222,6 @@ class ConcentrationVectorEnv(TwofoldVectorEnv):
 
     Raises:
         InvalidArgument: An argument is wrong; `field` tells which.
-        NotYetAvailable: It is right and not built yet.
         TransportError: No server.
     """
 

@@ -20,7 +20,6 @@ TwofoldError
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
 │   ├── ProtocolError            also RuntimeError: what answered is not a twofold server
 │   └── RecoveryFailed           also RuntimeError: a lost session came out different
-├── NotYetAvailable              also NotImplementedError: an argument that is not built yet
 ├── PolicyError                  also RuntimeError: a policy that raised, or whose actions are wrong
 ├── InvalidRecording             also ValueError: a recording that is damaged, or replays otherwise
 ├── InvalidDataset               also ValueError: the same of a dataset
@@ -161,18 +160,6 @@ class ProtocolError(TransportError, RuntimeError):
 
 class RecoveryFailed(TransportError, RuntimeError):
     """A lost session was made anew and played again, and came out different; the text says how."""
-
-
-class NotYetAvailable(TwofoldError, NotImplementedError):
-    """An argument's value that is part of the design and not built yet.
-
-    Attributes:
-        field: The argument's name.
-    """
-
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 class PolicyError(TwofoldError, RuntimeError):

@@ -124,7 +124,6 @@ class Game2048VectorEnv(TwofoldVectorEnv):
 
     Raises:
         InvalidArgument: An argument is wrong; `field` tells which.
-        NotYetAvailable: It is right and not built yet.
         TransportError: No server.
     """
 

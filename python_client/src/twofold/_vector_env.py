@@ -138,7 +138,6 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     Raises:
         InvalidArgument: An argument is wrong; `field` tells which.
-        NotYetAvailable: It is right and not built yet.
         TransportError: No server.
     """
 
