@@ -130,6 +130,28 @@ def test_a_dict_observation_holds_the_mask(server: Server) -> None:
     plain.close()
 
 
+@pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
+def test_a_dict_observation_shares_no_memory_with_the_infos(
+    server: Server, mode: gym.vector.AutoresetMode
+) -> None:
+    envs = twofold.Game2048VectorEnv(
+        3, endpoint=server.ipc, obs="dict", autoreset_mode=mode, max_episode_steps=1
+    )
+    env = twofold.Game2048Env(endpoint=server.ipc, obs="dict")
+    batches = [envs.reset(seed=0), envs.step([0, 1, 2])[::4], envs.observe()]
+    ends = batches[1][1]
+    if mode is gym.vector.AutoresetMode.SAME_STEP:
+        batches += [(observation, ends["final_info"]) for observation in ends["final_obs"]]
+    for observation, infos in [*batches, env.reset(seed=0), env.step(0)[::4], env.observe()]:
+        mask, info = observation["action_mask"], infos["action_mask"]
+        before = info.copy()
+        mask[...] = 1 - mask
+        np.testing.assert_array_equal(info, before)
+        assert not np.shares_memory(mask, info)
+    envs.close()
+    env.close()
+
+
 def test_the_keys_of_a_dict_observation_can_be_chosen(server: Server) -> None:
     envs = twofold.Game2048VectorEnv(
         2, endpoint=server.ipc, obs="dict", observation_key="board", mask_key="legal"

@@ -275,7 +275,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         Returns:
             Observations (N, …), of boards outside the mask too, as they stand; and infos: for each
             name an array (N, …), and `_name`, bool (N,), true for all boards. With obs="dict" the
-            observations are a dict of two arrays.
+            observations are a dict of two arrays, which share no memory with the infos.
 
         Raises:
             InvalidArgument: A seed or an option is wrong; `field` and `lane` tell which.
@@ -746,13 +746,14 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     def _observations(self, arrays: dict[str, Array]) -> Observations:
         """The observations, taken out of a reply's arrays, as the user wants them.
 
-        The mask stays among the arrays, in the order of the user's actions.
+        The mask stays among the arrays, in the order of the user's actions; one in the observations
+        is a copy, so that whoever writes to one of the two does not write to the other.
         """
         boards = arrays.pop("observation")
         mask = arrays["action_mask"] = self._in_action_order(arrays["action_mask"])
         if self._obs_keys is None:
             return boards
-        return dict(zip(self._obs_keys, (boards, mask), strict=True))
+        return dict(zip(self._obs_keys, (boards, mask.copy()), strict=True))
 
     def _infos(self, arrays: dict[str, Array]) -> dict[str, Any]:
         """Infos as Gymnasium has them: beside each array a mask of the boards that have it."""
