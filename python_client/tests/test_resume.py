@@ -15,6 +15,7 @@ from raw import RawSession
 from servers import Server
 
 import twofold
+from twofold import policies
 from twofold.v1 import envelope_pb2 as envelope
 
 
@@ -98,6 +99,96 @@ def test_an_environment_that_was_never_reset_is_resumed_as_such(server: Server) 
     assert again.np_random_seed is not None
     assert again.np_random_seed >= 0
     again.close()
+
+
+# ---- recover=True --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("done", [0, 1, 20])
+def test_a_resumed_environment_survives_the_loss_of_its_server(
+    own_server: Server, done: int
+) -> None:
+    expected = undisturbed(own_server.ipc, 60)
+    first = make(own_server.ipc)
+    results = play(first, done)
+    second = twofold.resume(first.token, recover=True)
+    for stop in (30, 31, 60):
+        results += play(second, stop, len(results))
+        own_server.kill()
+        own_server.start_again()
+    assert results == expected
+    second.close()
+
+
+def test_a_resumed_environment_recovers_if_its_maker_said_so(own_server: Server) -> None:
+    expected = undisturbed(own_server.ipc, 30)
+    first = make(own_server.ipc, recover=True)
+    results = play(first, 10)
+    own_server.kill()
+    own_server.start_again()
+    results += play(first, 15, 10)
+    second = twofold.resume(first.token)
+    results += play(second, 20, 15)
+    own_server.kill()
+    own_server.start_again()
+    assert results + play(second, 30, 20) == expected
+    third = twofold.resume(second.token, recover=False)
+    own_server.kill()
+    own_server.start_again()
+    with pytest.raises(twofold.NotFound):
+        third.step(actions(0))
+
+
+def test_a_resume_that_recovers_leaves_the_last_results_to_the_next_one(server: Server) -> None:
+    first = make(server.ipc)
+    results = play(first, 20)
+    for _ in range(3):
+        again = twofold.resume(first.token, recover=True)
+        assert again.requests == 21
+        assert again.last_results is not None
+        assert number(again.last_results) == results[-1]
+    again.keepalive()
+    assert again.requests == 23
+    again.close()
+
+
+def test_boards_that_were_lost_before_their_snapshot_are_not_found(own_server: Server) -> None:
+    first = make(own_server.ipc)
+    play(first, 5)
+    second = twofold.resume(first.token, recover=True)
+    own_server.kill()
+    own_server.start_again()
+    for _ in range(2):
+        with pytest.raises(twofold.NotFound, match="no open session"):
+            second.step(actions(0))
+
+
+def test_rollouts_go_on_after_the_loss_of_the_server(own_server: Server) -> None:
+    network = policies.NTuple([(0, 1)], [np.arange(256, dtype=np.float32)])
+    first, twin = make(own_server.ipc), make(own_server.ipc, recover=True)
+    for envs in (first, twin):
+        envs.reset(seed=1)
+        envs.rollout(5, network)
+    second = twofold.resume(first.token, recover=True)
+    for policy in (network, "greedy"):
+        rollouts = [envs.rollout(5, policy, policy_seed=3) for envs in (second, twin)]
+        own_server.kill()
+        own_server.start_again()
+        np.testing.assert_array_equal(rollouts[0].observations, rollouts[1].observations)
+    np.testing.assert_array_equal(second.observe()[0], twin.observe()[0])
+    second.close()
+    twin.close()
+
+
+def test_recover_is_a_bool(server: Server) -> None:
+    envs = make(server.ipc)
+    with pytest.raises(twofold.InvalidArgument, match="recover"):
+        twofold.resume(envs.token, recover="yes")  # type: ignore[arg-type]
+    envs.reset(seed=0)
+    envs.close()
+
+
+# ---- what can't be resumed -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("token", ["", "#", "tcp://h:1#12", "x" * 32, "tcp://127.0.0.1:5555"])

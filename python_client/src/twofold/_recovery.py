@@ -44,12 +44,18 @@ class Done(NamedTuple):
 class Journal:
     """What was done since the last snapshot: a trajectory is a pure function of these.
 
+    Args:
+        is_complete: Whether nothing was done before it; otherwise it begins with a snapshot, which
+            is due at once.
+
     Attributes:
+        is_complete: Whether it has a beginning; without one there is nothing to make boards of.
         done: What to carry out on new boards, in this order; the first may bring a snapshot.
         policy: What gave the session its network, for rollouts; to carry out before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_complete: bool = True) -> None:
+        self.is_complete = is_complete
         self.done: list[Done] = []
         self.policy: list[Operation] = []
         # To search for the same actions again would take as long again.
@@ -62,13 +68,14 @@ class Journal:
     def is_due(self) -> bool:
         """Whether a snapshot should take the place of the operations."""
         is_long = len(self.done) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
-        return is_long or self._has_search
+        return is_long or self._has_search or not self.is_complete
 
     def begin(self, operation: Operation) -> None:
         """This, which brings a snapshot or new boards, takes the place of everything before it."""
         # In this order: an interrupt in between leaves no mark of another reply.
         self._mark = None
         self.done = [Done(operation)]
+        self.is_complete = True
         self._has_search = False
         self._bytes = 0
 
@@ -83,10 +90,12 @@ class Journal:
         if not self.ends_with(operation):
             if _begins_all_anew(operation):
                 self.begin(operation)
-            else:
+            elif self.is_complete:
                 self._has_search |= is_search(operation)
                 self.done.append(Done(operation, reply.rollout.steps))
                 self._bytes += len(operation.payload or b"")
+            else:
+                return
         self._mark = mark(payload)
 
     def _add_policy(self, operation: Operation) -> None:

@@ -21,6 +21,7 @@ def resume(
     endpoint: str | None = None,
     curve: CurveKeys | None = None,
     timeout: float = 30.0,
+    recover: bool | None = None,
 ) -> TwofoldVectorEnv:
     """Takes over the boards of a process that has died, or of one that is to be shut out.
 
@@ -33,6 +34,10 @@ def resume(
         endpoint: The server's address, where it is not the one in the token any more.
         curve: Keys for an encrypted endpoint; a session belongs to the key that made it.
         timeout: Seconds that each call may take.
+        recover: Whether to make boards anew that the server loses from now on; None for what their
+            maker said. It takes a snapshot, which the first call asks for, whatever that is: until
+            then a loss is a NotFound, and `last_results` can be had again. A network that the maker
+            gave is not remembered here: the next rollout by it brings it again.
 
     Raises:
         InvalidArgument: This is no token, or its maker's class is not known here.
@@ -48,6 +53,8 @@ def resume(
         raise InvalidArgument(
             "token is none; expected what envs.unwrapped.token was", field="token"
         )
+    if recover is not None:
+        recover = _arguments.boolean("recover", recover)
     endpoint = check_address(address if endpoint is None else _arguments.text("endpoint", endpoint))
     session = Session(
         environment.CreateRequest(),
@@ -57,13 +64,13 @@ def resume(
         resumed_id=session_id,
     )
     try:
-        return _make(session)
+        return _make(session, recover)
     except BaseException:
         session.leave()
         raise
 
 
-def _make(session: Session) -> TwofoldVectorEnv:
+def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     """The environment around a session that was taken over."""
     try:
         name, arguments = json.loads(session.create.client_arguments)
@@ -76,12 +83,15 @@ def _make(session: Session) -> TwofoldVectorEnv:
         ) from None
     # A fork has its maker's arguments, and a number of its own.
     arguments["num_envs"] = int(session.create.num_envs)
+    recovers_by_default = arguments.pop("recover", False)
     with using(session):
         envs = cls(**arguments)
     if session.last_seq > 1:
         # A reset came before anything else that a server carries out.
         envs._seeds = np.zeros(envs.num_envs, np.uint64)
         envs._has_unknown_seed[:] = True
+    if recovers_by_default if recover is None else recover:
+        session.keep_journal()
     return envs
 
 

@@ -223,6 +223,14 @@ class Session:
             "other goes on from there.",
         )
 
+    def keep_journal(self) -> None:
+        """Has the boards of a session that was taken over made anew where they are lost.
+
+        The journal begins with a snapshot. The next call takes it, and not this one: it would take
+        the place of the last reply, which whoever resumes next may still need.
+        """
+        self._journal = Journal(is_complete=self._last_seq == 1)
+
     @property
     def token(self) -> str:
         """Where the session is, and its id: whoever has this can take it over."""
@@ -416,7 +424,7 @@ class Session:
 
     def _loses_boards(self, error: Exception) -> bool:
         """Whether the boards are gone, and can be made anew."""
-        if self._journal is None or not self._is_open:
+        if self._journal is None or not self._journal.is_complete or not self._is_open:
             return False
         is_unknown = isinstance(error, NotFound) and error.field == "session"
         return is_unknown or isinstance(error, (ServerDied, OutOfSequence))

@@ -623,7 +623,11 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     @property
     def requests(self) -> int:
-        """How many requests the server has carried out for these boards, their making included."""
+        """How many requests the server has carried out for these boards, their making included.
+
+        With recover=True the client's own are among them: a snapshot now and then, and after a loss
+        those that made the boards anew.
+        """
         return self._session.last_seq
 
     @property
@@ -649,7 +653,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     def _arguments_as_text(self) -> str:
         """The arguments as JSON, for whoever resumes the session; empty if they are not plain."""
-        here = ("endpoint", "curve", "timeout", "recover")
+        here = ("endpoint", "curve", "timeout")
         arguments = {name: value for name, value in self._made_with.items() if name not in here}
         try:
             return json.dumps([type(self).__name__, arguments], default=_plain)
