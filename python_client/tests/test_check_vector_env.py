@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -60,17 +61,46 @@ def test_gymnasiums_statistics_around_a_right_one_pass(mode: AutoresetMode) -> N
     assert any("out of the user's options" in remark.message for remark in report.remarks)
 
 
-@pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
-def test_twofold_passes(server: Server, mode: AutoresetMode, size: int) -> None:
+INFOS = ("reward_terms", "merges", "chance", "afterstates")
+OURS: dict[str, Callable[..., VectorEnv[Any, Any, Any]]] = {
+    "2048 on 2 x 2": partial(twofold.Game2048VectorEnv, size=2),
+    "2048": twofold.Game2048VectorEnv,
+    "2048, all observed and told": partial(
+        twofold.Game2048VectorEnv, obs="dict", extra_infos=INFOS
+    ),
+    "2048 as EnvPool has it": partial(twofold.Game2048VectorEnv, dialect="envpool"),
+    "Concentration": twofold.ConcentrationVectorEnv,
+    "Concentration with peeks": partial(
+        twofold.ConcentrationVectorEnv, size=(2, 3), peeks=2, obs="dict"
+    ),
+}
+
+
+@MODES
+@pytest.mark.parametrize("name", OURS)
+def test_twofold_passes(server: Server, mode: AutoresetMode, name: str) -> None:
     def make() -> VectorEnv[Any, Any, Any]:
-        return twofold.Game2048VectorEnv(
-            5, size=size, max_episode_steps=30, autoreset_mode=mode, endpoint=server.ipc
-        )
+        return OURS[name](5, max_episode_steps=30, autoreset_mode=mode, endpoint=server.ipc)
 
     report = check(make)
+    not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
+    assert set(report.passed) == set(CHECKS) - not_here
+    assert skipped(report) == not_here
     assert report.remarks == []
-    assert skipped(report) <= {"autoreset_ignores_the_action", "autoreset_begins_new_episodes"}
+
+
+@MODES
+def test_twofold_passes_with_more_boards_than_a_block_has(
+    server: Server, mode: AutoresetMode
+) -> None:
+    report = check(
+        lambda: twofold.Game2048VectorEnv(
+            70, max_episode_steps=12, autoreset_mode=mode, endpoint=server.ipc
+        ),
+        steps=60,
+    )
+    assert report.remarks == []
+    assert skipped(report) <= {"autoreset_ignores_the_action"}
 
 
 # ---- wrong ones ----------------------------------------------------------------------------------
