@@ -24,6 +24,11 @@ NUM_ENVS = 5
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 FINAL_KEYS = {"final_obs", "_final_obs", "final_info", "_final_info"}
 
+# Before 1.4 RecordEpisodeStatistics forgets the first step of each episode after the first, around
+# Gymnasium's own environments too.
+COUNTS_SAME_STEP = tuple(map(int, gym.__version__.split(".")[:2])) >= (1, 4)
+COUNTED_MODES = [one for one in MODES if COUNTS_SAME_STEP or one is not AutoresetMode.SAME_STEP]
+
 Make = Callable[..., twofold.Game2048VectorEnv]
 
 
@@ -324,7 +329,7 @@ def test_next_step_under_normalize_observation(server: Server, make: Make) -> No
 # ---- statistics ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("mode", COUNTED_MODES, ids=lambda mode: mode.name)
 def test_episode_statistics_are_those_of_the_server(make: Make, mode: AutoresetMode) -> None:
     envs = RecordEpisodeStatistics(make(8, size=2, autoreset_mode=mode))
     rng = np.random.default_rng(1)
@@ -376,8 +381,9 @@ def test_dict_info_to_list_gives_each_board_what_is_its_own(
             if mode is AutoresetMode.SAME_STEP and terminations[lane]:
                 extra |= {"final_obs", "final_info"}
                 assert info["final_info"].keys() == INFOS
-                assert info["final_info"]["score"] == info["episode"]["r"]
-                assert info["final_info"]["episode_length"] == info["episode"]["l"]
+                if COUNTS_SAME_STEP:
+                    assert info["final_info"]["score"] == info["episode"]["r"]
+                    assert info["final_info"]["episode_length"] == info["episode"]["l"]
                 assert info["final_obs"].max() == info["final_info"]["max_exponent"]
                 assert info["score"] == 0
                 seen += 1
