@@ -132,10 +132,11 @@ def play(
     envs: twofold.ConcentrationVectorEnv, policy: twofold.PerfectMemory, options: dict[str, Any]
 ) -> Array:
     """The return of one episode on each of the given decks, float64 (N,)."""
+    policy.reset(np.ones(envs.num_envs, np.bool_))
     observations, infos = envs.reset(options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)
     while running.any():
-        actions = policy(observations, infos)
+        actions = policy(observations, infos["action_mask"])
         observations, rewards, terminations, truncations, infos = envs.step(actions)
         returns += np.where(running, rewards, 0)
         running &= ~(terminations | truncations)

@@ -33,12 +33,12 @@ def chance(seed: int) -> Policy:
     return act
 
 
-def peek_first(envs: Any, memory: Policy) -> Policy:
+def peek_first(envs: Any, memory: twofold.PerfectMemory) -> Policy:
     """Looks at all cards once, and remembers."""
     peek = envs.single_action_space.n - 1
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:
-        return np.where(infos["peeks"] == 0, peek, memory(observations, infos))
+        return np.where(infos["peeks"] == 0, peek, memory(observations, infos["action_mask"]))
 
     return act
 
@@ -68,7 +68,7 @@ def main() -> None:
     print(f"{arguments.games} games of 8 pairs        turns    return")
     for name, policy in (
         ("by chance", chance(seed=1)),
-        ("with a perfect memory", memory),
+        ("with a perfect memory", lambda seen, infos: memory(seen, infos["action_mask"])),
         ("with memory and one peek", peek_first(envs, memory)),
     ):
         turns, mean = measure(envs, policy)
@@ -79,7 +79,7 @@ def main() -> None:
 
         observations, infos = envs.reset(seed=1)
         for _ in range(12):
-            observations, *_, infos = envs.step(memory(observations, infos))
+            observations, *_, infos = envs.step(memory(observations, infos["action_mask"]))
         matplotlib.image.imsave(arguments.picture, envs.wall(columns=40, width=3200))
         print(f"wrote {arguments.picture}")
     envs.close()
@@ -89,7 +89,7 @@ def main() -> None:
     observation, info = env.reset(seed=3)
     terminated = False
     while not terminated:
-        observation, _, terminated, _, info = env.step(memory(observation, info))
+        observation, _, terminated, _, info = env.step(memory(observation, info["action_mask"]))
         print(f"\nturn {info['turns']}, pairs {info['pairs']}\n{env.render()}")
     env.close()
 

@@ -266,7 +266,9 @@ def turns_of_perfect_memory(server: Server, boards: Any, **arguments: Any) -> li
     observations, infos = envs.reset(seed=0, options={"boards": boards})
     turns = np.zeros(len(boards), np.int64)
     while (turns == 0).any():
-        observations, _, terminations, _, infos = envs.step(policy(observations, infos))
+        observations, _, terminations, _, infos = envs.step(
+            policy(observations, infos["action_mask"])
+        )
         ended = terminations & (turns == 0)
         turns[ended] = infos["turns"][ended]
     envs.close()
@@ -337,7 +339,7 @@ def test_perfect_memory_never_touches_a_card_in_vain(arguments: dict[str, Any]) 
         observation, info = env.reset(seed=seed)
         terminated = truncated = False
         while not (terminated or truncated):
-            action = policy(observation, info)
+            action = policy(observation, info["action_mask"])
             assert info["action_mask"][action] == 1
             observation, _, terminated, truncated, info = env.step(action)
         assert terminated
@@ -351,7 +353,9 @@ def test_perfect_memory_forgets_between_episodes(server: Server) -> None:
     observations, infos = envs.reset(seed=5)
     episodes, turns = 0, 0
     for _ in range(400):
-        observations, _, terminations, _, infos = envs.step(policy(observations, infos))
+        observations, _, terminations, _, infos = envs.step(
+            policy(observations, infos["action_mask"])
+        )
         episodes += int(terminations.sum())
         turns += int(infos["turns"][terminations].sum())
     envs.close()
@@ -463,7 +467,7 @@ def episodes_by_mode(server: Server, mode: AutoresetMode) -> list[list[tuple[flo
     was_over = np.zeros(8, np.bool_)
     while min(map(len, episodes)) < 3:
         observations, rewards, terminations, truncations, infos = envs.step(
-            policy(observations, infos)
+            policy(observations, infos["action_mask"])
         )
         returns += rewards
         lengths += ~was_over

@@ -162,6 +162,30 @@ def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path, server: Se
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_policy_with_a_memory_is_told_where_episodes_begin(
+    tmp_path: Path, server: Server
+) -> None:
+    class Remembering:
+        begun = 0
+
+        def reset(self, lanes: Any) -> None:
+            self.is_first = lanes | getattr(self, "is_first", lanes)
+            self.begun += int(lanes.sum())
+
+        def __call__(self, observations: Any, action_mask: Any) -> Any:
+            # A first board has two tiles.
+            is_first = (observations > 0).sum(axis=(1, 2)) == 2
+            assert not (self.is_first & ~is_first).any()
+            self.is_first[:] = False
+            return action_mask.argmax(axis=1)
+
+    policy = Remembering()
+    path = write(tmp_path, server, policy=policy, size=2)
+    ends = read(path)["terminated"].sum()
+    assert ends <= policy.begun <= ends + 8
+    twofold.verify_dataset(path, endpoint=server.ipc)
+
+
 def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path, server: Server) -> None:
     def worst(observations: Any, action_mask: Any) -> Any:
         return action_mask.argmin(axis=1)

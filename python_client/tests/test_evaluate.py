@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from exact_concentration import fewest_turns
 from gymnasium.vector import AutoresetMode, VectorEnv
 from servers import Server
 
@@ -14,6 +15,7 @@ import twofold
 from twofold import _cli, _policies, _statistics
 
 FIRST_SEED = 2**63
+CONCENTRATION = "twofold/Concentration-v0"
 
 
 def first_legal(observations: Any, action_mask: Any) -> Any:
@@ -233,6 +235,91 @@ def test_a_search_and_a_network_are_evaluated_by_name(server: Server, tmp_path: 
 def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
     with pytest.raises(twofold.InvalidArgument, match="runs in the server"):
         twofold.evaluate("greedy", env=Queue(2))
+
+
+# ---- policies with a memory ----------------------------------------------------------------------
+
+
+class Counting:
+    """Knows the steps of each board's episode, and what it has to be shown after as many."""
+
+    def __init__(self) -> None:
+        self.steps = np.zeros(0, np.int64)
+        self.begun = 0
+
+    def reset(self, lanes: Any) -> None:
+        if not len(self.steps):
+            self.steps = np.zeros(len(lanes), np.int64)
+            self.lengths = np.zeros(len(lanes), np.int64)
+        self.steps[lanes] = 0
+        self.begun += int(lanes.sum())
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        left = observations[:, 0]
+        self.lengths = np.where(self.steps == 0, left, self.lengths)
+        wrong = left + self.steps != self.lengths
+        self.steps += 1
+        # Where it has lost count it plays what is refused.
+        return np.where(wrong, 9, 0)
+
+
+@pytest.mark.parametrize("lanes", [1, 7, 50, 60])
+def test_a_policy_with_a_memory_is_told_where_episodes_begin(lanes: int) -> None:
+    policy = Counting()
+    assert isinstance(policy, twofold.PolicyWithMemory)
+    result = twofold.evaluate(policy, env=Queue(lanes), episodes=50)
+    assert policy.begun == 50
+    np.testing.assert_array_equal(
+        result.scores, twofold.evaluate(anything, env=Queue(50), episodes=50).scores
+    )
+
+
+def test_a_policy_whose_reset_raises_is_told() -> None:
+    class Bad(Counting):
+        def reset(self, lanes: Any) -> None:
+            raise KeyError("lost")
+
+    with pytest.raises(
+        twofold.PolicyError, match=r"call 0: reset raised KeyError: 'lost' \(.*in re"
+    ):
+        twofold.evaluate(Bad(), env=Queue(2), episodes=2)
+
+
+@pytest.mark.parametrize("pairs", [2, 3])
+def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(
+    server: Server, pairs: int
+) -> None:
+    # 700 games at once, so that most begin in the midst of others.
+    result = twofold.evaluate(
+        "perfect-memory",
+        env=CONCENTRATION,
+        size=(2, pairs),
+        episodes=10_000,
+        num_envs=700,
+        endpoint=server.ipc,
+    )
+    moves = result.summary["moves"]
+    assert (
+        abs(moves["mean"] / 2 - float(fewest_turns(0, 0, 2 * pairs))) < 2 * moves["standard_error"]
+    )
+    assert result.policy == "perfect-memory"
+
+    envs = gym.make_vec(CONCENTRATION, num_envs=700, size=(2, pairs), endpoint=server.ipc)
+    again = twofold.evaluate(twofold.PerfectMemory(envs), env=envs, episodes=10_000)
+    envs.close()
+    np.testing.assert_array_equal(again.scores, result.scores)
+    assert again.policy == "PerfectMemory"
+
+
+def test_perfect_memory_is_evaluated_by_the_command(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", "perfect-memory", "--against", "random", "--env", CONCENTRATION]
+    command += ["--size", "2x4", "--episodes", "300", "--endpoint", server.ipc]
+    assert _cli.main(command) == 0
+    assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
+    assert _cli.main(["evaluate", "perfect-memory", "--endpoint", server.ipc]) == 1
+    assert "expected an environment of Concentration" in capsys.readouterr().err
 
 
 # ---- bad policies and arguments ------------------------------------------------------------------
@@ -500,7 +587,7 @@ def test_the_command_finds_functions_of_modules(
     policy = _policies.load("twofold_test_policies:up_first")
     assert policy.name == "twofold_test_policies:up_first"
     assert policy.function is not None
-    assert policy.function(None, np.array([[0, 1, 0, 1]])).tolist() == [1]
+    assert np.array_equal(policy.function(None, np.array([[0, 1, 0, 1]], np.int8)), [1])
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ from twofold._exceptions import (
 )
 from twofold._game2048 import Game2048Env, Game2048VectorEnv
 from twofold._perfect_memory import PerfectMemory
+from twofold._policies import PolicyFunction, PolicyWithMemory
 from twofold._recording import Recording, RecordingRules, Verification
 from twofold._resume import resume
 from twofold._rollout import Finals, Rollout
@@ -78,6 +79,8 @@ __all__ = [
     "PerfectMemory",
     "PermissionDenied",
     "PolicyError",
+    "PolicyFunction",
+    "PolicyWithMemory",
     "ProtocolError",
     "Recording",
     "RecordingRules",

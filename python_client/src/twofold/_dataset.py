@@ -77,6 +77,7 @@ def write_dataset(
     envs = gym.make_vec(env, num_envs=num_envs, **env_arguments)
     try:
         base = _base(envs)
+        chosen = chosen.for_env(envs)
         arguments = {k: v for k, v in env_arguments.items() if k not in ("endpoint", "timeout")}
         told = {
             "format": FORMAT,
@@ -200,6 +201,8 @@ class _Rollout:
         self._envs, self._caller = envs, caller
         self._observations, self._infos = envs.reset(seed=seed)
         self._finished = np.zeros(envs.num_envs, np.bool_)
+        if caller is not None:
+            caller.reset(~self._finished)
         self._weights = 1 << np.arange(int(envs.single_action_space.n), dtype=np.uint8)  # type: ignore[attr-defined]
         self.time = 0
 
@@ -234,24 +237,26 @@ class _Rollout:
             columns["observation"][:, t] = self._observations.reshape(lanes, cells)
             columns["action"][:, t] = chosen
             columns["action_mask"][:, t] = mask.astype(np.uint8) @ self._weights
+            begins = self._finished
             self._observations, rewards, terminated, truncated, self._infos = envs.step(chosen)
             columns["reward"][:, t] = rewards
             columns["next_observation"][:, t] = self._observations.reshape(lanes, cells)
             columns["terminated"][:, t] = terminated
             columns["truncated"][:, t] = truncated
             self._finished = terminated | truncated
+            if self._caller is not None and begins.any():
+                self._caller.reset(begins)
         self.time += steps
         return {name: column[valid] for name, column in columns.items()}
 
     def _choose(self, mask: Array) -> Array:
         assert self._caller is not None
-        playing = np.flatnonzero(~self._finished)
-        actions = np.zeros(len(mask), np.uint8)
-        seen = _policies.rows(self._observations, playing)
-        actions[playing] = self._caller(
-            seen, mask[playing], lambda row: {"lane": int(playing[row]), "time": self.time}
+        return self._caller(
+            self._observations,
+            mask,
+            ~self._finished,
+            lambda lane: {"lane": lane, "time": self.time},
         )
-        return actions
 
 
 def _compare(path: str, rollout: _Rollout, recorded: dict[str, Array], row: int) -> int:

@@ -73,10 +73,11 @@ def evaluate(
     Args:
         policy: A function (observations, action_mask) -> actions; one of `twofold.policies`, which
             run in the server; or a name: "random", "greedy", "expectimax", "expectimax:3",
-            "ntuple:agent.npz". A function gets the boards that are still being played: observations
-            (K, …), as the environment gives them, and action_mask int8 (K, actions), 1 where an
-            action is legal; it returns integers (K,). K shrinks once there are fewer episodes left
-            than boards. It may have a `card`, a mapping for the rule card (see there).
+            "ntuple:agent.npz", "perfect-memory" (Concentration). A function is a `PolicyFunction`:
+            it gets the boards that are still being played, K of them, which shrinks once there are
+            fewer episodes left than boards. One that remembers something of its games is a
+            `PolicyWithMemory`: its `reset` is told which boards begin an episode, and it gets all
+            boards each time.
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. Its infos `score`, `moves`, `max_exponent` and `action_mask` are used where it has
             them.
@@ -113,13 +114,14 @@ def evaluate(
         envs: VectorEnv[Any, Any, Any] = gym.make_vec(env, num_envs=lanes, **env_arguments)
     else:
         chosen = replace(chosen, in_server=None)
-        if chosen.function is None:
+        if chosen.function is None and chosen.make is None:
             raise InvalidArgument(
                 f"the policy {chosen.name} runs in the server; give the environment's id as env",
                 field="env",
             )
         envs = _check_env(env, num_envs, env_arguments)
     try:
+        chosen = chosen.for_env(envs)
         log = _Log(envs) if record else None
         player: _Player | _ServerPlayer
         if chosen.in_server is None:
@@ -219,18 +221,12 @@ class _Player:
         observations, infos = envs.reset(seed=lane_seeds)  # type: ignore[arg-type]
         has_score, has_exponent = "score" in infos, "max_exponent" in infos
         has_moves = "moves" in infos
+        self.caller.reset(active)
         while finished < total:
             mask = infos.get("action_mask")
             if mask is None:
                 mask = np.ones((envs.num_envs, self.caller.num_actions), np.int8)
-            if active.all():
-                actions = self.ask(lanes, observations, mask)
-            else:
-                actions = np.zeros(envs.num_envs, np.uint8)
-                playing = np.flatnonzero(active)
-                actions[playing] = self.ask(
-                    playing, _policies.rows(observations, playing), mask[playing]
-                )
+            actions = self.caller(observations, mask, active, self.place)
             observations, rewards, terminations, truncations, infos = envs.step(actions)
             if self.log is not None:
                 self.log.add(actions, int(steps_so_far[active].max()))
@@ -265,6 +261,7 @@ class _Player:
                     seed=lane_seeds,  # type: ignore[arg-type]
                     options={"reset_mask": reset_mask},
                 )
+                self.caller.reset(reset_mask)
             if self.progress is not None:
                 self.progress(finished, total, steps)
         return {
@@ -276,14 +273,10 @@ class _Player:
             "policy_seconds": self.caller.seconds,
         }
 
-    def ask(self, lanes: Array, observations: Any, mask: Array) -> Array:
-        """The policy's actions for these lanes, uint8 (K,), checked."""
-
-        def place(row: int) -> dict[str, int]:
-            episode = int(self.episode[lanes[row]])
-            return {"episode": episode, "seed": int(self.seeds[episode])}
-
-        return self.caller(observations, mask, place)
+    def place(self, lane: int) -> dict[str, int]:
+        """What a lane plays."""
+        episode = int(self.episode[lane])
+        return {"episode": episode, "seed": int(self.seeds[episode])}
 
 
 class _ServerPlayer:

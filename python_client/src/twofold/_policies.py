@@ -9,34 +9,82 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments, policies
 from twofold._encoding import onehot
 from twofold._exceptions import InvalidArgument, MissingDependency, NotFound, PolicyError
+from twofold._perfect_memory import PerfectMemory
 from twofold._rule_card import depth_names
 from twofold._vector_env import Array
 
-PolicyFunction: TypeAlias = "Callable[[Any, Array], Any]"
+
+class PolicyFunction(Protocol):
+    """What chooses actions: a function, or an object that can be called like one.
+
+    It may have a `card`, a mapping for the rule card of `evaluate`, and a `reset` where it has a
+    memory: `PolicyWithMemory`.
+    """
+
+    def __call__(self, observations: Any, action_mask: NDArray[np.int8], /) -> ArrayLike:
+        """Chooses an action on each of K boards.
+
+        Args:
+            observations: (K, …), as the environment gives them.
+            action_mask: (K, actions), 1 where an action is legal.
+
+        Returns:
+            Legal actions, integers (K,).
+        """
+        ...
+
+
+@runtime_checkable
+class PolicyWithMemory(PolicyFunction, Protocol):
+    """A policy that remembers something of each game, such as `PerfectMemory`.
+
+    It is told which boards begin an episode, and always gets all N boards in the same order, so
+    that row i is the same board each time. What it returns for boards that are not being played is
+    not looked at.
+    """
+
+    def reset(self, lanes: NDArray[np.bool_], /) -> object:
+        """Forgets some boards: a new episode begins there, and the next observation is its first.
+
+        Args:
+            lanes: (N,), true for these boards; called before the first action too.
+        """
+        ...
 
 
 @dataclass(frozen=True)
 class Policy:
     """A function (observations, action_mask) -> actions, its name and its entries of the card.
 
-    Or a policy that runs in the server, which is taken where the environment can.
+    Or what makes that function for an environment; or a policy that runs in the server, which is
+    taken where the environment can.
     """
 
     name: str
     function: PolicyFunction | None
     card: Mapping[str, Any] = field(default_factory=dict)
     in_server: policies.Policy | None = None
+    make: Callable[[VectorEnv[Any, Any, Any]], PolicyFunction] | None = None
+
+    def for_env(self, envs: VectorEnv[Any, Any, Any]) -> Policy:
+        """The same with its function made for this environment.
+
+        Raises:
+            InvalidArgument: It plays another game.
+        """
+        return self if self.make is None else replace(self, function=self.make(envs), make=None)
 
 
 PolicyLike: TypeAlias = "PolicyFunction | policies.Policy | str | Policy"
@@ -58,7 +106,7 @@ def resolve(policy: object, name: str | None = None) -> Policy:
                 f"{', '.join(map(repr, NAMES))}",
                 field="policy",
             )
-        return Policy(name or found.name, found.function, found.card, found.in_server)
+        return replace(found, name=name or found.name)
     if isinstance(policy, _IN_SERVER):
         told, card = _describe(policy)
         return Policy(name or told, None, card, policy)
@@ -137,20 +185,46 @@ class Caller:
         if policy.function is None:
             raise InvalidArgument(f"the policy {policy.name} runs in the server", field="policy")
         self._policy, self._function, self._timeout = policy, policy.function, timeout
+        self._memory = policy.function if isinstance(policy.function, PolicyWithMemory) else None
+
+    def reset(self, lanes: NDArray[np.bool_]) -> None:
+        """Tells a policy with a memory that these lanes, (N,), begin an episode.
+
+        Raises:
+            PolicyError: It raised.
+        """
+        if self._memory is None:
+            return
+        start = time.perf_counter()
+        try:
+            self._memory.reset(lanes.copy())
+        except Exception as error:
+            text = f"reset raised {type(error).__name__}: {error}"
+            raise self._error(f"{text}{_source(error)}") from error
+        self.seconds += time.perf_counter() - start
 
     def __call__(
-        self, observations: Any, mask: Array, place: Callable[[int], Mapping[str, int]]
+        self,
+        observations: Any,
+        mask: Array,
+        playing: NDArray[np.bool_],
+        place: Callable[[int], Mapping[str, int]],
     ) -> Array:
-        """The policy's actions, uint8 (K,).
+        """The policy's actions, uint8 (N,); 0 on lanes that are not being played.
 
         Args:
-            observations: (K, …)
-            mask: int8 (K, actions)
-            place: What there is to tell about a row: episode, seed, lane.
+            observations: (N, …)
+            mask: int8 (N, actions)
+            playing: bool (N,), whose actions are wanted.
+            place: What there is to tell about a lane: episode, seed, time.
 
         Raises:
             PolicyError: It raised, took too long, or returned what is no array of legal actions.
         """
+        lanes = np.arange(len(mask))
+        if self._memory is None and not playing.all():
+            lanes = np.flatnonzero(playing)
+            observations, mask = rows(observations, lanes), mask[lanes]
         start = time.perf_counter()
         try:
             # A copy: what is legal must not depend on what the policy does to its arguments.
@@ -174,14 +248,16 @@ class Caller:
                 f"returned {actions.dtype} of shape {actions.shape}; expected integers of shape "
                 f"({len(mask)},)"
             )
-        is_bad = (actions < 0) | (actions >= self.num_actions)
+        is_asked = playing[lanes]
+        is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
         if not is_bad.any():
-            places = np.arange(0, mask.size, self.num_actions) + actions.astype(np.intp)
-            is_bad = mask.ravel()[places] == 0
+            actions = np.where(is_asked, actions, 0).astype(np.uint8)
+            places = np.arange(0, mask.size, self.num_actions) + actions
+            is_bad = (mask.ravel()[places] == 0) & is_asked
         if is_bad.any():
             row = int(is_bad.argmax())
             action, legal = int(actions[row]), np.flatnonzero(mask[row]).tolist()
-            where = place(row)
+            where = place(int(lanes[row]))
             named = ", ".join(f"{key} {value}" for key, value in where.items())
             raise self._error(
                 f"chose action {action}, legal are {legal}, in row {row} ({named}); the "
@@ -191,7 +267,11 @@ class Caller:
                 seed=where.get("seed"),
             )
         self.calls += 1
-        return actions.astype(np.uint8)
+        if len(lanes) == len(playing):
+            return actions
+        of_all = np.zeros(len(playing), np.uint8)
+        of_all[lanes] = actions
+        return of_all
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
         name = self._policy.name
@@ -263,7 +343,14 @@ _PICKS = _picks()
 
 _IN_SERVER = (policies.Random, policies.Greedy, policies.Expectimax, policies.NTuple)
 
-NAMES = ("random", "greedy", "expectimax", "expectimax:DEPTH", "ntuple:FILE.npz")
+NAMES = (
+    "random",
+    "greedy",
+    "expectimax",
+    "expectimax:DEPTH",
+    "ntuple:FILE.npz",
+    "perfect-memory",
+)
 
 
 def _named(text: str) -> Policy | None:
@@ -276,6 +363,8 @@ def _named(text: str) -> Policy | None:
         return resolve(policies.Greedy())
     if text == "expectimax":
         return resolve(policies.Expectimax())
+    if text == "perfect-memory":
+        return Policy(text, None, PerfectMemory.card, make=PerfectMemory)
     if kind == "expectimax" and colon:
         if not rest.isdecimal():
             raise InvalidArgument(
