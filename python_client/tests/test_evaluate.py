@@ -185,14 +185,15 @@ def test_random_actions_are_legal_and_all_alike() -> None:
 # ---- policies in the server ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["greedy", twofold.policies.Random()])
+@pytest.mark.parametrize(
+    ("policy", "dialect"),
+    [("greedy", None), ("greedy", "pgx"), (twofold.policies.Random(), None)],
+)
 def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
-    policy: Any, server: Server
+    policy: Any, dialect: str | None, server: Server
 ) -> None:
-    one, many = (
-        twofold.evaluate(policy, episodes=60, num_envs=n, record=True, endpoint=server.ipc)
-        for n in (60, 7)
-    )
+    arguments: dict[str, Any] = {"record": True, "dialect": dialect, "endpoint": server.ipc}
+    one, many = (twofold.evaluate(policy, episodes=60, num_envs=n, **arguments) for n in (60, 7))
     for name in ("scores", "moves", "lengths", "max_exponents"):
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
     assert one.max_exponents is not None

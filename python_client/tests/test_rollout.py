@@ -50,14 +50,22 @@ def assert_same(left: Any, right: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_same_actions_stepped_one_by_one_tell_the_same(make: Any, mode: str) -> None:
-    arguments = {"autoreset_mode": mode, "max_episode_steps": 60}
+@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx counts the actions from the left
+def test_the_same_actions_stepped_one_by_one_tell_the_same(
+    make: Any, mode: str, dialect: str | None
+) -> None:
+    arguments = {"autoreset_mode": mode, "max_episode_steps": 60, "dialect": dialect}
     envs, twin = make(5, **arguments), make(5, **arguments)
     envs.reset(seed=1)
     data = envs.rollout(150, "random", infos=["score", "moves"])
+    is_legal = np.take_along_axis(data.action_masks[:-1], data.actions[..., None].astype(int), 2)
+    np.testing.assert_array_equal(is_legal[..., 0], data.action_masks[:-1].any(axis=2))
+    assert (data.actions[is_legal[..., 0] == 0] == 0).all()
+    twin.reset(seed=1)
+    assert_same(twin.rollout(150, actions=data.actions, infos=["score", "moves"]), data)
     observations, infos = twin.reset(seed=1)
     finished = np.zeros(5, bool)
-    finals = []
+    finals: list[Any] = []
     for step in range(150):
         np.testing.assert_array_equal(data.observations[step], observations)
         np.testing.assert_array_equal(data.action_masks[step], infos["action_mask"])
@@ -72,6 +80,10 @@ def test_the_same_actions_stepped_one_by_one_tell_the_same(make: Any, mode: str)
         if mode == "same_step":
             for lane in np.flatnonzero(finished):
                 final = infos["final_info"]["score"][lane]
+                np.testing.assert_array_equal(
+                    data.finals.infos["action_mask"][len(finals)],
+                    infos["final_info"]["action_mask"][lane],
+                )
                 finals.append((step, lane, infos["final_obs"][lane].tobytes(), final))
             finished = np.zeros(5, bool)
         else:

@@ -378,7 +378,8 @@ class _Log:
         self._pieces: list[list[Array]] = [[] for _ in range(envs.num_envs)]
 
     def add_rollout(self, actions: Array, valid: Array) -> None:
-        """Some steps of all lanes, (steps, N), in the server's numbers where `valid`."""
+        """Some steps of all lanes, (steps, N), those that are `valid`."""
+        actions = self._order[actions]
         for lane, pieces in enumerate(self._pieces):
             pieces.append(actions[valid[:, lane], lane])
 

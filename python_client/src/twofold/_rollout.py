@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,29 @@ def run(
         parts.add(reply.rollout, answer)
         if done == steps:
             return parts.whole(has_finals)
+
+
+def in_order(
+    rollout: Rollout, order: NDArray[np.uint8], given: NDArray[np.uint8] | None
+) -> Rollout:
+    """The same with the actions in another order.
+
+    Args:
+        rollout: With the server's numbers of the actions.
+        order: The server's number of each action.
+        given: The actions that were given, if they were.
+    """
+    if given is None:
+        numbers = np.argsort(order).astype(np.uint8)
+        # A policy's action where none is legal is 0, whatever that means.
+        is_chosen = rollout.action_masks[:-1].any(axis=2)
+        given = np.where(is_chosen, numbers[rollout.actions], np.uint8(0))
+    finals = rollout.finals
+    if finals is not None and finals.infos:
+        masks = finals.infos["action_mask"][:, order]
+        finals = replace(finals, infos={**finals.infos, "action_mask": masks})
+    masks = rollout.action_masks[..., order]
+    return replace(rollout, action_masks=masks, actions=given, finals=finals)
 
 
 def upload(session: Session, network: policies.NTuple) -> None:

@@ -604,10 +604,11 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             raise InvalidArgument("given actions need no policy_seed", field="policy_seed")
         if policy_seed is not None and not is_given.all():
             raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
-        return _rollout.run(
+        order = self._action_order
+        rollout = _rollout.run(
             self._session,
             chosen,
-            given,
+            given if given is None or order is None else order[given],
             steps=count,
             num_envs=self.num_envs,
             policy_seeds=None if policy_seed is None else seeds,
@@ -615,6 +616,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             progress=progress,
             has_finals=self.autoreset_mode is AutoresetMode.SAME_STEP,
         )
+        return rollout if order is None else _rollout.in_order(rollout, order, given)
 
     @property
     def token(self) -> str:
