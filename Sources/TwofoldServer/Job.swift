@@ -24,6 +24,8 @@ final class Job: @unchecked Sendable {
     struct Success {
         let reply: ReplyFrames
         let change: SessionLedger.Change
+        /// Boards that it has stepped, each as often as it was.
+        var steps = 0
     }
 
     init(
@@ -47,9 +49,6 @@ final class Job: @unchecked Sendable {
         if case .create(let create) = op { return 10 * Int(min(create.numEnvs, 1 << 32)) }
         return session?.environment.nanoseconds(op) ?? 0
     }
-
-    /// Boards that it steps, once it was carried out.
-    var steps: Int { kind == .step ? session?.environment.lanes ?? 0 : 0 }
 
     /// Whether it searches for actions.
     var isSearch: Bool { EnvironmentSession.isSearch(op) }
@@ -95,11 +94,14 @@ final class Job: @unchecked Sendable {
         }
         session.settlePolicies(policies)
         reply.result = outcome.result
-        var isClose = false
-        if case .close = op { isClose = true }
-        return Success(
-            reply: try frames(reply, payload: buffer, size: outcome.payloadSize),
-            change: isClose ? .closed : .none)
+        let frames = try frames(reply, payload: buffer, size: outcome.payloadSize)
+        return switch outcome.result {
+        case .close: Success(reply: frames, change: .closed)
+        case .step: Success(reply: frames, change: .none, steps: session.environment.lanes)
+        case .rollout(let rollout):
+            Success(reply: frames, change: .none, steps: Int(rollout.steps) * session.environment.lanes)
+        default: Success(reply: frames, change: .none)
+        }
     }
 
     private func makeSession(_ environment: EnvironmentSession) throws(ServiceError) -> ServerSession {

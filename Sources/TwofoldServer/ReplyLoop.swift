@@ -440,7 +440,7 @@ final class ReplyLoop {
     private func finish(_ job: Job) throws(ZeroMQError) {
         switch job.outcome! {
         case .success(let success):
-            statistics.countExecuted(job.kind, arrived: job.arrived, steps: job.steps)
+            statistics.countExecuted(job.kind, arrived: job.arrived, steps: success.steps)
             note(success.change, of: job)
             try send(
                 success.reply, to: ledger.complete(job.entry, reply: success.reply, change: success.change))

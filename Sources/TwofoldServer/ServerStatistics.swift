@@ -15,7 +15,7 @@ public struct ServerStatistics: Equatable, Sendable {
     public internal(set) var parked = 0
     /// Messages without an empty delimiter: there is nobody to answer to.
     public internal(set) var dropped = 0
-    /// Boards stepped.
+    /// Boards stepped, in rollouts too.
     public internal(set) var steps = 0
     /// Sessions that were created.
     public internal(set) var sessionsCreated = 0

@@ -11,7 +11,7 @@ public struct Expansion: Sendable {
 
     /// About how long it takes on one thread.
     public var nanoseconds: Int {
-        count * (operation == .explain ? 10_000 : rules.nanosecondsPerBoard)
+        count * (operation == .explain ? 20_000 : rules.nanosecondsPerBoard)
     }
 
     fileprivate init(
@@ -79,8 +79,7 @@ public struct Expansion: Sendable {
                 }
             case .explain:
                 let next = BoardInput(parts[1], count: count, field: "next_board")
-                return try explained(
-                    try rules.explain(boards, actions: parts[0], nextBoards: next), replyMemory)
+                return try explain(boards, actions: parts[0], next, replyMemory)
             default:
                 return try tell(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
                     try rules.afterstates(boards, into: arrays)
@@ -116,22 +115,24 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// One row of numbers for each thing that happened, in the order of the protocol.
-    private func explained(
-        _ boards: [[MoveAction]], _ replyMemory: EnvironmentSession.ReplyMemory
+    /// One row of numbers for each thing that happened, in the order of the protocol. The boards are gone
+    /// through twice, so that nothing is kept but the reply.
+    private func explain(
+        _ boards: BoardInput, actions: UnsafeRawBufferPointer, _ nextBoards: BoardInput,
+        _ replyMemory: EnvironmentSession.ReplyMemory
     ) throws(EnvironmentError) -> ExpandReply {
+        var rows = 0
+        try rules.explain(boards, actions: actions, nextBoards: nextBoards) { rows += $1.count }
         let names = ["board", "kind", "tile", "other", "made", "source", "target", "value"]
-        let layout = PayloadLayout(
-            names.map { ArraySpec($0, .int32) }, lanes: boards.reduce(0) { $0 + $1.count })
+        let layout = PayloadLayout(names.map { ArraySpec($0, .int32) }, lanes: rows)
         var reply = ExpandReply()
         reply.arrays = layout.wire
-        guard layout.lanes > 0 else { return reply }
+        guard rows > 0 else { return reply }
         let arrays = layout.arrays(in: try replyMemory(layout.size))
         var row = 0
-        for (board, actions) in boards.enumerated() {
-            for action in actions {
-                let numbers = [board] + action.numbers
-                for (array, number) in numbers.enumerated() {
+        try rules.explain(boards, actions: actions, nextBoards: nextBoards) { board, happened in
+            for action in happened {
+                for (array, number) in ([board] + action.numbers).enumerated() {
                     arrays.address(array: array, lane: row).storeBytes(of: Int32(number), as: Int32.self)
                 }
                 row += 1

@@ -29,6 +29,18 @@ def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
     return envs
 
 
+def test_the_steps_of_rollouts_are_counted(
+    own_server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    envs = twofold.Game2048VectorEnv(10, endpoint=own_server.ipc)
+    envs.reset(seed=0)
+    envs.step([0] * 10)
+    envs.rollout(7, "random")
+    main(["stats", "--json", "--endpoint", own_server.ipc])
+    assert json.loads(capsys.readouterr().out)["counters"]["steps"] == 80
+    envs.close()
+
+
 def test_json_has_every_number(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,26 +162,25 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// What happened, tile by tile, from each board through its action to its next board; nothing where the
-    /// action was illegal and the board stayed.
+    /// Tells what happened, tile by tile, from each board through its action to its next board; nothing where
+    /// the action was illegal and the board stayed.
     public func explain(
-        _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput
-    ) throws(EnvironmentError) -> [[MoveAction]] {
+        _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput,
+        tell: (_ board: Int, _ happened: [MoveAction]) -> Void
+    ) throws(EnvironmentError) {
         try check(boards)
         try check(actions: actions)
         try check(nextBoards, limit: BoardRules.largestExponent)
-        var explained: [[MoveAction]] = []
         for index in 0..<boards.count {
             let before = boards.board(index, rows, columns)
             let after = nextBoards.board(index, rows, columns)
             let direction = Direction(rawValue: actions[index])!
             do throws(InvalidBoard) {
-                explained.append(try TrackedBoard.explain(before, direction, after))
+                tell(index, try TrackedBoard.explain(before, direction, after))
             } catch {
                 throw .invalid("next_board", lane: index, "next_board \(index) \(error.message)")
             }
         }
-        return explained
     }
 
     // MARK: checks

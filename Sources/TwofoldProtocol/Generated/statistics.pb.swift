@@ -137,7 +137,7 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
   /// Messages without an empty delimiter: there was nobody to answer to.
   public var dropped: UInt64 = 0
 
-  /// Boards stepped, one for each lane of each step request.
+  /// Boards stepped: one for each lane of each step, in requests of their own and in rollouts.
   public var steps: UInt64 = 0
 
   public var sessionsCreated: UInt64 = 0
