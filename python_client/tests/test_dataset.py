@@ -69,6 +69,32 @@ def test_a_dataset_holds_the_games_of_the_reference(
 
 
 @pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("dialect", [None, "pgx"])
+@pytest.mark.parametrize("policy", ["random", "greedy", twofold.policies.Expectimax(1, 0)], ids=str)
+def test_policies_in_the_server_write_what_stepping_their_actions_does(
+    policy: Any, dialect: str | None, tmp_path: Path, server: Server
+) -> None:
+    arguments = {"dialect": dialect, "max_episode_steps": 150}
+    path = write(tmp_path, server, policy=policy, **arguments)
+    data = read(path)
+    played = iter(np.lexsort((data["lane"], data["time"])))
+
+    def replay(observations: Any, action_mask: Any) -> Any:
+        rows = [next(played) for _ in observations]
+        np.testing.assert_array_equal(observations, data["observation"][rows])
+        return data["action"][rows]
+
+    other = tmp_path / "stepped"
+    other.mkdir()
+    again = read(write(other, server, policy=replay, **arguments))
+    for name, values in data.items():
+        np.testing.assert_array_equal(again[name], values, err_msg=name)
+    twofold.verify_dataset(path, endpoint=server.ipc)
+    write(other, server, policy=policy, **arguments)
+    assert (other / "data.parquet").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.usefixtures("small_groups")
 def test_the_file_tells_config_seed_and_versions(tmp_path: Path, server: Server) -> None:
     path = write(tmp_path, server, size=(3, 4), four_probability=0.25)
     told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])

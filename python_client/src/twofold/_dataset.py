@@ -8,6 +8,7 @@ out.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -19,13 +20,15 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from twofold import _arguments, _policies
+from twofold import _arguments, _policies, policies
 from twofold._exceptions import InvalidArgument, InvalidDataset, MissingDependency
+from twofold._rollout import Rollout
 from twofold._seeding import draw_seed
 from twofold._vector_env import Array, TwofoldVectorEnv
 
 FORMAT, VERSION = "twofold-dataset", 1
 _KEY = b"twofold"
+_NUM_ACTIONS = 4
 _GROUP_ROWS = 262_144  # a row group; what is in memory at a time is a few of them
 
 Progress: TypeAlias = "Callable[[int, int], None]"
@@ -52,7 +55,7 @@ def write_dataset(
 
     Args:
         path: The file; it appears when it is complete.
-        policy: As `evaluate` takes it.
+        policy: As `evaluate` takes it; one in the server plays by rollouts.
         transitions: At least this many are written: whole steps of all lanes.
         env: The environment's id.
         num_envs: Lanes N.
@@ -97,18 +100,20 @@ def write_dataset(
         temporary = Path(f"{path}.{os.getpid()}.part")
         try:
             with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
-                caller = _policies.Caller(chosen, envs, policy_timeout)
-                rollout = _Rollout(envs, seed, caller)
+                caller = None
+                if chosen.in_server is None:
+                    caller = _policies.Caller(chosen, base, policy_timeout)
+                player = _Player(base, seed, chosen.in_server, caller)
                 written = 0
                 while written < transitions:
                     most = max(1, _GROUP_ROWS // num_envs)
                     steps = min(most, -(-(transitions - written) // num_envs))
-                    columns = rollout.collect(steps)
+                    columns = player.collect(steps)
                     writer.write_batch(_batch(arrow, schema, columns), row_group_size=_GROUP_ROWS)
                     written += len(columns["action"])
                     if progress is not None:
                         progress(min(written, transitions), transitions)
-                told |= {"transitions": written, "steps": rollout.time}
+                told |= {"transitions": written, "steps": player.time}
                 writer.add_key_value_metadata({_KEY: json.dumps(told)})
             os.replace(temporary, path)
         finally:
@@ -134,7 +139,7 @@ def read_dataset(path: str | Path) -> Iterator[dict[str, Array]]:
         columns = dataset.read(group)
         for name in ("observation", "next_observation"):
             columns[name] = columns[name].reshape(-1, *dataset.shape)
-        bits = columns["action_mask"][:, None] >> np.arange(dataset.num_actions, dtype=np.uint8)
+        bits = columns["action_mask"][:, None] >> np.arange(_NUM_ACTIONS, dtype=np.uint8)
         columns["action_mask"] = (bits & 1).astype(np.int8)
         yield columns
 
@@ -161,29 +166,24 @@ def verify_dataset(
     dataset = _Dataset(path)
     told = dataset.told
     try:
-        envs = gym.make_vec(
-            told["environment"],
-            num_envs=told["num_envs"],
-            endpoint=endpoint,
-            **_arguments_of(told),
-        )
+        envs = _make(told, endpoint)
     except (InvalidArgument, TypeError, gym.error.Error) as error:
         raise InvalidDataset(
             f"{path}: its environment cannot be made: {type(error).__name__}: {error}"
         ) from None
     try:
-        rollout = _Rollout(envs, told["seed"], None)
+        player = _Player(envs, told["seed"])
         row = 0
         for group in range(dataset.num_groups):
             recorded = dataset.read(group)
-            row = _compare(f"{path}", rollout, recorded, row)
+            row = _compare(f"{path}", player, recorded, row)
             if progress is not None:
                 progress(row, told["transitions"])
     finally:
         envs.close()
-    if row != told["transitions"] or rollout.time != told["steps"]:
+    if row != told["transitions"] or player.time != told["steps"]:
         raise InvalidDataset(
-            f"{path}: it holds {row} transitions of {rollout.time} steps; it says "
+            f"{path}: it holds {row} transitions of {player.time} steps; it says "
             f"{told['transitions']} of {told['steps']}"
         )
     return dict(told)
@@ -192,19 +192,29 @@ def verify_dataset(
 # ---- playing -------------------------------------------------------------------------------------
 
 
-class _Rollout:
-    """Steps a vector environment and keeps what happened, some steps at a time."""
+class _Player:
+    """Plays on and tells the transitions, some steps at a time.
+
+    Args:
+        envs: Not reset yet.
+        seed: Of the boards.
+        policy: In the server, where one is; None for actions that are given.
+        caller: A policy that is not.
+    """
 
     def __init__(
-        self, envs: VectorEnv[Any, Any, Any], seed: int, caller: _policies.Caller | None
+        self,
+        envs: TwofoldVectorEnv,
+        seed: int,
+        policy: policies.Policy | None = None,
+        caller: _policies.Caller | None = None,
     ) -> None:
-        self._envs, self._caller = envs, caller
+        self.envs, self._policy, self._caller = envs, policy, caller
         self._observations, self._infos = envs.reset(seed=seed)
         self._finished = np.zeros(envs.num_envs, np.bool_)
         if caller is not None:
             caller.reset(~self._finished)
-        self._weights = 1 << np.arange(int(envs.single_action_space.n), dtype=np.uint8)  # type: ignore[attr-defined]
-        self.time = 0
+        self.time = self._now = 0
 
     def collect(self, steps: int, actions: NDArray[np.uint8] | None = None) -> dict[str, Array]:
         """The transitions of the next steps, lane after lane.
@@ -213,57 +223,81 @@ class _Rollout:
             steps: How many.
             actions: uint8 (steps, N), to play these; by default the policy's.
         """
-        envs = self._envs
-        lanes, cells = envs.num_envs, int(np.prod(self._observations.shape[1:]))
-        # Lane first: what one lane does stays together.
+        if self._caller is not None:
+            told = self._step(steps)
+        elif actions is not None:
+            told = self.envs.rollout(steps, actions=actions)
+        else:
+            told = self.envs.rollout(steps, self._policy)
+        valid = told.valid.T
+        # A board as one element, to be moved as such.
+        cells = math.prod(told.observations.shape[2:])
+        boards = told.observations.reshape(steps + 1, -1, cells).view(f"V{cells}")[..., 0]
+        times = np.arange(self.time, self.time + steps, dtype=np.uint32)
+        lanes = np.arange(len(valid), dtype=np.uint32)
+        masks = np.packbits(told.action_masks, axis=2, bitorder="little")[..., 0]
         columns: dict[str, Array] = {
-            "lane": np.broadcast_to(np.arange(lanes, dtype=np.uint32)[:, None], (lanes, steps)),
-            "time": np.broadcast_to(
-                np.arange(self.time, self.time + steps, dtype=np.uint32), (lanes, steps)
-            ),
-            "observation": np.empty((lanes, steps, cells), np.uint8),
-            "action": np.empty((lanes, steps), np.uint8),
-            "action_mask": np.empty((lanes, steps), np.uint8),
-            "reward": np.empty((lanes, steps), np.float32),
-            "next_observation": np.empty((lanes, steps, cells), np.uint8),
-            "terminated": np.empty((lanes, steps), np.bool_),
-            "truncated": np.empty((lanes, steps), np.bool_),
+            "lane": np.broadcast_to(lanes, (steps, len(lanes))),
+            "time": np.broadcast_to(times[:, None], (steps, len(lanes))),
+            "observation": boards[:-1],
+            "action": told.actions,
+            "action_mask": masks[:-1],
+            "reward": told.rewards,
+            "next_observation": boards[1:],
+            "terminated": told.terminations,
+            "truncated": told.truncations,
         }
-        valid = np.empty((lanes, steps), np.bool_)
-        for t in range(steps):
-            mask = self._infos["action_mask"]
-            chosen = self._choose(mask) if actions is None else actions[t]
-            valid[:, t] = ~self._finished
-            columns["observation"][:, t] = self._observations.reshape(lanes, cells)
-            columns["action"][:, t] = chosen
-            columns["action_mask"][:, t] = mask.astype(np.uint8) @ self._weights
-            begins = self._finished
-            self._observations, rewards, terminated, truncated, self._infos = envs.step(chosen)
-            columns["reward"][:, t] = rewards
-            columns["next_observation"][:, t] = self._observations.reshape(lanes, cells)
-            columns["terminated"][:, t] = terminated
-            columns["truncated"][:, t] = truncated
-            self._finished = terminated | truncated
-            if self._caller is not None and begins.any():
-                self._caller.reset(begins)
         self.time += steps
-        return {name: column[valid] for name, column in columns.items()}
+        # Lane first: what one lane does stays together.
+        columns = {name: column.T[valid] for name, column in columns.items()}
+        for name in ("observation", "next_observation"):
+            columns[name] = columns[name].view(np.uint8).reshape(-1, cells)
+        return columns
 
-    def _choose(self, mask: Array) -> Array:
-        assert self._caller is not None
-        return self._caller(
-            self._observations,
-            mask,
-            ~self._finished,
-            lambda lane: {"lane": lane, "time": self.time},
+    def _step(self, steps: int) -> Rollout:
+        """What `rollout` would tell, with a policy of this process."""
+        envs, caller = self.envs, self._caller
+        assert caller is not None
+        shape = steps, envs.num_envs
+        board = self._observations.shape[1:]
+        told = Rollout(
+            observations=np.empty((steps + 1, envs.num_envs, *board), np.uint8),
+            action_masks=np.empty((steps + 1, *self._infos["action_mask"].shape), np.int8),
+            actions=np.empty(shape, np.uint8),
+            rewards=np.empty(shape, np.float32),
+            terminations=np.empty(shape, np.bool_),
+            truncations=np.empty(shape, np.bool_),
+            valid=np.empty(shape, np.bool_),
+            infos={},
+            finals=None,
         )
+        for t in range(steps):
+            begins, mask = self._finished, self._infos["action_mask"]
+            self._now = self.time + t
+            told.observations[t], told.action_masks[t] = self._observations, mask
+            actions = caller(self._observations, mask, ~begins, self._place)
+            told.valid[t], told.actions[t] = ~begins, actions
+            self._observations, told.rewards[t], terminated, truncated, self._infos = envs.step(
+                actions
+            )
+            told.terminations[t], told.truncations[t] = terminated, truncated
+            self._finished = terminated | truncated
+            if begins.any():
+                caller.reset(begins)
+        told.observations[steps] = self._observations
+        told.action_masks[steps] = self._infos["action_mask"]
+        return told
+
+    def _place(self, lane: int) -> dict[str, int]:
+        """What there is to tell about a lane."""
+        return {"lane": lane, "time": self._now}
 
 
-def _compare(path: str, rollout: _Rollout, recorded: dict[str, Array], row: int) -> int:
+def _compare(path: str, player: _Player, recorded: dict[str, Array], row: int) -> int:
     """Plays a row group again; the number of the row behind it."""
-    lanes = rollout._envs.num_envs
+    lanes = player.envs.num_envs
     number = len(recorded["time"])
-    start = rollout.time
+    start = player.time
     steps = int(recorded["time"].max()) + 1 - start if number else 0
     is_here = (recorded["time"] >= start) & (recorded["lane"] < lanes)
     if not is_here.all() or not 0 < steps * lanes <= 2 * number + _GROUP_ROWS:
@@ -271,10 +305,10 @@ def _compare(path: str, rollout: _Rollout, recorded: dict[str, Array], row: int)
         raise InvalidDataset(f"{path}: row {bad} has a lane or time that cannot be there")
     actions = np.zeros((steps, lanes), np.uint8)
     actions[recorded["time"] - start, recorded["lane"]] = recorded["action"]
-    if recorded["action"].max() >= len(rollout._weights):
-        bad = row + int((recorded["action"] >= len(rollout._weights)).argmax())
+    if recorded["action"].max() >= _NUM_ACTIONS:
+        bad = row + int((recorded["action"] >= _NUM_ACTIONS).argmax())
         raise InvalidDataset(f"{path}: row {bad} has an action that there is not")
-    replayed = rollout.collect(steps, actions)
+    replayed = player.collect(steps, actions)
     most = min(number, len(replayed["time"]))
     first, what = most, ""
     for name, values in replayed.items():
@@ -329,7 +363,6 @@ class _Dataset:
             )
         self.told: dict[str, Any] = told
         self.num_groups = int(self._file.num_row_groups)
-        self.num_actions = 4
         size = told["arguments"].get("size", 4)
         self.shape = tuple(size) if isinstance(size, list) else (size, size)
         expected = _schema(arrow, int(np.prod(self.shape)))
@@ -404,12 +437,20 @@ def _base(envs: VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
     return base
 
 
-def _arguments_of(told: dict[str, Any]) -> dict[str, Any]:
-    """The environment's arguments; JSON has made a list of (rows, columns)."""
+def _make(told: dict[str, Any], endpoint: str | None) -> TwofoldVectorEnv:
+    """The environment that a dataset tells."""
     arguments = dict(told["arguments"])
+    # JSON has made a list of (rows, columns).
     if isinstance(arguments.get("size"), list):
         arguments["size"] = tuple(arguments["size"])
-    return arguments
+    envs = gym.make_vec(
+        told["environment"], num_envs=told["num_envs"], endpoint=endpoint, **arguments
+    )
+    try:
+        return _base(envs)
+    except InvalidArgument:
+        envs.close()
+        raise
 
 
 def _require_arrow() -> tuple[Any, Any]:
