@@ -17,7 +17,7 @@ private server, which then lives as long as the process. `chance`, `place`, `sym
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -170,12 +170,7 @@ def afterstates(
         TransportError: No answer.
     """
     given = _boards("boards", boards, MAX_EXPONENT)
-    arrays = _expand(given, wire.EXPAND_OPERATION_AFTERSTATES, [], endpoint, timeout)
-    return Afterstates(
-        _lead(arrays["boards"], given),
-        _lead(arrays["rewards"], given),
-        _lead(arrays["mask"], given),
-    )
+    return Afterstates(**_expand(given, wire.EXPAND_OPERATION_AFTERSTATES, [], endpoint, timeout))
 
 
 def move(
@@ -199,12 +194,7 @@ def move(
     """
     given = _boards("boards", boards, MAX_EXPONENT)
     payload = _actions(actions, given)
-    arrays = _expand(given, wire.EXPAND_OPERATION_MOVE, [payload], endpoint, timeout)
-    return Move(
-        _lead(arrays["boards"], given),
-        _lead(arrays["rewards"], given),
-        _lead(arrays["legal"], given),
-    )
+    return Move(**_expand(given, wire.EXPAND_OPERATION_MOVE, [payload], endpoint, timeout))
 
 
 def legal(
@@ -225,8 +215,7 @@ def legal(
         TransportError: No answer.
     """
     given = _boards("boards", boards, MAX_EXPONENT)
-    arrays = _expand(given, wire.EXPAND_OPERATION_LEGAL, [], endpoint, timeout)
-    return _lead(arrays["mask"], given)
+    return _expand(given, wire.EXPAND_OPERATION_LEGAL, [], endpoint, timeout)["mask"]
 
 
 def spawn(
@@ -257,12 +246,11 @@ def spawn(
         TransportError: No answer.
     """
     given = _boards("afterstates", afterstates)
-    config = _probability(four_probability)
+    four = _probability(four_probability)
     streams = _seeds(seeds, given).astype("<u8")[:, np.newaxis].view(np.uint8)
-    arrays = _expand(
-        given, wire.EXPAND_OPERATION_SPAWN, [streams], endpoint, timeout, four_probability=config
+    return Spawned(
+        **_expand(given, wire.EXPAND_OPERATION_SPAWN, [streams], endpoint, timeout, four)
     )
-    return Spawned(_lead(arrays["boards"], given), _lead(arrays["outcomes"], given))
 
 
 def explain(
@@ -302,8 +290,7 @@ def explain(
         )
     extra = [_actions(action, given, "action"), after.rows]
     explained: list[list[MoveAction]] = [[] for _ in range(len(given.rows))]
-
-    def collect(start: int, arrays: dict[str, NDArray[Any]]) -> None:
+    for start, arrays in _ask(given, wire.EXPAND_OPERATION_EXPLAIN, extra, endpoint, timeout):
         for entry in zip(*(arrays[name].tolist() for name in _EXPLAINED), strict=True):
             row, kind, tile, other, made, source, target, value = entry
             happened: MoveAction
@@ -314,8 +301,6 @@ def explain(
             else:
                 happened = Spawn(tile, target, value)
             explained[start + row].append(happened)
-
-    _ask(given, wire.EXPAND_OPERATION_EXPLAIN, extra, endpoint, timeout, collect)
     return _nest(explained, given.lead)
 
 
@@ -515,32 +500,22 @@ def _expand(
     timeout: float,
     four_probability: float = 0.1,
 ) -> dict[str, NDArray[Any]]:
-    """The arrays (N, …) of an operation that tells one row for each board."""
-    rows, columns = boards.shape[-2:]
-    whole: dict[str, NDArray[Any]] = {}
+    """The arrays (…) of an operation that tells one row for each board."""
     count = len(boards.rows)
-
-    def collect(start: int, arrays: dict[str, NDArray[Any]]) -> None:
-        nonlocal whole
-        size = len(next(iter(arrays.values())))
-        if size == count:
-            whole = arrays
-            return
+    whole: dict[str, NDArray[Any]] = {
+        name: np.empty((count, *shape), dtype)
+        for name, dtype, shape in _told(operation, *boards.shape[-2:])
+    }
+    for start, arrays in _ask(boards, operation, extra, endpoint, timeout, four_probability):
         for name, array in arrays.items():
-            if name not in whole:
-                whole[name] = np.empty((count, *array.shape[1:]), array.dtype)
-            whole[name][start : start + size] = array
-
-    if count == 0:
-        return {
-            name: np.empty((0, *shape), dtype)
-            for name, dtype, shape in _empty(operation, rows, columns)
-        }
-    _ask(boards, operation, extra, endpoint, timeout, collect, four_probability)
-    return whole
+            if len(array) == count:
+                whole[name] = array
+            else:
+                whole[name][start : start + len(array)] = array
+    return {name: array.reshape(boards.lead + array.shape[1:]) for name, array in whole.items()}
 
 
-def _empty(
+def _told(
     operation: wire.ExpandOperation, rows: int, columns: int
 ) -> list[tuple[str, Any, tuple[int, ...]]]:
     """Names, dtypes and shapes of what an operation tells of a board."""
@@ -571,10 +546,9 @@ def _ask(
     extra: list[NDArray[np.uint8]],
     endpoint: str | None,
     timeout: float,
-    collect: Callable[[int, dict[str, NDArray[Any]]], None],
     four_probability: float = 0.1,
-) -> None:
-    """Asks in as many requests as it takes; `collect` gets the first row and the arrays of each."""
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """Asks in as many requests as it takes; of each the first row and the arrays."""
     if len(boards.rows) == 0:
         return
     endpoint = None if endpoint is None else _arguments.text("endpoint", endpoint)
@@ -582,7 +556,7 @@ def _ask(
     deadline = _stateless.deadline_after(seconds)
     client = _stateless.client(endpoint)
     rows, columns = boards.shape[-2:]
-    told = _empty(operation, rows, columns)
+    told = _told(operation, rows, columns)
     reply_bytes = sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for _, dtype, shape in told)
     bytes_each = boards.rows.shape[1] + sum(part.shape[1] for part in extra)
     at_once = _rows_at_once(client.limits(deadline), bytes_each, reply_bytes)
@@ -606,7 +580,7 @@ def _ask(
             if error.lane is not None:
                 error.lane += start
             raise
-        collect(start, Layout(reply.expand.arrays, ()).split(answer))
+        yield start, Layout(reply.expand.arrays, ()).split(answer)
 
 
 def _rows_at_once(limits: environment.Limits, bytes_each: int, reply_bytes: int) -> int:
@@ -616,10 +590,6 @@ def _rows_at_once(limits: environment.Limits, bytes_each: int, reply_bytes: int)
     if limits.max_boards_per_session:
         most = min(most, limits.max_boards_per_session)
     return max(1, most)
-
-
-def _lead(array: NDArray[Any], boards: _Boards) -> NDArray[Any]:
-    return array.reshape(boards.lead + array.shape[1:])
 
 
 def _nest(items: list[list[MoveAction]], lead: tuple[int, ...]) -> Any:
