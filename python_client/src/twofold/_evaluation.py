@@ -6,22 +6,22 @@ import functools
 import json
 import math
 import platform
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from twofold import _arguments, _evaluation_report, _policies, policies
+from twofold import _arguments, _evaluation_report, _policies
+from twofold._episodes import ActionLog, FunctionPlayer, Progress, ServerPlayer
 from twofold._exceptions import InternalError, InvalidArgument
-from twofold._game2048 import Game2048, Game2048VectorEnv
-from twofold._recording import Recording, RecordingRules, pack_actions, pick, unpack_actions
+from twofold._game2048 import Game2048
+from twofold._recording import Recording, pick, unpack_actions
 from twofold._rule_card import environment_card
 from twofold._statistics import Interval, bootstrap_mean, quantile_interval, wilson
 from twofold._vector_env import Array
@@ -44,9 +44,6 @@ Protocol = Literal["quick", "1ply", "search", "deep"]
 _DEFAULT_EPISODES = 1_000
 _MOST_LANES = 4096
 _FORMAT = "twofold-evaluation"
-
-Progress: TypeAlias = "Callable[[int, int, int], None]"
-"""Called with the number of episodes finished, of all, and of steps made so far."""
 
 
 def evaluate(
@@ -122,12 +119,12 @@ def evaluate(
         envs = _check_env(env, num_envs, env_arguments)
     try:
         chosen = chosen.for_env(envs)
-        log = _Log(envs) if record else None
-        player: _Player | _ServerPlayer
+        log = ActionLog(envs) if record else None
+        player: FunctionPlayer | ServerPlayer
         if chosen.in_server is None:
-            player = _Player(envs, chosen, policy_timeout, progress, log)
+            player = FunctionPlayer(envs, chosen, policy_timeout, progress, log)
         else:
-            player = _ServerPlayer(envs, chosen.in_server, progress, log)
+            player = ServerPlayer(envs, chosen.in_server, progress, log)
         seeds = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
         results = player.play(seeds)
         card = {
@@ -182,231 +179,6 @@ def _check_env(
     return env
 
 
-class _Player:
-    """Plays episodes on all lanes of a vector environment.
-
-    A lane that finishes takes the next episode's seed at once, by a reset of that lane. When none
-    is left it idles: it goes on under NEXT_STEP autoreset, unseen by the policy and uncounted.
-    """
-
-    def __init__(
-        self,
-        envs: VectorEnv[Any, Any, Any],
-        policy: _policies.Policy,
-        timeout: float,
-        progress: Progress | None,
-        log: _Log | None,
-    ) -> None:
-        self.envs, self.progress, self.log = envs, progress, log
-        self.caller = _policies.Caller(policy, envs, timeout)
-
-    def play(self, seeds: NDArray[np.uint64]) -> dict[str, Any]:
-        """The episodes of these seeds; each result an array (episodes,), in their order."""
-        envs, total = self.envs, len(seeds)
-        lanes = np.arange(envs.num_envs)
-        self.seeds = seeds
-        self.episode = lanes.copy()  # what each lane plays
-        active = lanes < total  # whether it plays at all
-        begun, finished, steps = min(total, envs.num_envs), 0, 0
-        lane_seeds = seeds[np.minimum(lanes, total - 1)]
-
-        scores = np.zeros(total, np.float64)
-        lengths = np.zeros(total, np.int64)
-        moves = np.zeros(total, np.int64)
-        exponents = np.zeros(total, np.uint8)
-        rewards_so_far = np.zeros(envs.num_envs)
-        steps_so_far = np.zeros(envs.num_envs, np.int64)
-
-        start = time.perf_counter()
-        observations, infos = envs.reset(seed=lane_seeds)  # type: ignore[arg-type]
-        has_score, has_exponent = "score" in infos, "max_exponent" in infos
-        has_moves = "moves" in infos
-        self.caller.reset(active)
-        while finished < total:
-            mask = infos.get("action_mask")
-            if mask is None:
-                mask = np.ones((envs.num_envs, self.caller.num_actions), np.int8)
-            actions = self.caller(observations, mask, active, self.place)
-            observations, rewards, terminations, truncations, infos = envs.step(actions)
-            if self.log is not None:
-                self.log.add(actions, int(steps_so_far[active].max()))
-            steps += len(actions) if finished == 0 else int(active.sum())
-            steps_so_far += 1
-            if not has_score:
-                rewards_so_far += rewards
-            ended = (terminations | truncations) & active
-            if not ended.any():
-                continue
-
-            done = np.flatnonzero(ended)
-            which = self.episode[done]
-            scores[which] = infos["score"][done] if has_score else rewards_so_far[done]
-            lengths[which] = steps_so_far[done]
-            moves[which] = infos["moves"][done] if has_moves else steps_so_far[done]
-            if has_exponent:
-                exponents[which] = infos["max_exponent"][done]
-            if self.log is not None:
-                self.log.end(done, which, lengths[which])
-            rewards_so_far[done], steps_so_far[done] = 0, 0
-            finished += len(done)
-            again = done[: total - begun]
-            active[done[len(again) :]] = False
-            if len(again):
-                self.episode[again] = np.arange(begun, begun + len(again))
-                lane_seeds[again] = seeds[self.episode[again]]
-                begun += len(again)
-                reset_mask = np.zeros(envs.num_envs, np.bool_)
-                reset_mask[again] = True
-                observations, infos = envs.reset(
-                    seed=lane_seeds,  # type: ignore[arg-type]
-                    options={"reset_mask": reset_mask},
-                )
-                self.caller.reset(reset_mask)
-            if self.progress is not None:
-                self.progress(finished, total, steps)
-        return {
-            "scores": scores.astype(np.int64) if has_score else scores,
-            "moves": moves,
-            "lengths": lengths,
-            "max_exponents": exponents if has_exponent else None,
-            "seconds": time.perf_counter() - start,
-            "policy_seconds": self.caller.seconds,
-        }
-
-    def place(self, lane: int) -> dict[str, int]:
-        """What a lane plays."""
-        episode = int(self.episode[lane])
-        return {"episode": episode, "seed": int(self.seeds[episode])}
-
-
-class _ServerPlayer:
-    """Plays episodes by rollouts, with a policy that chooses in the server.
-
-    A lane that finishes waits for the end of the rollout and then takes the next episode's seed.
-    That seeds the policy's draws too, so an episode is a function of its seed here as well.
-    """
-
-    STEPS = 32  # of each rollout: few enough that waiting costs little, also in short games
-
-    def __init__(
-        self,
-        envs: VectorEnv[Any, Any, Any],
-        policy: policies.Policy,
-        progress: Progress | None,
-        log: _Log | None,
-    ) -> None:
-        base = envs.unwrapped
-        if not isinstance(base, Game2048VectorEnv):
-            raise InvalidArgument(
-                "policies in the server play 2048; give a function for another game", field="policy"
-            )
-        self.envs, self.policy, self.progress, self.log = base, policy, progress, log
-
-    def play(self, seeds: NDArray[np.uint64]) -> dict[str, Any]:
-        """The episodes of these seeds; each result an array (episodes,), in their order."""
-        envs, total = self.envs, len(seeds)
-        episode = np.arange(envs.num_envs)
-        active = episode < total
-        begun, finished, steps = min(total, envs.num_envs), 0, 0
-        lane_seeds = seeds[np.minimum(episode, total - 1)]
-        results: dict[str, Array] = {
-            "score": np.zeros(total, np.int64),
-            "moves": np.zeros(total, np.int64),
-            "episode_length": np.zeros(total, np.int64),
-            "max_exponent": np.zeros(total, np.uint8),
-        }
-        start = time.perf_counter()
-        envs.reset(seed=lane_seeds)
-        while finished < total:
-            data = envs.rollout(self.STEPS, policy=self.policy, infos=tuple(results))
-            steps += int(data.valid[:, active].sum())
-            if self.log is not None:
-                self.log.add_rollout(data.actions, data.valid & active)
-            ended = (data.terminations | data.truncations).any(axis=0) & active
-            done = np.flatnonzero(ended)
-            which = episode[done]
-            for name, values in results.items():
-                values[which] = data.infos[name][-1, done]  # what it waits with
-            if self.log is not None:
-                self.log.end_rollout(done, which)
-            finished += len(done)
-            again = done[: total - begun]
-            idle = done[len(again) :]
-            active[idle] = False
-            if len(again):
-                episode[again] = np.arange(begun, begun + len(again))
-                lane_seeds[again] = seeds[episode[again]]
-                begun += len(again)
-                reset_mask = np.zeros(envs.num_envs, np.bool_)
-                reset_mask[again] = True
-                envs.reset(
-                    seed=lane_seeds,
-                    options={"reset_mask": reset_mask},
-                )
-            if self.progress is not None:
-                self.progress(finished, total, steps)
-        return {
-            "scores": results["score"],
-            "moves": results["moves"],
-            "lengths": results["episode_length"],
-            "max_exponents": results["max_exponent"],
-            "seconds": time.perf_counter() - start,
-            "policy_seconds": math.nan,
-        }
-
-
-class _Log:
-    """The actions of all games.
-
-    Of those under way in a table of steps and lanes; of those that are finished packed, by episode.
-    """
-
-    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
-        base = envs.unwrapped
-        if not isinstance(base, Game2048VectorEnv):
-            raise InvalidArgument("record needs an environment of 2048", field="record")
-        config = base._session.create.game2048
-        self.rules = RecordingRules(
-            config.rows, config.columns, config.four_probability, config.start_tiles
-        )
-        self.games: dict[int, bytes] = {}
-        # A dialect counts the actions in another order than recordings do.
-        order = base._action_order
-        self._order = np.arange(4, dtype=np.uint8) if order is None else order
-        self._table = np.zeros((256, envs.num_envs), np.uint8)
-        self._next = 0
-        self._pieces: list[list[Array]] = [[] for _ in range(envs.num_envs)]
-
-    def add_rollout(self, actions: Array, valid: Array) -> None:
-        """Some steps of all lanes, (steps, N), those that are `valid`."""
-        actions = self._order[actions]
-        for lane, pieces in enumerate(self._pieces):
-            pieces.append(actions[valid[:, lane], lane])
-
-    def end_rollout(self, lanes: Array, episodes: Array) -> None:
-        """These lanes' episodes have ended with the rollout that was added last."""
-        for lane, episode in zip(lanes, episodes, strict=True):
-            self.games[int(episode)] = pack_actions(np.concatenate(self._pieces[lane]))
-            self._pieces[lane].clear()
-
-    def add(self, actions: Array, needed: int) -> None:
-        """One step of all lanes; the longest game under way has `needed` steps before it."""
-        if self._next == len(self._table):
-            kept = self._table[self._next - needed : self._next]
-            size = len(self._table) if 2 * needed < len(self._table) else 2 * len(self._table)
-            self._table = np.zeros((size, self._table.shape[1]), np.uint8)
-            self._table[:needed] = kept
-            self._next = needed
-        self._table[self._next] = self._order[actions]
-        self._next += 1
-
-    def end(self, lanes: Array, episodes: Array, lengths: Array) -> None:
-        """These lanes' episodes have ended, after these numbers of steps."""
-        for lane, episode, length in zip(lanes, episodes, lengths, strict=True):
-            actions = self._table[self._next - length : self._next, lane]
-            self.games[int(episode)] = pack_actions(actions)
-
-
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """The results of a policy's games.
@@ -435,7 +207,7 @@ class Evaluation:
     max_exponents: NDArray[np.uint8] | None = field(repr=False)
     seconds: float
     policy_seconds: float
-    log: _Log | None = field(default=None, repr=False)
+    log: ActionLog | None = field(default=None, repr=False)
 
     @property
     def episodes(self) -> int:
