@@ -174,6 +174,8 @@ class _Moment:
     """The actions that were given to the step."""
     waiting: NDArray[np.bool_] | None = None
     """The lanes whose episode had ended in the step before."""
+    reset: _Moment | None = None
+    """With DISABLED, the reset of these lanes between that step and this one."""
 
     @property
     def observations(self) -> Any:
@@ -191,10 +193,15 @@ class _Moment:
         return np.asarray(np.logical_or(self.values[2], self.values[3]))
 
     @property
+    def arrays(self) -> dict[str, Any]:
+        """What was returned beside the infos, by name."""
+        names = ("observations", "rewards", "terminations", "truncations")
+        return dict(zip(names, self.values[:-1], strict=False))
+
+    @property
     def outcome(self) -> dict[str, Any]:
         """What has to be the same in two equal runs; infos may tell the time."""
-        names = ("observations", "rewards", "terminations", "truncations")
-        outcome = dict(zip(names, self.values[:-1], strict=False))
+        outcome = self.arrays
         if isinstance(self.infos, dict) and "action_mask" in self.infos:
             outcome["action_mask"] = self.infos["action_mask"]
         return outcome
@@ -226,7 +233,7 @@ class _Player:
         self._count = 0
         return self.last
 
-    def actions(self, masked: Any = None) -> Any:
+    def actions(self) -> Any:
         """Actions for all lanes."""
         if self._bench.policy is not None:
             return self._bench.policy(self.last.observations, self.last.infos)
@@ -241,16 +248,14 @@ class _Player:
 
     def step(self, actions: Any = None) -> _Moment:
         """Steps, after a masked reset of finished lanes where autoreset is disabled."""
-        if self._bench.mode is AutoresetMode.DISABLED and self.done.any():
-            self._count, count = 0, self._count
-            self.reset(options={"reset_mask": self.done.copy()})
-            self._count = count
+        waiting, reset, count = self.done, None, self._count + 1
+        if self._bench.mode is AutoresetMode.DISABLED and waiting.any():
+            reset = self.reset(options={"reset_mask": waiting.copy()})
         if actions is None:
             actions = self.actions()
-        self._count += 1
-        waiting = self.done
+        self._count = count
         values = self.envs.step(actions)
-        self.last = _Moment(f"step {self._count}", values, actions, waiting)
+        self.last = _Moment(f"step {count}", values, actions, waiting, reset)
         if len(values) == 5:
             self.done = self.last.done
         return self.last
@@ -576,10 +581,8 @@ def _data_not_reused(bench: _Bench) -> None:
 
 
 def _expect_unchanged(moment: _Moment, kept: _Moment, later: str) -> None:
-    names = ("observations", "rewards", "terminations", "truncations")
-    returned = dict(zip(names, moment.values[:-1], strict=False)) | {"infos": moment.infos}
-    before = dict(zip(names, kept.values[:-1], strict=False)) | {"infos": kept.infos}
-    difference = first_difference(before, returned)
+    before = kept.arrays | {"infos": kept.infos}
+    difference = first_difference(before, moment.arrays | {"infos": moment.infos})
     _expect(
         difference is None,
         f"expected what {moment.title} returned to stay as it was; {later} changed it: "
@@ -901,10 +904,9 @@ def _check_same_step(bench: _Bench, moment: _Moment) -> None:
             f"{moment.title}: expected infos['_{key}'] to be terminations | truncations, "
             f"{done}; got {mask}",
         )
-    finals = infos.get("final_obs")
+    finals = _finals(bench, moment)
     for lane in np.flatnonzero(done):
-        final = _final_of_lane(bench, finals, int(lane))
-        problem = first_mismatch(bench.single_observation_space, final)
+        problem = first_mismatch(bench.single_observation_space, finals[lane])
         _expect(
             problem is None,
             f"{moment.title}: expected infos['final_obs'][{lane}] of "
@@ -917,11 +919,13 @@ def _check_same_step(bench: _Bench, moment: _Moment) -> None:
     )
 
 
-def _final_of_lane(bench: _Bench, finals: Any, lane: int) -> Any:
+def _finals(bench: _Bench, moment: _Moment) -> Any:
+    """The final observations by lane, where an episode has ended."""
+    finals = moment.infos.get("final_obs")
     # Gymnasium's own has one object for each lane, others have a batch of observations.
-    if isinstance(finals, np.ndarray):
-        return finals[lane]
-    return bench.lanes_of(finals)[lane]
+    if finals is None or isinstance(finals, np.ndarray):
+        return finals
+    return bench.lanes_of(finals)
 
 
 def _check_disabled(bench: _Bench, moment: _Moment) -> None:
@@ -1010,42 +1014,14 @@ def _first_observations(
     firsts = {lane: [one] for lane, one in enumerate(bench.lanes_of(recording[0].observations))}
     finals: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in firsts}
     for before, moment in itertools.pairwise(recording):
-        lanes = bench.lanes_of(moment.observations)
-        if bench.mode is AutoresetMode.NEXT_STEP and moment.waiting is not None:
-            for lane in np.flatnonzero(moment.waiting):
-                firsts[int(lane)].append(lanes[lane])
-                ended = bench.lanes_of(before.observations)[lane]
-                finals[int(lane)].append((ended, lanes[lane]))
-        elif bench.mode is AutoresetMode.SAME_STEP:
-            for lane in np.flatnonzero(moment.done):
-                firsts[int(lane)].append(lanes[lane])
-                ended = _final_of_lane(bench, moment.infos["final_obs"], int(lane))
-                finals[int(lane)].append((ended, lanes[lane]))
-    if bench.mode is AutoresetMode.DISABLED:
-        firsts, finals = _disabled_first_observations(bench)
-    return firsts, finals
-
-
-def _disabled_first_observations(
-    bench: _Bench,
-) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
-    player = bench.player()
-    player.reset(bench.seed)
-    firsts = {
-        lane: [copy.deepcopy(one)]
-        for lane, one in enumerate(bench.lanes_of(player.last.observations))
-    }
-    finals: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in firsts}
-    for _ in range(bench.steps):
-        moment = player.step()
-        if not moment.done.any():
-            continue
-        done = moment.done
-        ended = copy.deepcopy(bench.lanes_of(moment.observations))
-        begun = bench.lanes_of(player.reset(options={"reset_mask": done}).observations)
-        for lane in map(int, np.flatnonzero(done)):
-            firsts[lane].append(copy.deepcopy(begun[lane]))
-            finals[lane].append((ended[lane], firsts[lane][-1]))
+        if bench.mode is AutoresetMode.SAME_STEP:
+            lanes, ended = moment.done, _finals(bench, moment)
+        else:
+            lanes, ended = before.done, bench.lanes_of(before.observations)
+        begun = bench.lanes_of((moment.reset or moment).observations)
+        for lane in map(int, np.flatnonzero(lanes)):
+            firsts[lane].append(begun[lane])
+            finals[lane].append((ended[lane], begun[lane]))
     return firsts, finals
 
 
