@@ -13,19 +13,26 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from twofold._comparison import first_difference, first_mismatch, short
-
-AnyVectorEnv = VectorEnv[Any, Any, Any]
-Policy = Callable[[Any, dict[str, Any]], Any]
-"""(observations, infos) -> actions, deterministic."""
+from twofold._vector_bench import (
+    AnyVectorEnv,
+    Bench,
+    CannotCheck,
+    Moment,
+    Player,
+    Policy,
+    Wrong,
+    expect,
+    fail,
+)
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,8 @@ def check_vector_env(
         raise ValueError(f"no checks {sorted(unknown)}; the checks are {', '.join(CHECKS)}")
     report = Report()
     try:
-        bench = _Bench(make, steps, seed, stochastic, policy)
-    except _Wrong as wrong:
+        bench = Bench(make, steps, seed, stochastic, policy)
+    except Wrong as wrong:
         report.failures.append(Finding("spaces", str(wrong)))
         raise ConformanceError("what make() returned", report) from None
     for name, check in CHECKS.items():
@@ -126,9 +133,9 @@ def check_vector_env(
         try:
             check(bench)
             report.passed.append(name)
-        except _CannotCheck as reason:
+        except CannotCheck as reason:
             report.skipped.append(Finding(name, str(reason)))
-        except _Wrong as wrong:
+        except Wrong as wrong:
             report.failures.append(Finding(name, str(wrong)))
         except Exception as error:
             where = f"{type(error).__name__}: {short(error, 300)}"
@@ -145,245 +152,13 @@ def check_vector_env(
     return report
 
 
-class _Wrong(Exception):
-    """The environment does not conform."""
-
-
-class _CannotCheck(Exception):
-    """This environment gives no occasion for the check."""
-
-
-def _expect(condition: bool, message: str) -> None:
-    if not condition:
-        raise _Wrong(message)
-
-
-def _fail(message: str) -> NoReturn:
-    raise _Wrong(message)
-
-
-@dataclass
-class _Moment:
-    """What a reset or a step returned."""
-
-    title: str
-    """Where it is, for messages: "reset(seed=0)", "step 3"."""
-    values: tuple[Any, ...]
-    """What was returned: 2 things for a reset, 5 for a step."""
-    actions: Any = None
-    """The actions that were given to the step."""
-    waiting: NDArray[np.bool_] | None = None
-    """The lanes whose episode had ended in the step before."""
-    reset: _Moment | None = None
-    """With DISABLED, the reset of these lanes between that step and this one."""
-
-    @property
-    def observations(self) -> Any:
-        return self.values[0]
-
-    @property
-    def infos(self) -> Any:
-        return self.values[-1]
-
-    @property
-    def done(self) -> NDArray[np.bool_]:
-        """Lanes whose episode ends here; none in a reset."""
-        if len(self.values) != 5:
-            return np.zeros(0, np.bool_)
-        return np.asarray(np.logical_or(self.values[2], self.values[3]))
-
-    @property
-    def arrays(self) -> dict[str, Any]:
-        """What was returned beside the infos, by name."""
-        names = ("observations", "rewards", "terminations", "truncations")
-        return dict(zip(names, self.values[:-1], strict=False))
-
-    @property
-    def outcome(self) -> dict[str, Any]:
-        """What has to be the same in two equal runs; infos may tell the time."""
-        outcome = self.arrays
-        if isinstance(self.infos, dict) and "action_mask" in self.infos:
-            outcome["action_mask"] = self.infos["action_mask"]
-        return outcome
-
-
-class _Player:
-    """One environment, what it returned last, and who chooses its actions."""
-
-    def __init__(self, bench: _Bench, envs: AnyVectorEnv) -> None:
-        self.envs = envs
-        self.last = _Moment("before the first reset", ((), {}))
-        self.done = np.zeros(bench.lanes, np.bool_)
-        self._bench = bench
-        self._count = 0
-        self.begin(0)
-
-    def begin(self, stream: int) -> None:
-        """Another stream of random actions."""
-        self._space = copy.deepcopy(self._bench.single_action_space)
-        self._space.seed(self._bench.seed + stream)
-
-    def reset(self, seed: Any = None, **keywords: Any) -> _Moment:
-        """Resets, and takes what it returns."""
-        values = self.envs.reset(seed=seed, **keywords)
-        told = [] if seed is None else [f"seed={seed}"]
-        told += [f"{name}={short(value)}" for name, value in keywords.items()]
-        self.last = _Moment(f"reset({', '.join(told)})", values)
-        self.done = np.zeros(self._bench.lanes, np.bool_)
-        self._count = 0
-        return self.last
-
-    def actions(self) -> Any:
-        """Actions for all lanes."""
-        if self._bench.policy is not None:
-            return self._bench.policy(self.last.observations, self.last.infos)
-        return self._bench.batch([self.action(lane) for lane in range(self._bench.lanes)])
-
-    def action(self, lane: int) -> Any:
-        """A random legal action for one lane."""
-        infos = self.last.infos
-        if isinstance(self._space, gym.spaces.Discrete) and "action_mask" in infos:
-            return self._space.sample(mask=np.asarray(infos["action_mask"][lane], np.int8))
-        return self._space.sample()
-
-    def step(self, actions: Any = None) -> _Moment:
-        """Steps, after a masked reset of finished lanes where autoreset is disabled."""
-        waiting, reset, count = self.done, None, self._count + 1
-        if self._bench.mode is AutoresetMode.DISABLED and waiting.any():
-            reset = self.reset(options={"reset_mask": waiting.copy()})
-        if actions is None:
-            actions = self.actions()
-        self._count = count
-        values = self.envs.step(actions)
-        self.last = _Moment(f"step {count}", values, actions, waiting, reset)
-        if len(values) == 5:
-            self.done = self.last.done
-        return self.last
-
-    def play(self, steps: int, seed: Any = None) -> Iterator[_Moment]:
-        """A reset and so many steps."""
-        self.begin(0)
-        yield self.reset(seed)
-        for _ in range(steps):
-            yield self.step()
-
-
-class _Bench:
-    """What all checks share: how to make the environment, and one long recorded run of it."""
-
-    def __init__(
-        self,
-        make: Callable[[], AnyVectorEnv],
-        steps: int,
-        seed: int,
-        stochastic: bool,
-        policy: Policy | None,
-    ) -> None:
-        self.make = make
-        self.steps = steps
-        self.seed = seed
-        self.stochastic = stochastic
-        self.policy = policy
-        self.remarks: list[str] = []
-        self._made: list[AnyVectorEnv] = []
-        self._recording: list[_Moment] | None = None
-        self._one_lane_disturbs_others: bool | None = None
-        envs = make()
-        if not isinstance(envs, VectorEnv):
-            _fail(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
-        for name in _ATTRIBUTES:
-            _expect(hasattr(envs, name), f"expected the attribute {name}; there is none")
-        self.name = type(envs.unwrapped).__name__
-        self.lanes = int(envs.num_envs)
-        self.metadata = envs.metadata
-        self.single_observation_space = envs.single_observation_space
-        self.single_action_space = envs.single_action_space
-        self.observation_space = envs.observation_space
-        self.action_space = envs.action_space
-        declared = envs.metadata.get("autoreset_mode")
-        self.mode = declared if isinstance(declared, AutoresetMode) else AutoresetMode.NEXT_STEP
-        envs.close()
-
-    def player(self) -> _Player:
-        """A player with an environment of its own, closed after the check."""
-        envs = self.make()
-        self._made.append(envs)
-        return _Player(self, envs)
-
-    def close_all(self) -> None:
-        """Closes what the check has made."""
-        for envs in self._made:
-            envs.close()
-        self._made = []
-
-    def batch(self, actions: list[Any]) -> Any:
-        """One action for each lane as the action space has it."""
-        empty: Any = create_empty_array(self.single_action_space, self.lanes)
-        return concatenate(self.single_action_space, actions, empty)
-
-    def lanes_of(self, observations: Any) -> list[Any]:
-        """The observation of each lane."""
-        return list(iterate(self.observation_space, observations))
-
-    @property
-    def one_lane_disturbs_others(self) -> bool:
-        """Whether what is played on one lane changes what happens on others."""
-        if self._one_lane_disturbs_others is None:
-            self._one_lane_disturbs_others = _one_lane_disturbs_others(self)
-        return self._one_lane_disturbs_others
-
-    @property
-    def recording(self) -> list[_Moment]:
-        """One long run, each moment copied when it was returned."""
-        if self._recording is None:
-            self._recording = [
-                copy.deepcopy(moment) for moment in self.player().play(self.steps, self.seed)
-            ]
-        return self._recording
-
-    @property
-    def ends(self) -> list[int]:
-        """Where in the recording an episode ends; there is at least one."""
-        ends = [index for index, moment in enumerate(self.recording) if moment.done.any()]
-        if not ends:
-            raise _CannotCheck(
-                f"no episode ended within {self.steps} steps; give more steps=, or a policy= that "
-                "comes to an end"
-            )
-        return ends
-
-    def need_lanes(self) -> None:
-        """Cannot check with one lane."""
-        if self.lanes < 2:
-            raise _CannotCheck("it takes at least 2 lanes, and the environment has 1")
-
-    def need_chance(self) -> None:
-        """Cannot check without random numbers."""
-        if not self.stochastic:
-            raise _CannotCheck("stochastic=False: nothing is random here")
-
-    def compare(self, moment: _Moment, other: _Moment, what: str) -> None:
-        """Two equal runs have to come out the same."""
-        difference = first_difference(moment.outcome, other.outcome)
-        _expect(difference is None, f"{what}; at {moment.title} {difference}")
-
-    def compare_with_recording(self, run: Iterator[_Moment], what: str) -> None:
-        """A run that has to come out as the recorded one."""
-        for recorded, moment in zip(self.recording, run, strict=False):
-            self.compare(recorded, moment, what)
-
-    def transcript(self, player: _Player, seed: Any = None, steps: int = 40) -> list[Any]:
-        """The outcomes of a short run."""
-        return [copy.deepcopy(one.outcome) for one in player.play(steps, seed)]
-
-
 # ---- spaces and what is returned -----------------------------------------------------------------
 
 
-def _spaces(bench: _Bench) -> None:
+def _spaces(bench: Bench) -> None:
     """num_envs, the four spaces and metadata["autoreset_mode"] are there and fit together."""
     mode = bench.metadata.get("autoreset_mode")
-    _expect(
+    expect(
         isinstance(mode, AutoresetMode),
         "expected metadata['autoreset_mode'] to be a gymnasium.vector.AutoresetMode, so that "
         f"training code knows when to expect first observations; got {mode!r}",
@@ -393,7 +168,7 @@ def _spaces(bench: _Bench) -> None:
         batched = getattr(bench, f"{kind}_space")
         expected = batch_space(single, bench.lanes)
         problem = _space_mismatch(expected, batched)
-        _expect(
+        expect(
             problem is None,
             f"expected {kind}_space to be single_{kind}_space for {bench.lanes} lanes, "
             f"{expected}; got {batched} ({problem})",
@@ -411,7 +186,7 @@ def _space_mismatch(expected: gym.Space[Any], got: gym.Space[Any]) -> str | None
     return None
 
 
-def _reset_returns(bench: _Bench) -> None:
+def _reset_returns(bench: Bench) -> None:
     """Reset returns observations of the observation space, and a dict."""
     player = bench.player()
     for keywords in ({"seed": bench.seed}, {}):
@@ -421,7 +196,7 @@ def _reset_returns(bench: _Bench) -> None:
         _check_is_dict(moment)
 
 
-def _step_returns(bench: _Bench) -> None:
+def _step_returns(bench: Bench) -> None:
     """Step returns observations of the space, numeric rewards, two arrays of bool, and a dict."""
     for moment in bench.recording:
         if moment.actions is None:
@@ -434,46 +209,46 @@ def _step_returns(bench: _Bench) -> None:
         ):
             _check_lane_array(bench, moment, name, value)
         rewards = moment.values[1]
-        _expect(
+        expect(
             rewards.dtype.kind == "f",
             f"{moment.title}: expected rewards of a floating dtype; got {rewards.dtype}",
         )
         is_finite = np.isfinite(rewards)
-        _expect(
+        expect(
             bool(is_finite.all()),
             f"{moment.title}: expected finite rewards; lane {int(np.argmin(is_finite))} has "
             f"{rewards[np.argmin(is_finite)]}",
         )
         for name, flags in (("terminations", moment.values[2]), ("truncations", moment.values[3])):
-            _expect(
+            expect(
                 flags.dtype == np.bool_,
                 f"{moment.title}: expected {name} of dtype bool; got {flags.dtype}",
             )
 
 
-def _check_length(moment: _Moment, length: int, what: str) -> None:
+def _check_length(moment: Moment, length: int, what: str) -> None:
     kind = type(moment.values).__name__
-    _expect(
+    expect(
         isinstance(moment.values, tuple) and len(moment.values) == length,
         f"{moment.title}: expected a tuple {what}; got a {kind} of {len(moment.values)}",
     )
 
 
-def _check_observations(bench: _Bench, moment: _Moment) -> None:
+def _check_observations(bench: Bench, moment: Moment) -> None:
     problem = first_mismatch(bench.observation_space, moment.observations)
-    _expect(
+    expect(
         problem is None,
         f"{moment.title}: expected observations of {bench.observation_space}; {problem}",
     )
 
 
-def _check_is_dict(moment: _Moment) -> None:
+def _check_is_dict(moment: Moment) -> None:
     kind = type(moment.infos).__name__
-    _expect(isinstance(moment.infos, dict), f"{moment.title}: expected infos as a dict; got {kind}")
+    expect(isinstance(moment.infos, dict), f"{moment.title}: expected infos as a dict; got {kind}")
 
 
-def _check_lane_array(bench: _Bench, moment: _Moment, name: str, value: Any) -> None:
-    _expect(
+def _check_lane_array(bench: Bench, moment: Moment, name: str, value: Any) -> None:
+    expect(
         isinstance(value, np.ndarray) and value.shape == (bench.lanes,),
         f"{moment.title}: expected {name} as a numpy array of shape ({bench.lanes},); got "
         f"{_kind(value)}",
@@ -486,7 +261,7 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def _infos(bench: _Bench) -> None:
+def _infos(bench: Bench) -> None:
     """infos[key] has a row for each lane, and infos["_key"] tells which lanes have one."""
     for moment in bench.recording:
         _check_is_dict(moment)
@@ -494,25 +269,25 @@ def _infos(bench: _Bench) -> None:
 
 
 def _check_infos(
-    bench: _Bench, moment: _Moment, infos: dict[str, Any], path: str, *, is_top: bool
+    bench: Bench, moment: Moment, infos: dict[str, Any], path: str, *, is_top: bool
 ) -> None:
     masks = {key for key in infos if key.startswith("_") and key[1:] in infos}
     for key, value in infos.items():
         name = f"{path}[{key!r}]"
         if key in masks:
             _check_lane_array(bench, moment, name, value)
-            _expect(
+            expect(
                 value.dtype == np.bool_,
                 f"{moment.title}: expected {name}, the mask of {key[1:]!r}, as bool; "
                 f"got {value.dtype}",
             )
             continue
-        _expect(
+        expect(
             not key.startswith("_"),
             f"{moment.title}: {name} is a mask, expected {key[1:]!r} beside it; it is not there",
         )
         # Nested dicts of Gymnasium's own wrappers have no masks inside.
-        _expect(
+        expect(
             not is_top or f"_{key}" in masks,
             f"{moment.title}: expected the mask '_{key}' beside {name}, bool ({bench.lanes},); "
             "it is not there",
@@ -521,44 +296,44 @@ def _check_infos(
             _check_infos(bench, moment, value, name, is_top=False)
         elif not (key == "final_obs" and isinstance(value, tuple)):
             has_rows = isinstance(value, np.ndarray) and value.shape[:1] == (bench.lanes,)
-            _expect(
+            expect(
                 has_rows,
                 f"{moment.title}: expected {name} as an array with a row for each of the "
                 f"{bench.lanes} lanes, or a dict of such; got {_kind(value)}",
             )
 
 
-def _action_mask(bench: _Bench) -> None:
+def _action_mask(bench: Bench) -> None:
     """infos["action_mask"] is int8 (lanes, n) of 0 and 1, with a legal action on each running lane.
 
     int8 is what Discrete.sample(mask=...) takes.
     """
     space = bench.single_action_space
     if not any("action_mask" in moment.infos for moment in bench.recording):
-        raise _CannotCheck("infos have no 'action_mask'")
+        raise CannotCheck("infos have no 'action_mask'")
     if not isinstance(space, gym.spaces.Discrete):
-        raise _CannotCheck(f"action_mask is checked for Discrete actions only, not for {space}")
+        raise CannotCheck(f"action_mask is checked for Discrete actions only, not for {space}")
     for moment in bench.recording:
         mask = moment.infos.get("action_mask")
-        _expect(
+        expect(
             isinstance(mask, np.ndarray) and mask.shape == (bench.lanes, int(space.n)),
             f"{moment.title}: expected infos['action_mask'] of shape {(bench.lanes, int(space.n))}"
             f" in every reset and step; got {'none' if mask is None else _kind(mask)}",
         )
         assert mask is not None
-        _expect(
+        expect(
             mask.dtype == np.int8,
             f"{moment.title}: expected infos['action_mask'] of dtype int8, which "
             f"Discrete.sample(mask=…) demands; got {mask.dtype}",
         )
-        _expect(
+        expect(
             bool(np.isin(mask, (0, 1)).all()),
             f"{moment.title}: expected 0 and 1 in infos['action_mask']; got {np.unique(mask)}",
         )
         ended = moment.done if moment.done.size else np.zeros(bench.lanes, np.bool_)
         running = np.ones(bench.lanes, bool) if bench.mode is AutoresetMode.SAME_STEP else ~ended
         stuck = running & ~mask.any(axis=1)
-        _expect(
+        expect(
             not stuck.any(),
             f"{moment.title}: expected a legal action on every lane that goes on; lane "
             f"{int(np.argmax(stuck))} has none",
@@ -568,10 +343,10 @@ def _action_mask(bench: _Bench) -> None:
 # ---- whose memory it is --------------------------------------------------------------------------
 
 
-def _data_not_reused(bench: _Bench) -> None:
+def _data_not_reused(bench: Bench) -> None:
     """What was returned stays as it was, whatever is called later."""
     player = bench.player()
-    previous: tuple[_Moment, _Moment] | None = None
+    previous: tuple[Moment, Moment] | None = None
     for moment in player.play(min(bench.steps, 100), bench.seed):
         if previous is not None:
             _expect_unchanged(*previous, moment.title)
@@ -580,20 +355,20 @@ def _data_not_reused(bench: _Bench) -> None:
     _expect_unchanged(*previous, player.reset(bench.seed).title)
 
 
-def _expect_unchanged(moment: _Moment, kept: _Moment, later: str) -> None:
+def _expect_unchanged(moment: Moment, kept: Moment, later: str) -> None:
     before = kept.arrays | {"infos": kept.infos}
     difference = first_difference(before, moment.arrays | {"infos": moment.infos})
-    _expect(
+    expect(
         difference is None,
         f"expected what {moment.title} returned to stay as it was; {later} changed it: "
         f"{difference}. Return copies",
     )
 
 
-def _data_is_the_users(bench: _Bench) -> None:
+def _data_is_the_users(bench: Bench) -> None:
     """Writing into what was returned changes nothing in the environment."""
 
-    def run() -> Iterator[_Moment]:
+    def run() -> Iterator[Moment]:
         player = bench.player()
         for moment in player.play(min(bench.steps, 100), bench.seed):
             yield copy.deepcopy(moment)
@@ -623,7 +398,7 @@ def _spoil(value: Any) -> None:
             _spoil(one)
 
 
-def _arguments_untouched(bench: _Bench) -> None:
+def _arguments_untouched(bench: Bench) -> None:
     """Step does not write into the actions, nor reset into the options."""
     player = bench.player()
     player.reset(bench.seed)
@@ -632,7 +407,7 @@ def _arguments_untouched(bench: _Bench) -> None:
         before = copy.deepcopy(actions)
         moment = player.step(actions)
         difference = first_difference(before, actions)
-        _expect(
+        expect(
             difference is None,
             f"{moment.title}: expected the actions to stay as the user gave them; {difference}",
         )
@@ -642,7 +417,7 @@ def _arguments_untouched(bench: _Bench) -> None:
         player.reset(options=options)
     except Exception:
         return  # reset_mask is another check
-    _expect(bool(mask.all()), f"expected reset to leave the reset_mask alone; it made {mask}")
+    expect(bool(mask.all()), f"expected reset to leave the reset_mask alone; it made {mask}")
     if "reset_mask" not in options:
         bench.remarks.append(
             "reset takes 'reset_mask' out of the user's options: the same dict again resets all "
@@ -653,11 +428,11 @@ def _arguments_untouched(bench: _Bench) -> None:
 # ---- seeds ---------------------------------------------------------------------------------------
 
 
-def _equal_seeds_agree(bench: _Bench) -> None:
+def _equal_seeds_agree(bench: Bench) -> None:
     """The same seed and the same actions give the same run, also beside another environment."""
     first, other = bench.player(), bench.player()
 
-    def interleaved() -> Iterator[_Moment]:
+    def interleaved() -> Iterator[Moment]:
         disturbing = other.play(bench.steps, bench.seed + 1000)
         for moment in first.play(bench.steps, bench.seed):
             yield moment
@@ -670,7 +445,7 @@ def _equal_seeds_agree(bench: _Bench) -> None:
     )
 
 
-def _reseeding_starts_anew(bench: _Bench) -> None:
+def _reseeding_starts_anew(bench: Bench) -> None:
     """reset(seed=s) gives the same run again, on a used environment and in mid-episode too."""
     player = bench.player()
     for _ in player.play(7, bench.seed + 5):
@@ -682,7 +457,7 @@ def _reseeding_starts_anew(bench: _Bench) -> None:
     )
 
 
-def _reset_forgets_the_end(bench: _Bench) -> None:
+def _reset_forgets_the_end(bench: Bench) -> None:
     """A reset right after an episode's end leaves no autoreset behind."""
     end = bench.ends[0]
     player = bench.player()
@@ -695,25 +470,24 @@ def _reset_forgets_the_end(bench: _Bench) -> None:
     )
 
 
-def _different_seeds_differ(bench: _Bench) -> None:
+def _different_seeds_differ(bench: Bench) -> None:
     """Different seeds give different runs."""
     bench.need_chance()
     player = bench.player()
-    seeds = [bench.seed + offset * (bench.lanes + 1) for offset in range(4)]
+    seeds = bench.seeds(4)
     runs = [bench.transcript(player, seed) for seed in seeds]
     if all(first_difference(runs[0], run) is None for run in runs[1:]):
-        _fail(
+        fail(
             f"expected different runs from the seeds {seeds}; all were the same. Is the seed used? "
             "(stochastic=False if nothing is random)"
         )
 
 
-def _lanes_differ(bench: _Bench) -> None:
+def _lanes_differ(bench: Bench) -> None:
     """One seed gives each lane a stream of its own."""
     bench.need_chance()
     bench.need_lanes()
-    if bench.policy is not None:
-        raise _CannotCheck("it takes the same action on all lanes, and a policy= chooses them")
+    bench.need_random_actions("the same action on all lanes")
     player = bench.player()
     player.begin(0)
     moment = player.reset(bench.seed)
@@ -724,13 +498,13 @@ def _lanes_differ(bench: _Bench) -> None:
         if player.done.any() and bench.mode is AutoresetMode.DISABLED:
             break
         moment = player.step(bench.batch([player.action(0)] * bench.lanes))
-    _fail(
+    fail(
         f"expected the lanes to differ after reset(seed={bench.seed}); with the same action on "
         "all of them they stay the same. Do all lanes get the same seed?"
     )
 
 
-def _unseeded_goes_on(bench: _Bench) -> None:
+def _unseeded_goes_on(bench: Bench) -> None:
     """reset() without a seed goes on with the streams, and does not seed again."""
     player = bench.player()
     runs = []
@@ -738,7 +512,7 @@ def _unseeded_goes_on(bench: _Bench) -> None:
         player.reset(bench.seed)
         runs.append(bench.transcript(player))
     difference = first_difference(runs[0], runs[1])
-    _expect(
+    expect(
         difference is None,
         f"expected reset() after reset(seed={bench.seed}) to go on with the seeded stream, the "
         f"same each time; {difference}",
@@ -751,19 +525,19 @@ def _unseeded_goes_on(bench: _Bench) -> None:
         if first_difference(seeded, bench.transcript(player)) is not None:
             break
     else:
-        _fail(
+        fail(
             "expected reset() after reset(seed=s) to go on with the stream; it began the run of "
             "seed s once more"
         )
     unseeded = [bench.transcript(bench.player()) for _ in range(3)]
     if all(first_difference(unseeded[0], run) is None for run in unseeded[1:]):
-        _fail(
+        fail(
             "expected new environments that were never seeded to differ from one another; three "
             "runs were the same"
         )
 
 
-def _seeds_in_a_list(bench: _Bench) -> None:
+def _seeds_in_a_list(bench: Bench) -> None:
     """Where reset takes a list of seeds, each lane uses its own."""
     bench.need_lanes()
     seeds = [bench.seed + 7 * lane for lane in range(bench.lanes)]
@@ -771,24 +545,24 @@ def _seeds_in_a_list(bench: _Bench) -> None:
     try:
         first = bench.transcript(player, list(seeds))
     except Exception as error:
-        raise _CannotCheck(
+        raise CannotCheck(
             f"reset takes no list of seeds ({type(error).__name__}); Gymnasium's base class does "
             "not ask for it"
         ) from None
     difference = first_difference(first, bench.transcript(player, list(seeds)))
-    _expect(difference is None, f"expected the same run from the same seeds {seeds}; {difference}")
+    expect(difference is None, f"expected the same run from the same seeds {seeds}; {difference}")
     player.reset(list(seeds))
     one = bench.lanes_of(copy.deepcopy(player.last.observations))[0]
     player.reset([seeds[0], *(seed + 1 for seed in seeds[1:])])
     difference = first_difference(one, bench.lanes_of(player.last.observations)[0])
-    _expect(
+    expect(
         difference is None,
         "expected lane 0 to begin as its own seed says, whatever the other lanes' seeds; "
         f"{difference}",
     )
 
 
-def _no_global_random_numbers(bench: _Bench) -> None:
+def _no_global_random_numbers(bench: Bench) -> None:
     """A seeded run does not depend on numpy's and Python's global generators, nor disturb them."""
     states = np.random.get_state(), random.getstate()
     try:
@@ -802,7 +576,7 @@ def _no_global_random_numbers(bench: _Bench) -> None:
             "expected a seeded run to be the same whatever the state of np.random and random",
         )
         after = np.random.get_state()[1], random.getstate()  # type: ignore[index]
-        _expect(
+        expect(
             bool(np.array_equal(before[0], after[0])) and before[1] == after[1],
             "expected the global generators of numpy and Python to be left alone; the environment "
             "draws from them or seeds them",
@@ -812,7 +586,7 @@ def _no_global_random_numbers(bench: _Bench) -> None:
         random.setstate(states[1])
 
 
-def _lanes_are_independent(bench: _Bench) -> None:
+def _lanes_are_independent(bench: Bench) -> None:
     """What is played on one lane changes no other (a remark; no rule forbids it)."""
     if bench.one_lane_disturbs_others:
         bench.remarks.append(
@@ -821,43 +595,10 @@ def _lanes_are_independent(bench: _Bench) -> None:
         )
 
 
-def _one_lane_disturbs_others(bench: _Bench) -> bool:
-    bench.need_lanes()
-    if bench.policy is not None:
-        raise _CannotCheck("it takes other actions on one lane, and a policy= chooses them")
-    players = bench.player(), bench.player()
-    for player in players:
-        player.reset(bench.seed)
-    players[1].begin(1)
-    for _ in range(min(bench.steps, 60)):
-        actions = [players[0].action(lane) for lane in range(bench.lanes)]
-        others = [players[1].action(0), *actions[1:]]
-        moments = players[0].step(bench.batch(actions)), players[1].step(bench.batch(others))
-        if any(
-            first_difference(one, other) is not None
-            for one, other in list(zip(*map(_by_lane(bench), moments), strict=True))[1:]
-        ):
-            return True
-        if bench.mode is AutoresetMode.DISABLED and any(player.done.any() for player in players):
-            break
-    return False
-
-
-def _by_lane(bench: _Bench) -> Callable[[_Moment], list[Any]]:
-    """A step's outcome, lane by lane."""
-
-    def split(moment: _Moment) -> list[Any]:
-        observations = bench.lanes_of(moment.observations)
-        flags = [np.asarray(value) for value in moment.values[1:4]]
-        return [(one, *(flag[lane] for flag in flags)) for lane, one in enumerate(observations)]
-
-    return split
-
-
 # ---- autoreset -----------------------------------------------------------------------------------
 
 
-def _autoreset(bench: _Bench) -> None:
+def _autoreset(bench: Bench) -> None:
     """Autoreset as metadata["autoreset_mode"] declares it, seen in what is returned."""
     bench.ends  # noqa: B018 - without an end there is nothing to see
     check = {
@@ -870,36 +611,36 @@ def _autoreset(bench: _Bench) -> None:
             check(bench, moment)
 
 
-def _check_next_step(bench: _Bench, moment: _Moment) -> None:
+def _check_next_step(bench: Bench, moment: Moment) -> None:
     _expect_no_finals(bench, moment)
     assert moment.waiting is not None
     for lane in np.flatnonzero(moment.waiting):
         where = f"{moment.title}, lane {lane}, whose episode ended in the step before"
         _, rewards, terminations, truncations, _ = moment.values
-        _expect(
+        expect(
             rewards[lane] == 0,
             f"{where}: expected reward 0, since NEXT_STEP only resets here; got {rewards[lane]}",
         )
         for name, flags in (("terminated", terminations), ("truncated", truncations)):
-            _expect(
+            expect(
                 not flags[lane],
                 f"{where}: expected {name} to be False, since a new episode begins; got True",
             )
 
 
-def _check_same_step(bench: _Bench, moment: _Moment) -> None:
+def _check_same_step(bench: Bench, moment: Moment) -> None:
     done, infos = moment.done, moment.infos
     masks = {key: infos.get(f"_{key}") for key in ("final_obs", "final_info")}
     for key, mask in masks.items():
         if mask is None and not done.any():
             continue
-        _expect(
+        expect(
             mask is not None and key in infos,
             f"{moment.title}: lane {int(np.argmax(done))} has ended: expected infos[{key!r}] and "
             f"infos['_{key}'], as SAME_STEP has them; got infos with {sorted(infos)}",
         )
         assert mask is not None
-        _expect(
+        expect(
             np.array_equal(mask, done),
             f"{moment.title}: expected infos['_{key}'] to be terminations | truncations, "
             f"{done}; got {mask}",
@@ -907,19 +648,19 @@ def _check_same_step(bench: _Bench, moment: _Moment) -> None:
     finals = _finals(bench, moment)
     for lane in np.flatnonzero(done):
         problem = first_mismatch(bench.single_observation_space, finals[lane])
-        _expect(
+        expect(
             problem is None,
             f"{moment.title}: expected infos['final_obs'][{lane}] of "
             f"{bench.single_observation_space}; {problem}",
         )
-    _expect(
+    expect(
         not done.any() or isinstance(infos["final_info"], dict),
         f"{moment.title}: expected infos['final_info'] as a dict laid out as infos are; got "
         f"{_kind(infos.get('final_info'))}",
     )
 
 
-def _finals(bench: _Bench, moment: _Moment) -> Any:
+def _finals(bench: Bench, moment: Moment) -> Any:
     """The final observations by lane, where an episode has ended."""
     finals = moment.infos.get("final_obs")
     # Gymnasium's own has one object for each lane, others have a batch of observations.
@@ -928,30 +669,29 @@ def _finals(bench: _Bench, moment: _Moment) -> Any:
     return bench.lanes_of(finals)
 
 
-def _check_disabled(bench: _Bench, moment: _Moment) -> None:
+def _check_disabled(bench: Bench, moment: Moment) -> None:
     _expect_no_finals(bench, moment)
 
 
-def _expect_no_finals(bench: _Bench, moment: _Moment) -> None:
+def _expect_no_finals(bench: Bench, moment: Moment) -> None:
     found = [key for key in ("final_obs", "final_info") if key in moment.infos]
-    _expect(
+    expect(
         not found,
         f"{moment.title}: expected no {' and '.join(found)} in infos, since autoreset is "
         f"{bench.mode.name} and the final observation is returned itself",
     )
 
 
-def _autoreset_ignores_the_action(bench: _Bench) -> None:
+def _autoreset_ignores_the_action(bench: Bench) -> None:
     """NEXT_STEP: the step after an episode's end ignores the lane's action."""
     if bench.mode is not AutoresetMode.NEXT_STEP:
-        raise _CannotCheck(f"autoreset is {bench.mode.name}, and no action is ignored")
-    if bench.policy is not None:
-        raise _CannotCheck("it takes another action on one lane, and a policy= chooses them")
+        raise CannotCheck(f"autoreset is {bench.mode.name}, and no action is ignored")
+    bench.need_random_actions("another action on one lane")
     bench.ends  # noqa: B018
     space = copy.deepcopy(bench.single_action_space)
     space.seed(bench.seed + 2)
 
-    def run() -> Iterator[_Moment]:
+    def run() -> Iterator[Moment]:
         player = bench.player()
         player.begin(0)
         yield player.reset(bench.seed)
@@ -968,7 +708,7 @@ def _autoreset_ignores_the_action(bench: _Bench) -> None:
     )
 
 
-def _autoreset_begins_new_episodes(bench: _Bench) -> None:
+def _autoreset_begins_new_episodes(bench: Bench) -> None:
     """Episodes after the first are new ones: not the end of the last one, nor the same once more.
 
     Seen where first observations vary with the seed.
@@ -976,29 +716,25 @@ def _autoreset_begins_new_episodes(bench: _Bench) -> None:
     firsts, finals = _first_observations(bench)
     for lane, ended in finals.items():
         same = [first_difference(end, begin) is None for end, begin in ended]
-        _expect(
+        expect(
             not (len(same) >= 3 and all(same)),
             f"lane {lane}: expected the observation after an episode's end to be a new episode's "
             f"first; all {len(same)} times it was the final one again",
         )
     bench.need_chance()
     player = bench.player()
-    starts = []
-    for offset in range(4):
-        starts.append(
-            copy.deepcopy(player.reset(bench.seed + offset * (bench.lanes + 1)).observations)
-        )
+    starts = [copy.deepcopy(player.reset(seed).observations) for seed in bench.seeds(4)]
     if all(first_difference(starts[0], start) is None for start in starts[1:]):
         return
     long = {lane: begins for lane, begins in firsts.items() if len(begins) >= 4}
     if not long:
-        raise _CannotCheck(f"no lane had four episodes within {bench.steps} steps")
+        raise CannotCheck(f"no lane had four episodes within {bench.steps} steps")
     is_stuck = all(
         all(first_difference(begins[0], begin) is None for begin in begins[1:])
         for begins in long.values()
     )
     lane, begins = next(iter(long.items()))
-    _expect(
+    expect(
         not is_stuck,
         f"expected autoreset to go on with the lane's stream; all {len(begins)} episodes of lane "
         f"{lane} begin with the same observation, as if it were seeded again",
@@ -1006,7 +742,7 @@ def _autoreset_begins_new_episodes(bench: _Bench) -> None:
 
 
 def _first_observations(
-    bench: _Bench,
+    bench: Bench,
 ) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
     """By lane: the episodes' first observations, and pairs of a final one and the next first."""
     bench.ends  # noqa: B018
@@ -1028,7 +764,7 @@ def _first_observations(
 # ---- masked resets -------------------------------------------------------------------------------
 
 
-def _reset_mask(bench: _Bench) -> None:
+def _reset_mask(bench: Bench) -> None:
     """reset(options={"reset_mask": mask}) starts these lanes anew and leaves the others alone.
 
     DISABLED can't do without it; in the other modes an environment may refuse the option.
@@ -1053,7 +789,7 @@ def _reset_mask(bench: _Bench) -> None:
     except Exception as error:
         if bench.mode is AutoresetMode.DISABLED:
             raise
-        raise _CannotCheck(
+        raise CannotCheck(
             f"reset takes no reset_mask here ({type(error).__name__}: {short(error)}); only "
             "DISABLED needs it"
         ) from None
@@ -1063,7 +799,7 @@ def _reset_mask(bench: _Bench) -> None:
     after = bench.lanes_of(moment.observations)
     for lane in range(1, bench.lanes):
         difference = first_difference(before[lane], after[lane])
-        _expect(
+        expect(
             difference is None,
             f"a masked reset of lane 0: expected lane {lane} to be as it was; {difference}",
         )
@@ -1071,7 +807,7 @@ def _reset_mask(bench: _Bench) -> None:
     _check_lanes_go_on(bench, reset, untouched, waiting)
 
 
-def _check_seeded_mask(bench: _Bench, mask: NDArray[np.bool_]) -> None:
+def _check_seeded_mask(bench: Bench, mask: NDArray[np.bool_]) -> None:
     """A seed applies to the lanes in the mask."""
     player = bench.player()
     whole = copy.deepcopy(bench.lanes_of(player.reset(bench.seed + 3).observations))
@@ -1081,14 +817,14 @@ def _check_seeded_mask(bench: _Bench, mask: NDArray[np.bool_]) -> None:
     masked = bench.lanes_of(player.reset(bench.seed + 3, options={"reset_mask": mask}).observations)
     difference = first_difference(whole[0], masked[0])
     if difference is not None and not bench.one_lane_disturbs_others:
-        _fail(
+        fail(
             f"reset(seed={bench.seed + 3}) of lane 0 alone: expected the first observation that "
             f"the same seed gives it in a reset of all lanes; {difference}"
         )
 
 
 def _check_lanes_go_on(
-    bench: _Bench, reset: _Player, untouched: _Player, waiting: NDArray[np.bool_]
+    bench: Bench, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
 ) -> None:
     """The lanes outside the mask go on as if nothing had been."""
     if bench.policy is not None or bench.one_lane_disturbs_others:
@@ -1098,28 +834,27 @@ def _check_lanes_go_on(
     for _ in range(20):
         actions = [untouched.action(lane) for lane in range(bench.lanes)]
         others = [reset.action(0), *actions[1:]]
-        one = untouched.step(bench.batch(actions))
-        other = reset.step(bench.batch(others))
-        pairs = list(zip(*map(_by_lane(bench), (one, other)), strict=True))
+        moment = untouched.step(bench.batch(actions))
+        one, other = bench.by_lane(moment), bench.by_lane(reset.step(bench.batch(others)))
         for lane in range(1, bench.lanes):
-            difference = first_difference(*pairs[lane])
-            _expect(
+            difference = first_difference(one[lane], other[lane])
+            expect(
                 difference is None,
                 f"a masked reset of lane 0: expected lane {lane} to go on as without it; at "
-                f"{one.title} {difference}. Do the lanes share one stream of random numbers?",
+                f"{moment.title} {difference}. Do the lanes share one stream of random numbers?",
             )
         if bench.mode is AutoresetMode.DISABLED and (reset.done | untouched.done).any():
             break
 
 
-def _bad_reset_masks_are_refused(bench: _Bench) -> None:
+def _bad_reset_masks_are_refused(bench: Bench) -> None:
     """Masks of another shape or dtype, or without a True, raise and change nothing."""
     player = bench.player()
     player.reset(bench.seed)
     try:
         player.reset(options={"reset_mask": np.ones(bench.lanes, np.bool_)})
     except Exception:
-        raise _CannotCheck("reset takes no reset_mask here") from None
+        raise CannotCheck("reset takes no reset_mask here") from None
     bad = {
         "no array": [True] * bench.lanes,
         "integers": np.ones(bench.lanes, np.int64),
@@ -1131,7 +866,7 @@ def _bad_reset_masks_are_refused(bench: _Bench) -> None:
             player.reset(options={"reset_mask": mask})
         except Exception:
             continue
-        _fail(f"expected an exception for a reset_mask with {what}, {short(mask)}; it was taken")
+        fail(f"expected an exception for a reset_mask with {what}, {short(mask)}; it was taken")
     bench.compare_with_recording(
         player.play(5, bench.seed), "expected a refused reset_mask to leave the environment usable"
     )
@@ -1140,33 +875,24 @@ def _bad_reset_masks_are_refused(bench: _Bench) -> None:
 # ---- the end -------------------------------------------------------------------------------------
 
 
-def _close(bench: _Bench) -> None:
+def _close(bench: Bench) -> None:
     """Close can be called on a new environment, on a used one, and twice; `closed` tells."""
     for is_used in (False, True):
         envs = bench.make()
-        _expect(not envs.closed, f"expected closed to be False at first; got {envs.closed!r}")
+        expect(not envs.closed, f"expected closed to be False at first; got {envs.closed!r}")
         if is_used:
-            player = _Player(bench, envs)
+            player = Player(bench, envs)
             player.reset(bench.seed)
             player.step()
         for _ in range(2):
             envs.close()
-            _expect(bool(envs.closed), f"expected closed to be True; got {envs.closed!r}")
+            expect(bool(envs.closed), f"expected closed to be True; got {envs.closed!r}")
 
 
-_ATTRIBUTES = (
-    "num_envs",
-    "metadata",
-    "closed",
-    "observation_space",
-    "action_space",
-    "single_observation_space",
-    "single_action_space",
-)
 # Nothing else makes sense while one of these fails.
 _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 
-CHECKS: dict[str, Callable[[_Bench], None]] = {
+CHECKS: dict[str, Callable[[Bench], None]] = {
     check.__name__.removeprefix("_"): check
     for check in (
         _spaces,
