@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -132,19 +132,7 @@ class Recording:
         Raises:
             InvalidArgument: No game of 2048; the text tells the first board that does not follow.
         """
-        array = np.asarray(boards)
-        if array.dtype.kind not in "iu" or array.ndim != 3 or len(array) == 0:
-            raise InvalidArgument(
-                f"boards are {array.dtype} of shape {array.shape}; expected exponents, integers "
-                "(steps + 1, rows, columns)",
-                field="boards",
-            )
-        if array.min() < 0 or array.max() > 31:
-            bad = int(np.argmax(((array < 0) | (array > 31)).any(axis=(1, 2))))
-            raise InvalidArgument(
-                f"board {bad} has exponents outside 0 ... 31; expected 3 for the tile 8",
-                field="boards",
-            )
+        array = _check_boards(boards)
         rules = RecordingRules(array.shape[1], array.shape[2], four_probability, start_tiles)
         flat = array.reshape(len(array), -1).tolist()
         tiles = [(cell, e) for cell, e in enumerate(flat[0]) if e]
@@ -181,8 +169,7 @@ class Recording:
         for step in self.steps():
             board, total = step.board, total + step.reward
         shaped = np.array(board, np.uint8).reshape(self.rules.rows, self.rules.columns)
-        values = {**vars(self), "board": shaped, "score": total if score is None else score}
-        return Recording(**values)
+        return replace(self, board=shaped, score=total if score is None else score)
 
     # ---- replaying -------------------------------------------------------------------------------
 
@@ -213,26 +200,21 @@ class Recording:
         rules = self.rules
         board = [0] * rules.cells if self.start is None else self.start.ravel().tolist()
         tiles = rules.start_tiles if self.start is None else 0
-        if self.spawns is not None:
-            outcomes = iter(self.spawns.tolist())
-
-            def listed(board: list[int]) -> int:
-                return next(outcomes, -1)
-
-            spawn: Callable[[list[int]], int] = listed
-        else:
-            assert self.generator is not None
-            generator, threshold = Generator(self.generator), threshold_of(rules.four_probability)
-
-            def drawn(board: list[int]) -> int:
-                return generator.spawn(board, threshold)
-
-            spawn = drawn
+        spawn = self._source()
         for number in range(tiles):
             outcome = spawn(board)
             if not place(board, outcome):
                 raise InvalidRecording(f"start tile {number}: outcome {outcome} cannot be placed")
         return board, spawn
+
+    def _source(self) -> Callable[[list[int]], int]:
+        """Tells the next chance outcome for a board."""
+        if self.spawns is not None:
+            outcomes = iter(self.spawns.tolist())
+            return lambda board: next(outcomes, -1)
+        assert self.generator is not None
+        generator, threshold = Generator(self.generator), threshold_of(self.rules.four_probability)
+        return lambda board: generator.spawn(board, threshold)
 
     def verify(self) -> Verification:
         """Replays it and compares.
@@ -247,13 +229,14 @@ class Recording:
         """
         rules, board = self.rules, self.first_board().ravel().tolist()
         score = moves = illegal = 0
-        chances = _Chances(rules)
+        chances = None if self.spawns is None else _Chances(rules)
         for step in self.steps():
             board = step.board
             score += step.reward
             if step.motions:
                 moves += 1
-                chances.add(step.board, step.outcome)
+                if chances is not None:
+                    chances.add(step.board, step.outcome)
             else:
                 illegal += 1
         used = moves + (rules.start_tiles if self.start is None else 0)
@@ -270,15 +253,14 @@ class Recording:
                 f"the replay's last board has {_tile(board[cell])} in row {row}, column {column}; "
                 f"recorded is {_tile(int(self.board.flat[cell]))}"
             )
-        listed = self.spawns is not None
         return Verification(
             moves=moves,
             illegal_actions=illegal,
             score=score,
             highest_tile=2 ** max(board),
             is_over=not legal(board, rules.rows, rules.columns),
-            cells_p=chances.cells_p() if listed else None,
-            fours_p=chances.fours_p() if listed else None,
+            cells_p=None if chances is None else chances.cells_p(),
+            fours_p=None if chances is None else chances.fours_p(),
         )
 
     # ---- files -----------------------------------------------------------------------------------
@@ -448,6 +430,24 @@ def _explain(before: list[int], after: list[int], rules: RecordingRules) -> tupl
 
 def _tile(exponent: int) -> str:
     return "nothing" if exponent == 0 else str(2**exponent)
+
+
+def _check_boards(boards: ArrayLike) -> NDArray[np.integer[Any]]:
+    array = np.asarray(boards)
+    if array.dtype.kind not in "iu" or array.ndim != 3 or len(array) == 0:
+        raise InvalidArgument(
+            f"boards are {array.dtype} of shape {array.shape}; expected exponents, integers "
+            "(steps + 1, rows, columns)",
+            field="boards",
+        )
+    is_bad = (array < 0) | (array > 31)
+    if is_bad.any():
+        raise InvalidArgument(
+            f"board {int(np.argwhere(is_bad)[0, 0])} has exponents outside 0 ... 31; expected 3 "
+            "for the tile 8",
+            field="boards",
+        )
+    return array
 
 
 def _check_actions(actions: ArrayLike) -> NDArray[np.uint8]:
