@@ -38,13 +38,14 @@ FUZZ_BUILD := .build/fuzz
 
 fuzz: .build/system-packages ## libFuzzer on decoder and service, with AddressSanitizer; FUZZ_SECONDS=600.
 	TWOFOLD_FUZZ=1 swift build -c release --product FuzzRequests --scratch-path $(FUZZ_BUILD) \
-	    -Xswiftc -sanitize=fuzzer -Xswiftc -sanitize=address
+	    -Xswiftc -sanitize=fuzzer,address
 	swiftc -sanitize=fuzzer,address -o $(FUZZ_BUILD)/fuzz-requests -Xlinker --whole-archive \
 	    $(FUZZ_BUILD)/release/libFuzzRequests.a -Xlinker --no-whole-archive 2>$(FUZZ_BUILD)/link.log \
 	    || { cat $(FUZZ_BUILD)/link.log; exit 1; }
 	mkdir -p $(FUZZ_BUILD)/corpus && python3 Tests/FuzzRequests/seeds.py $(FUZZ_BUILD)/corpus
 	cd $(FUZZ_BUILD) && ASAN_OPTIONS=detect_leaks=0 ./fuzz-requests -max_total_time=$(FUZZ_SECONDS) \
-	    -max_len=8192 -print_final_stats=1 corpus
+	    -max_len=8192 -print_final_stats=1 corpus 2>&1 | tee fuzz.log
+	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log  # then it would look for nothing
 
 sanitize: .build/system-packages ## The Swift tests under AddressSanitizer, TwofoldCore's under ThreadSanitizer (long).
 	swift test --configuration release -Xswiftc -enable-testing --sanitize=address --scratch-path .build/asan
