@@ -48,9 +48,10 @@ fuzz: .build/system-packages ## libFuzzer on decoder and service, with AddressSa
 	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log  # then it would look for nothing
 
 sanitize: .build/system-packages ## The Swift tests under AddressSanitizer, TwofoldCore's under ThreadSanitizer (long).
-	swift test --configuration release -Xswiftc -enable-testing --sanitize=address --scratch-path .build/asan
-	swift test --configuration release -Xswiftc -enable-testing --sanitize=thread --scratch-path .build/tsan \
-	    --filter TwofoldCoreTests
+	swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=address \
+	    --scratch-path .build/asan
+	swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=thread \
+	    --scratch-path .build/tsan --filter TwofoldCoreTests
 
 test-swift: .build/system-packages ## Run the Swift tests.
 	swift test $(TEST_BUILD)
