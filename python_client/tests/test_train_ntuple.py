@@ -16,6 +16,7 @@ pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 train_ntuple: Any = importlib.import_module("train_ntuple")
 random_agent: Any = importlib.import_module("random_agent")
+learning_figures: Any = importlib.import_module("learning_figures")
 
 
 @pytest.fixture(scope="module")
@@ -247,3 +248,29 @@ def test_training_goes_on_from_a_checkpoint_and_evaluates_on_the_way(
 def test_the_random_agent_plays_as_random_play_does(server: Server) -> None:
     # Standard deviation of one game: 535.
     assert abs(random_agent.main(num_envs=500, endpoint=server.ipc) - 1095) < 4 * 535 / 500**0.5
+
+
+# ---- comparing trainings -------------------------------------------------------------------------
+
+
+def test_trainings_are_compared_where_all_of_them_were(tmp_path: Path) -> None:
+    paths = []
+    for index, speed in enumerate((1, 2)):
+        told = [
+            {"games": 100 * at, "steps": 10**6 * at, "seconds": 60 * at / speed, "mean_score": at}
+            for at in (1 * speed, 3 * speed)
+        ]
+        paths.append(tmp_path / f"{index}.json")
+        paths[-1].write_text(json.dumps({"training": {"evaluations": told}}))
+    table = learning_figures.figures([learning_figures.evaluations(path) for path in paths])
+    # From 200 games, where the second one begins, to 300, where the first one ends.
+    assert "| games | 200 | 2 | 2 to 2 |" in table
+    assert "| games | 300 | 3 | 3 to 3 |" in table
+    assert "| minutes | 2.0 | 3 | 2 to 4 |" in table
+
+
+def test_a_training_without_evaluations_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({"training": {"evaluations": []}}))
+    with pytest.raises(SystemExit, match="--evaluate-every"):
+        learning_figures.evaluations(path)

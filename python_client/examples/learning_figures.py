@@ -1,0 +1,59 @@
+"""Compares trainings of train_ntuple.py: how much is learned by when, median and range.
+
+    python learning_figures.py runs/seed*/train_ntuple-*.json
+
+Each file is the report of one training with `--evaluate-every`; give several that differ in their
+`--seed`. Prints Markdown: mean scores at equal games, equal moves and equal minutes of training,
+between two evaluations on the straight line. The last row of each part is where the first of the
+trainings ended.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+# What trainings are compared by: its name in a report, in the table, and how it is written there.
+AXES = (
+    ("games", "games", "{:,.0f}"),
+    ("steps", "million moves", "{:,.0f}"),
+    ("seconds", "minutes", "{:.1f}"),
+)
+UNITS = {"games": 1, "steps": 1e6, "seconds": 60}
+ROWS = 5
+
+
+def evaluations(path: Path) -> list[dict[str, float]]:
+    """The evaluations of one training."""
+    found: list[dict[str, float]] = json.loads(path.read_text())["training"]["evaluations"]
+    if len(found) < 2:
+        raise SystemExit(f"{path} has fewer than two evaluations; train with --evaluate-every")
+    return found
+
+
+def figures(trainings: list[list[dict[str, float]]]) -> str:
+    """The table."""
+    lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
+    for axis, name, form in AXES:
+        end = min(training[-1][axis] for training in trainings)
+        begin = max(training[0][axis] for training in trainings)
+        for at in np.linspace(begin, end, ROWS):
+            scores = [
+                np.interp(
+                    at,
+                    [evaluation[axis] for evaluation in training],
+                    [evaluation["mean_score"] for evaluation in training],
+                )
+                for training in trainings
+            ]
+            middle, low, high = np.median(scores), min(scores), max(scores)
+            amount = form.format(at / UNITS[axis])
+            lines.append(f"| {name} | {amount} | {middle:,.0f} | {low:,.0f} to {high:,.0f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Compares trainings of train_ntuple.py.")
+    parser.add_argument("reports", type=Path, nargs="+", help="JSON files in runs/")
+    print(figures([evaluations(path) for path in parser.parse_args().reports]))
