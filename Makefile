@@ -47,9 +47,11 @@ fuzz: .build/system-packages ## libFuzzer on decoder and service, with AddressSa
 	    -max_len=8192 -print_final_stats=1 corpus 2>&1 | tee fuzz.log
 	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log  # then it would look for nothing
 
+# Tests that measure memory are left out, since AddressSanitizer keeps what is freed; one makes libzmq ask for
+# more memory than there is.
 sanitize: .build/system-packages ## The Swift tests under AddressSanitizer, TwofoldCore's under ThreadSanitizer (long).
-	swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=address \
-	    --scratch-path .build/asan
+	ASAN_OPTIONS=allocator_may_return_null=1 swift test --configuration release -Xswiftc -enable-testing \
+	    --disable-xctest --sanitize=address --scratch-path .build/asan --skip "leaves? no memory behind"
 	swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=thread \
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 

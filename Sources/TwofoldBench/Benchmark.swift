@@ -52,9 +52,7 @@ public struct BenchmarkSignature: Codable, Sendable {
 private let signatureRun = (lanes: 1000, steps: 400)
 
 /// Measures all engines at all sizes, in rounds, so that a slow moment of the machine hits all of them.
-public func benchmark(
-    _ plan: BenchmarkPlan, progress: (_ round: Int, _ boards: Int) -> Void
-) throws -> [BenchmarkRow] {
+public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes {
         var contests: [(contestant: Contestant, threads: Int, rollout: Rollout, rates: [Double])] = []
@@ -67,7 +65,6 @@ public func benchmark(
         }
         // The first round brings boards into mid-game and caches up to date; it does not count.
         for round in 0...plan.rounds {
-            progress(round, boards)
             for index in contests.indices {
                 let rate = try contests[index].rollout.measure(plan.time)
                 if round > 0 { contests[index].rates.append(rate) }

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 internal import TwofoldProtocol
+internal import TwofoldService
 internal import ZeroMQ
 
 /// The frames of one request as they came, without the route. Kept by the ledger until the session's
@@ -22,6 +23,13 @@ final class RequestFrames: @unchecked Sendable {
     func reserve(in budget: MemoryBudget) throws(MemoryBudget.Exhausted) {
         let bytes = header.size + withPayload { $0?.count ?? 0 }
         if bytes > 4096 { reservation = try budget.reserve(bytes) }
+    }
+
+    /// The same, as a refusal.
+    func keep(in budget: MemoryBudget) throws(ServiceError) {
+        do throws(MemoryBudget.Exhausted) { try reserve(in: budget) } catch {
+            throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
+        }
     }
 
     /// Whether the other request is this one again.

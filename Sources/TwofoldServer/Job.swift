@@ -53,9 +53,20 @@ final class Job: @unchecked Sendable {
     /// Whether it searches for actions.
     var isSearch: Bool { EnvironmentSession.isSearch(op) }
 
-    /// Carries the request out.
-    func perform() {
+    /// What is said to a request that comes too late; it may be sent again.
+    static var stopping: ServiceError {
+        var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
+        error.retryAfter = retryAfter
+        return error
+    }
+
+    /// When to come back, in milliseconds: what a restart takes, about.
+    private static let retryAfter: UInt32 = 1000
+
+    /// Carries the request out, unless it is too late for that.
+    func perform(unless isTooLate: Bool = false) {
         do throws(ServiceError) {
+            guard !isTooLate else { throw Self.stopping }
             outcome = .success(try execute())
         } catch {
             outcome = .failure(error)
@@ -67,7 +78,7 @@ final class Job: @unchecked Sendable {
         reply.seq = seq
         if case .create(let create) = op {
             try refusePayload()
-            let (environment, result) = try service.create(create)
+            let (environment, result) = try makeEnvironment(create)
             reply.result = .create(result)
             return Success(
                 reply: try frames(reply, payload: nil), change: .created(try makeSession(environment)))
@@ -75,10 +86,8 @@ final class Job: @unchecked Sendable {
         guard let session else {
             throw ServiceError(.internal, "the session has no environment")
         }
-        let policies: MemoryBudget.Reservation?
-        do throws(MemoryBudget.Exhausted) { policies = try session.reservePolicies(for: op) } catch {
-            throw ServiceError(
-                .resourceExhausted, field: "policy", "no memory for the policy: \(error)")
+        do throws(MemoryBudget.Exhausted) { try session.reservePolicies(for: op) } catch {
+            throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
         }
         var buffer: PayloadPool.Buffer?
         let outcome = try request.withPayload { (payload) throws(ServiceError) in
@@ -92,7 +101,7 @@ final class Job: @unchecked Sendable {
                 }
             }
         }
-        session.settlePolicies(policies)
+        session.settlePolicies()
         reply.result = outcome.result
         let frames = try frames(reply, payload: buffer, size: outcome.payloadSize)
         return switch outcome.result {
@@ -104,12 +113,34 @@ final class Job: @unchecked Sendable {
         }
     }
 
+    /// Makes the boards once there is room for them; how much one takes is asked of a single one.
+    private func makeEnvironment(
+        _ create: CreateRequest
+    ) throws(ServiceError) -> (EnvironmentSession, CreateReply) {
+        var room: MemoryBudget.Reservation?
+        // Any other number is refused by the service.
+        if (1...UInt64(service.limits.maxBoardsPerSession)).contains(create.numEnvs) {
+            var single = create
+            single.numEnvs = 1
+            let bytes = try service.create(single).0.bytes * Int(create.numEnvs)
+            do throws(MemoryBudget.Exhausted) { room = try budget.reserve(bytes) } catch {
+                throw Self.noMemoryForBoards(error)
+            }
+        }
+        defer { withExtendedLifetime(room) {} }
+        return try service.create(create)
+    }
+
     private func makeSession(_ environment: EnvironmentSession) throws(ServiceError) -> ServerSession {
         do throws(MemoryBudget.Exhausted) {
             return try ServerSession(environment, budget)
         } catch {
-            throw ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
+            throw Self.noMemoryForBoards(error)
         }
+    }
+
+    private static func noMemoryForBoards(_ error: MemoryBudget.Exhausted) -> ServiceError {
+        ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
     }
 
     private func refusePayload() throws(ServiceError) {

@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// How many bytes all sessions together may take, and how many they do.
 ///
-/// Boards, the memory of replies and the requests that are kept each hold a ``Reservation`` for as long
+/// Boards, the memory of replies, the requests that are kept and the policies each hold a ``Reservation`` for as long
 /// as they live, so what is counted is what is there: also a reply that libzmq still has to send to a
 /// client which doesn't read.
 final class MemoryBudget: Sendable {

@@ -1,7 +1,8 @@
 internal import CLinux
 internal import Glibc
 
-/// SIGHUP as a descriptor that becomes readable, instead of a handler.
+/// SIGHUP as a descriptor that becomes readable, instead of a handler. Where nothing can be read again, it asks
+/// the server to stop.
 public final class ReloadSignals: Sendable {
     /// Readable once a signal has come, until it is taken.
     let descriptor: Int32

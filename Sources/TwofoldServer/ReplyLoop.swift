@@ -28,8 +28,8 @@ final class ReplyLoop {
     private static let drainTime = Duration.seconds(1)
     /// For how long whoever asks for something new after that is told to come back, at least.
     private static let farewellTime = Duration.milliseconds(100)
-    /// When to come back: what a restart takes, about.
-    private static let retryAfter: UInt32 = 1000
+    /// Bytes of a header: what is long, arrays, comes in the payload.
+    private static let maxHeaderBytes = 1 << 18
 
     /// Requests of no session that may be in progress at a time: nothing else limits them.
     private static let maxExpandJobs = 256
@@ -55,7 +55,7 @@ final class ReplyLoop {
     private var processor = SharedProcessor()
     private var expandJobsInProgress = 0
     /// Whether nothing new is begun any more: it is refused as SHUTTING_DOWN.
-    private var isRefusing = false
+    private let isRefusing = Flag()
     /// Whether the stop signal has come.
     private var isDraining = false
     private(set) var statistics = ServerStatistics()
@@ -97,7 +97,11 @@ final class ReplyLoop {
             if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer() }
             if let reload, !poller[reload].isEmpty {
                 reloadSignals?.take()
-                authenticator?.reload()
+                guard let authenticator else {
+                    logger.info("stopping: hang-up")
+                    break
+                }
+                authenticator.reload()
             }
             for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
                 _ = try receive(from: index, atMost: Self.turn)
@@ -135,7 +139,7 @@ final class ReplyLoop {
         for index in endpoints.indices {
             while ContinuousClock.now < end, try receive(from: index, atMost: Self.turn) == Self.turn {}
         }
-        isRefusing = true
+        isRefusing.set()
         var poller = Poller()
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
         let inputs = endpoints.map { poller.add($0.socket, for: .input) }
@@ -175,17 +179,20 @@ final class ReplyLoop {
                 let saved = try directory.read(name)
                 let (environment, _) = try service.create(saved.create)
                 let session = try ServerSession(environment, budget)
-                try environment.takeUp(saved)
+                try session.takeUp(saved)
                 guard let entry = try ledger.takeUp(saved, session, budget) else {
                     throw ServerError("it makes no sense")
                 }
-                directory.remove(name)
+                statistics.sessionsCreated += 1
+                if !directory.remove(name) {
+                    logger.error(
+                        "the file of session \(entry.id) stays: a later start would take it up again")
+                }
                 logger.info("session \(entry.id) taken up with \(entry.boards) boards")
             } catch {
                 // because: a name is a session's id, which is a secret.
-                let reason = (error as? ServiceError)?.message ?? "\(error)"
                 logger.error(
-                    "a session in the state directory can't be taken up, and is left there: \(reason)")
+                    "a session in the state directory can't be taken up, and is left there: \(error)")
             }
         }
     }
@@ -203,8 +210,7 @@ final class ReplyLoop {
                 try directory.write(saved)
                 logEnd(of: entry, "the server stops, and keeps it")
             } catch {
-                let reason = (error as? ServiceError)?.message ?? "\(error)"
-                logger.error("session \(entry.id) can't be kept: \(reason)")
+                logger.error("session \(entry.id) can't be kept: \(error)")
                 logEnd(of: entry, "the server stops")
             }
         }
@@ -266,6 +272,14 @@ final class ReplyLoop {
     }
 
     private func handle(_ request: RequestFrames, from route: Route) throws(ZeroMQError) {
+        guard request.header.size <= Self.maxHeaderBytes else {
+            return try refuse(
+                ServiceError(
+                    .invalidArgument, field: "request",
+                    "the first frame has \(request.header.size) bytes; at most \(Self.maxHeaderBytes) are read"
+                ),
+                seq: 0, to: route)
+        }
         guard let header = request.decodeHeader() else {
             return try refuse(
                 ServiceError(
@@ -279,6 +293,7 @@ final class ReplyLoop {
                     .invalidArgument, field: "op", "the request asks for nothing that this server knows"),
                 seq: header.seq, to: route)
         case .hello(let hello):
+            logger.debug("hello from \(hello.client.prefix(100))")
             try answer(header, request, to: route) { () throws(ServiceError) in
                 .hello(try service.hello(hello))
             }
@@ -325,13 +340,16 @@ final class ReplyLoop {
     ) throws(ZeroMQError) {
         let job: ExpandJob
         do throws(ServiceError) {
+            guard !isRefusing.isSet else { throw Job.stopping }
             guard expandJobsInProgress < Self.maxExpandJobs else {
                 throw ServiceError(
                     .resourceExhausted, field: "op",
                     "this server carries out \(Self.maxExpandJobs) such requests at a time, and that many "
                         + "are in progress: try again")
             }
-            job = ExpandJob(try service.expansion(expand), seq: seq, request, budget, from: route)
+            let expansion = try service.expansion(expand)
+            try request.keep(in: budget)
+            job = ExpandJob(expansion, seq: seq, request, budget, from: route)
         } catch {
             return try refuse(error, .expand, seq: seq, to: route)
         }
@@ -407,17 +425,12 @@ final class ReplyLoop {
             try send(reply, to: route)
         case .parked:
             statistics.parked += 1
-        case .execute(let entry) where isRefusing:
-            var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
-            error.retryAfter = Self.retryAfter
-            try refuse(error, RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
         case .execute(let entry):
-            do throws(MemoryBudget.Exhausted) {
-                try request.reserve(in: budget)
+            do throws(ServiceError) {
+                guard !isRefusing.isSet else { throw Job.stopping }
+                try request.keep(in: budget)
             } catch {
-                return try refuse(
-                    ServiceError(.resourceExhausted, "no memory to keep the request: \(error)"),
-                    RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
+                return try refuse(error, RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
             }
             let job = Job(
                 entry, seq: header.seq, op: op, request, arrived: route.arrived, service, budget)
@@ -426,9 +439,10 @@ final class ReplyLoop {
                 try finish(job)
             } else {
                 jobsInProgress += 1
-                (job.isSearch ? searches : queue).async { [mailbox] in
+                (job.isSearch ? searches : queue).async { [mailbox, isRefusing] in
                     SharedProcessor.leave()
-                    job.perform()
+                    // Searches wait for each other: those that have not begun by then would hold up the stop.
+                    job.perform(unless: job.isSearch && isRefusing.isSet)
                     mailbox.deliver(.job(job))
                 }
             }

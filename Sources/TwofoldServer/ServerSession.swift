@@ -10,7 +10,11 @@ final class ServerSession {
     let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
-    private var policies: MemoryBudget.Reservation?
+    /// What the policies take.
+    private var policies: [MemoryBudget.Reservation] = []
+    /// What they will take once the request in progress is done, and the part of it that is new.
+    private var wanted: Int?
+    private var more: MemoryBudget.Reservation?
 
     /// Reserves memory for the boards and for the replies that stepping them takes: a session that is
     /// admitted can be stepped, whatever others do.
@@ -23,18 +27,36 @@ final class ServerSession {
         self.budget = budget
     }
 
-    /// Reserves memory for what the policies will take once a request is carried out; what they take already
-    /// stays reserved until ``settlePolicies(_:)``.
-    func reservePolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) -> MemoryBudget.Reservation?
-    {
-        guard let wanted = environment.policyBytes(after: op), wanted != policies?.bytes ?? 0 else {
-            return nil
+    /// Goes on from what was written down.
+    func takeUp(_ saved: SavedSession) throws {
+        if saved.hasNetwork {
+            var request = PolicyRequest()
+            request.network = saved.network
+            try reservePolicies(for: .policy(request))
         }
-        return try budget.reserve(wanted)
+        try environment.takeUp(saved)
+        settlePolicies()
     }
 
-    /// The policies take that much now.
-    func settlePolicies(_ reservation: MemoryBudget.Reservation?) {
-        if let reservation { policies = reservation }
+    /// Reserves what the policies will take beyond what they do, if a request is carried out.
+    func reservePolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) {
+        wanted = environment.policyBytes(after: op)
+        more = nil
+        let held = policies.reduce(0) { $0 + $1.bytes }
+        if let wanted, wanted > held { more = try budget.reserve(wanted - held) }
+    }
+
+    /// The request was carried out.
+    func settlePolicies() {
+        guard let wanted else { return }
+        if let more {
+            policies.append(more)
+        } else if wanted < policies.reduce(0, { $0 + $1.bytes }) {
+            policies = []
+            // because: that much has just been given back; should others have been faster, it is not counted
+            // until the policies change again.
+            if let reservation = try? budget.reserve(wanted) { policies = [reservation] }
+        }
+        more = nil
     }
 }

@@ -28,7 +28,7 @@ struct SessionLedger {
         /// Requests that were carried out since its begin.
         fileprivate(set) var requests = 0
         /// What it was created with.
-        fileprivate let create: CreateRequest
+        fileprivate var create: CreateRequest
         fileprivate(set) var epoch: UInt32 = 1
         /// Who resumed it last; nil before anybody has.
         fileprivate var holder: Data?
@@ -207,9 +207,9 @@ struct SessionLedger {
             guard let key = CurvePublicKey(saved.clientKey) else { return nil }
             owner = .key(key)
         }
-        guard let id = SessionID(saved.id), entries[id] == nil, saved.lastSeq > 0, saved.epoch > 0 else {
-            return nil
-        }
+        guard let id = SessionID(saved.id), entries[id] == nil, saved.epoch > 0,
+            (1..<UInt64.max).contains(saved.lastSeq), saved.requests < UInt64(Int.max)
+        else { return nil }
         let entry = Entry(
             id, owner: owner, boards: session.environment.lanes, create: saved.create)
         entry.epoch = saved.epoch
@@ -218,7 +218,7 @@ struct SessionLedger {
         let request = try RequestFrames(saved.lastRequest)
         try request.reserve(in: budget)
         entry.last = (request, try ReplyFrames(saved.lastReply, session.pool))
-        entry.requests = Int(clamping: saved.requests)
+        entry.requests = Int(saved.requests)
         entry.session = session
         entries[id] = entry
         openBoards += entry.boards
@@ -304,6 +304,7 @@ struct SessionLedger {
         case .created(let session): entry.session = session
         case .closed:
             entry.session = nil
+            entry.create = CreateRequest()
             // A close has no payload.
             entry.last?.request = request.compactHeader
             giveBack(entry)

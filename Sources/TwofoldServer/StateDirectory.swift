@@ -36,6 +36,8 @@ final class StateDirectory {
             throw ServerError("the state directory '\(path)' is used by another process")
         }
         self.path = path
+        // Of a server that was killed while it wrote.
+        for name in files(with: Self.suffix + ".partial") { unlink(path + "/" + name) }
     }
 
     deinit { close(lock) }
@@ -47,9 +49,11 @@ final class StateDirectory {
     }
 
     /// The names of the files that are there.
-    var names: [String] {
+    var names: [String] { files(with: Self.suffix) }
+
+    private func files(with suffix: String) -> [String] {
         let all = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
-        return all.filter { $0.hasSuffix(Self.suffix) }.sorted()
+        return all.filter { $0.hasSuffix(suffix) }.sorted()
     }
 
     /// What a file holds.
@@ -76,8 +80,20 @@ final class StateDirectory {
         return saved
     }
 
-    /// Removes a file.
-    func remove(_ name: String) { unlink(path + "/" + name) }
+    /// Removes a file; false when that can't be done.
+    func remove(_ name: String) -> Bool {
+        guard unlink(path + "/" + name) == 0 else { return false }
+        settle()
+        return true
+    }
+
+    /// Makes the last change outlive a loss of power.
+    private func settle() {
+        let directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0 else { return }
+        fsync(directory)
+        close(directory)
+    }
 
     /// Writes a session's file.
     func write(_ saved: SavedSession) throws(ServerError) {
@@ -100,7 +116,7 @@ final class StateDirectory {
             unlink(partial)
             throw ServerError(isWritten ? Self.reason : reason)
         }
-        fsync(lock)
+        settle()
     }
 
     private static func write(_ data: Data, to file: Int32) -> Bool {

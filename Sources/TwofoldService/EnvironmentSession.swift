@@ -64,7 +64,7 @@ public final class EnvironmentSession {
     }
 
     /// Memory of the boards, apart from replies.
-    public var bytes: Int { lanes * environment.bytesPerLane }
+    public var bytes: Int { lanes * (environment.bytesPerLane + PolicyStreams.bytesPerLane) }
 
     /// Memory that the policies will have once a request is carried out, networks and tables; nil where it
     /// changes nothing.

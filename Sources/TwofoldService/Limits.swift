@@ -13,7 +13,7 @@ public struct Limits: Sendable {
     public var maxSessionsPerClient = 1000
     /// Boards of all sessions together.
     public var maxBoards = 1 << 24
-    /// Bytes of all sessions together: boards, the memory of replies, requests that are kept.
+    /// Bytes of all sessions together: boards, the memory of replies, requests that are kept, policies.
     public var maxBytes = 4 << 30
     /// After how long without a request a session ends; nil means never.
     public var idleTimeout: Duration? = .seconds(24 * 3600)

@@ -34,25 +34,20 @@ final class SessionRollouts {
 
     /// A reset brings the lanes' seeds: the policies' streams follow.
     func reset(_ input: ResetInput) {
-        guard let seeds = input.seeds else { return }
-        for lane in 0..<environment.lanes where input.mask.map({ $0[lane] == 1 }) ?? true {
-            streams.seed(lane, Self.seed(seeds, lane))
+        for lane in 0..<environment.lanes where input.resets(lane) {
+            if let seed = input.seed(lane) { streams.seed(lane, seed) }
         }
     }
 
     /// So does a restore: new seeds, or streams that go on as the snapshot's would have.
     func restore(_ input: RestoreInput, _ saved: SavedStreams) {
         for (index, lane) in input.lanes.enumerated() {
-            if let seeds = input.seeds {
-                streams.seed(lane, Self.seed(seeds, index))
+            if let seed = input.seed(index) {
+                streams.seed(lane, seed)
             } else {
                 streams[lane] = saved[input.rows[index]]
             }
         }
-    }
-
-    private static func seed(_ seeds: UnsafeRawBufferPointer, _ lane: Int) -> UInt64 {
-        UInt64(littleEndian: seeds.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self))
     }
 
     // MARK: networks
@@ -98,10 +93,14 @@ final class SessionRollouts {
     /// Bytes of the policies once this is run; nil where it changes nothing.
     func bytes(after request: RolloutRequest) -> Int? {
         guard let source = request.source, last?.source != source else { return nil }
-        if case .actions = source { return nil }
         let network = network?.bytes ?? 0
-        guard case .expectimax(let wanted) = source else { return network }
-        return network + min(tableBytes(wanted), budget.maxBytes)
+        switch source {
+        case .actions: return nil
+        case .random: return network
+        case .greedy, .ntuple: return network + AfterstateRoom.bytes(environment)
+        case .expectimax(let wanted):
+            return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), budget.maxBytes)
+        }
     }
 
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
@@ -149,7 +148,8 @@ final class SessionRollouts {
             case .expectimax, .ntuple: 4000
             default: environment.nanosecondsPerLane
             }
-        return min(Int(request.steps), 1 << 20) * environment.lanes * each
+        // A step takes something by itself, and a kernel's block of 64 is stepped as a whole.
+        return min(Int(request.steps), 1 << 20) * max(2000, environment.lanes * each)
     }
 
     /// Whether a request's actions are searched for.
@@ -174,7 +174,8 @@ final class SessionRollouts {
         let lanes = 0..<environment.lanes
         let before = request.policySeeds ? lanes.map { streams[$0] } : []
         if request.policySeeds {
-            for lane in lanes { streams.seed(lane, Self.seed(payload!, lane)) }
+            let seeds = ResetInput(seeds: payload)
+            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }
         }
         do throws(EnvironmentError) {
             let memory = try replyMemory(plan.size)
@@ -184,6 +185,8 @@ final class SessionRollouts {
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
                 steps: plan.rows.arrays(in: memory), finals: plan.finals?.arrays(in: memory),
                 finalsRoom: plan.finals?.lanes ?? 0, until: deadline)
+            // Kept only now: what is refused changes nothing, and gives its memory back.
+            if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
         } catch {
             // A refused request changes nothing.
@@ -218,7 +221,6 @@ final class SessionRollouts {
         if case .actions = source { return .actions(payload!) }
         if let last, last.source == source { return .policy(last.policy, streams) }
         let policy = try makePolicy(source)
-        last = (source, policy)
         return .policy(policy, streams)
     }
 

@@ -2,7 +2,7 @@ internal import TwofoldCore
 public import TwofoldProtocol
 
 /// Why a request was refused: what travels as the protocol's Error.
-public struct ServiceError: Error, Equatable, Sendable {
+public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kind of refusal.
     public var code: ErrorCode
     /// The field to blame, by the name that a Python user knows; empty where there is none.
@@ -27,6 +27,9 @@ public struct ServiceError: Error, Equatable, Sendable {
         self.expectedSeq = expectedSeq
         self.message = message
     }
+
+    /// The sentence.
+    public var description: String { message }
 
     init(_ error: EnvironmentError) {
         let code: ErrorCode =

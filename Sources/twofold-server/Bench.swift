@@ -47,7 +47,7 @@ struct Bench: ParsableCommand {
         plan.rounds = rounds
         plan.time = .milliseconds(milliseconds)
 
-        let rows = signatureOnly ? [] : try benchmark(plan) { _, _ in } + benchmarkRollouts(plan)
+        let rows = signatureOnly ? [] : try benchmark(plan) + benchmarkRollouts(plan)
         let signatures = try signatures(threads: plan.threads)
         if json {
             let encoder = JSONEncoder()

@@ -40,7 +40,7 @@ struct Serve: ParsableCommand {
     var maxBoards: Int?
 
     @Option(
-        help: "Bytes of all sessions together: boards, replies, kept requests. Default: half of the memory.")
+        help: "Bytes of all sessions: boards, replies, kept requests, policies. Default: half of the memory.")
     var maxBytes: Int?
 
     @Option(
@@ -92,6 +92,7 @@ struct Serve: ParsableCommand {
 
     func run() throws {
         let signals = try StopSignals()
+        let reloadSignals = try ReloadSignals()
         // Whoever read the log may be gone: that is no reason to end.
         signal(SIGPIPE, SIG_IGN)
         raiseDescriptorLimit()
@@ -103,7 +104,6 @@ struct Serve: ParsableCommand {
         // What the server makes, the sockets of ipc endpoints, is for its own user.
         umask(0o077)
         let configuration = try makeConfiguration(logger)
-        let reloadSignals = try configuration.encryption.map { _ in try ReloadSignals() }
         logger.info("starting", metadata: ["version": "\(ServerConfiguration.version)"])
         let statistics = try serve(
             configuration, stopDescriptor: signals.descriptor, reloadSignals: reloadSignals, logger: logger

@@ -57,10 +57,7 @@ private func answer(
         try start()
         return .create(reply)
     case .expand(let expand):
-        let reply = try service.expansion(expand).perform(payload: payload) {
-            UnsafeMutableRawBufferPointer(rebasing: memory[..<$0])
-        }
-        return .expand(reply)
+        return .expand(try service.expansion(expand).perform(payload: payload, replyMemory: replyMemory))
     default:
         if session == nil {
             var create = CreateRequest()
@@ -86,6 +83,11 @@ private func start() throws(ServiceError) {
 private func execute(
     _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
 ) throws(ServiceError) -> Reply.OneOf_Result {
-    try session!.execute(op, payload: payload) { UnsafeMutableRawBufferPointer(rebasing: memory[..<$0]) }
-        .result
+    try session!.execute(op, payload: payload, replyMemory: replyMemory).result
+}
+
+/// Refuses what is too large, as the server does.
+private func replyMemory(_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer {
+    guard size <= memory.count else { throw .exhausted("", "no memory for the reply") }
+    return UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
 }

@@ -1,6 +1,7 @@
 """Fixtures: real servers, and nothing left behind."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,12 @@ from servers import Server
 @pytest.fixture(scope="session", autouse=True)
 def _no_endpoint_from_outside() -> None:
     os.environ.pop("TWOFOLD_ENDPOINT", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_are_heard() -> None:
+    # A shell has its background jobs ignore them, and the tests that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -411,9 +411,9 @@ def test_a_network_on_a_board_too_small_for_it_names_the_tuple(make: Any) -> Non
     envs = make(2, size=2)
     envs.reset(seed=0)
     network = policies.NTuple([[0], [15]], [TABLE, TABLE])
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(twofold.InvalidArgument, match="tuple 1 has cells") as caught:
         envs.rollout(1, network)
-    assert (caught.value.field, caught.value.lane) == ("tuples", 1)
+    assert caught.value.field == "tuples"
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"PK\x03\x04" + b"\0" * 50])

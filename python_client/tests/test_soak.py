@@ -3,6 +3,8 @@
 TWOFOLD_SOAK_SECONDS=3600 python -m pytest -s --timeout 7200 tests/test_soak.py
 """
 
+import ctypes
+import gc
 import os
 import random
 import statistics
@@ -133,11 +135,14 @@ def test_a_long_time_takes_no_more_memory_than_a_short_one(own_server: Server) -
         while time.monotonic() < until:
             for visitor in visitors:
                 visitor.act()
+        # Without what open sessions and the allocator hold.
+        for visitor in visitors:
+            visitor.end()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         for name, pid in processes.items():
             memory[name].append(resident(pid))
             files[name].append(descriptors(pid))
-    for visitor in visitors:
-        visitor.end()
     steps = sum(visitor.steps for visitor in visitors)
     sessions = sum(visitor.sessions for visitor in visitors)
     print(f"\n{steps:,} steps of {sessions:,} sessions in {SECONDS:g} s")
@@ -147,5 +152,5 @@ def test_a_long_time_takes_no_more_memory_than_a_short_one(own_server: Server) -
         late = statistics.median(memory[name][middle:])
         print(f"{name}: {early / 1e6:.1f} MB, later {late / 1e6:.1f} MB; {files[name]} descriptors")
         assert late < early + max(4e6, 0.05 * early), f"the {name}'s memory grows: {memory[name]}"
-        assert max(files[name][middle:]) <= max(files[name][WARM_UP:middle]) + 4 * POOL
+        assert max(files[name][middle:]) <= max(files[name][WARM_UP:middle]) + 2
     assert sessions > 10

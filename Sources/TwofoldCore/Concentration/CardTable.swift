@@ -94,7 +94,7 @@ public struct CardTable: Equatable, Sendable {
         }
         let first = Int(open)
         open = CardTable.none
-        turns += 1
+        turns &+= 1
         guard symbols[first] == symbols[card] else { return Outcome(isMismatch: true) }
         matched.insert(first)
         matched.insert(card)
@@ -109,7 +109,7 @@ public struct CardTable: Equatable, Sendable {
         hideVisible(tell)
         if endsTurn {
             open = CardTable.none
-            turns += 1
+            turns &+= 1
         }
         return Outcome(touched: cards, isIllegal: true)
     }
@@ -119,7 +119,7 @@ public struct CardTable: Equatable, Sendable {
     mutating func peek(action: Int, tell: (FlipEvent) -> Void) -> Outcome {
         lastAction = Int32(action)
         hideVisible(tell)
-        peeks += 1
+        peeks &+= 1
         let shown = CardSet(first: count).subtracting(matched)
         shown.forEach { card in
             if !visible.contains(card) { tell(.show(card: card, symbol: symbols[card])) }
@@ -136,7 +136,7 @@ public struct CardTable: Equatable, Sendable {
         hideVisible(tell)
         if endsTurn, open != CardTable.none {
             open = CardTable.none
-            turns += 1
+            turns &+= 1
         }
         return Outcome(isIllegal: true)
     }

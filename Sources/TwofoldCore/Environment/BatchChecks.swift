@@ -93,11 +93,11 @@ struct BatchChecks: Sendable {
 extension ResetInput {
     /// Whether the mask, if there is one, includes a lane.
     @inline(__always)
-    func resets(_ lane: Int) -> Bool { mask.map { $0[lane] == 1 } ?? true }
+    public func resets(_ lane: Int) -> Bool { mask.map { $0[lane] == 1 } ?? true }
 
     /// A lane's new seed, nil where none is brought.
     @inline(__always)
-    func seed(_ lane: Int) -> UInt64? {
+    public func seed(_ lane: Int) -> UInt64? {
         seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
     }
 

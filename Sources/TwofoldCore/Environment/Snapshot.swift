@@ -214,7 +214,7 @@ public struct RestoreInput: @unchecked Sendable {
     }
 
     /// The new seed for the index-th of the lanes.
-    func seed(_ index: Int) -> UInt64? {
+    public func seed(_ index: Int) -> UInt64? {
         seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
     }
 }

@@ -96,7 +96,7 @@ public struct Game2048: Game {
         state.board = slide.afterstate
         state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
         state.score += slide.mergeScore
-        state.moves += 1
+        state.moves &+= 1
         state.legalActions = state.board.legalActions
         return StepOutcome(
             reward: Float(slide.mergeScore),

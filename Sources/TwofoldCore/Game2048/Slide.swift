@@ -120,9 +120,6 @@ extension Board {
         }
         return legal
     }
-
-    /// Whether an action would move anything.
-    public func isLegal(_ direction: Direction) -> Bool { legalActions.contains(direction) }
 }
 
 /// A set of directions.

@@ -17,6 +17,8 @@ public final class ExpectimaxPolicy: Policy {
     public static let extensions = 0...16
     /// What the tables of all workers may take, in bytes.
     public static let tableBytes = (1 << 12)...(1 << 34)
+    /// What the heuristic takes beside them, in bytes.
+    public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
 
     private let search: Search
     private let searchers: [Searcher]
@@ -54,8 +56,6 @@ public final class ExpectimaxPolicy: Policy {
         }
     }
 
-    public var isSearch: Bool { true }
-
     public func choose(
         _ view: PolicyView, until deadline: ContinuousClock.Instant?
     ) throws(EnvironmentError) {
@@ -65,7 +65,15 @@ public final class ExpectimaxPolicy: Policy {
             for action in 0..<4 where view.isLegal(lane, action, of: 4) { mask |= 1 << action }
             let board = Bitboard(
                 (view.observations + lane * 16).assumingMemoryBound(to: UInt8.self))
-            view.choose(mask == 0 ? 0 : searchers[worker].best(board, mask: mask), lane: lane)
+            guard mask != 0 else {
+                view.choose(0, lane: lane)
+                return true
+            }
+            guard let action = searchers[worker].best(board, mask: mask, until: deadline) else {
+                return false
+            }
+            view.choose(action, lane: lane)
+            return true
         }
     }
 }
@@ -107,7 +115,7 @@ private final class HeuristicTable: @unchecked Sendable {
     }
 }
 
-/// One worker's search and its table.
+/// One worker's search and its table; it looks at the clock now and then.
 ///
 /// This is the room for the table's memory. `@unchecked Sendable` because one worker uses it at a time.
 private final class Searcher: @unchecked Sendable {
@@ -125,6 +133,11 @@ private final class Searcher: @unchecked Sendable {
     private let `extension`: Int
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
+    private var deadline: ContinuousClock.Instant?
+    /// Afterstates to look into before the next look at the clock.
+    private var patience = Searcher.patience
+    private static let patience = 4096
+    private var isLate = false
 
     init(
         _ values: HeuristicTable, fourProbability: Float, depth: Int, extension: Int, tableBytes: Int
@@ -142,8 +155,10 @@ private final class Searcher: @unchecked Sendable {
 
     deinit { entries.deallocate() }
 
-    /// The best of the actions in the mask, the first of equal ones.
-    func best(_ board: Bitboard, mask: UInt8) -> Int {
+    /// The best of the actions in the mask, the first of equal ones; nil when the time is up.
+    func best(_ board: Bitboard, mask: UInt8, until deadline: ContinuousClock.Instant?) -> Int? {
+        self.deadline = deadline
+        isLate = false
         var best = -Float.infinity
         var chosen = mask.trailingZeroBitCount
         for action in 0..<4 where mask & (1 << action) != 0 {
@@ -154,7 +169,7 @@ private final class Searcher: @unchecked Sendable {
                 chosen = action
             }
         }
-        return chosen
+        return isLate ? nil : chosen
     }
 
     private func slide(_ board: Bitboard, _ action: Int) -> (Bitboard, Float) {
@@ -173,6 +188,13 @@ private final class Searcher: @unchecked Sendable {
         if entries[place].board == afterstate.bits, entries[place].depth == layers + 1 {
             return entries[place].value
         }
+        patience -= 1
+        if patience == 0 {
+            patience = Searcher.patience
+            if let deadline, ContinuousClock.now >= deadline { isLate = true }
+        }
+        // What comes of a search that is late is thrown away.
+        guard !isLate else { return 0 }
         var sum: Float = 0
         var count: Float = 0
         var rest = empties
@@ -190,7 +212,7 @@ private final class Searcher: @unchecked Sendable {
             sum += value
         }
         let mean = sum / max(count, 1)
-        entries[place] = Entry(board: afterstate.bits, value: mean, depth: UInt32(layers + 1))
+        if !isLate { entries[place] = Entry(board: afterstate.bits, value: mean, depth: UInt32(layers + 1)) }
         return mean
     }
 

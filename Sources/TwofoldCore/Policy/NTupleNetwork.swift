@@ -83,9 +83,9 @@ public final class NTupleNetwork: @unchecked Sendable {
                 tuple.allSatisfy({ (0..<rows * columns).contains($0) })
             else {
                 throw .invalid(
-                    "tuples", lane: index,
-                    "tuple \(index) is \(tuple); expected 1...\(Self.limits.cells.upperBound) different cells "
-                        + "below \(rows * columns)")
+                    "tuples",
+                    "tuple \(index) has cells \(tuple.prefix(Self.limits.cells.upperBound + 1)); expected "
+                        + "1...\(Self.limits.cells.upperBound) different ones below \(rows * columns)")
             }
         }
         guard (2...32).contains(form.exponents) else {
@@ -206,8 +206,6 @@ public final class NTuplePolicy: Policy {
         search = Search(workers: workers)
     }
 
-    public var isSearch: Bool { true }
-
     public func choose(
         _ view: PolicyView, until deadline: ContinuousClock.Instant?
     ) throws(EnvironmentError) {
@@ -230,6 +228,7 @@ public final class NTuplePolicy: Policy {
                 }
                 view.choose(chosen, lane: lane)
             }
+            return true
         }
     }
 }

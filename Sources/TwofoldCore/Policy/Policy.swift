@@ -2,9 +2,6 @@
 ///
 /// Used by one caller at a time; may spread over threads inside.
 public protocol Policy: AnyObject {
-    /// Whether choosing may take long: then it runs under the session's budget of time.
-    var isSearch: Bool { get }
-
     /// Writes an action for each lane; 0 where none is legal. Throws when it is not done at `deadline`, and
     /// then nothing has come of it.
     func choose(_ view: PolicyView, until deadline: ContinuousClock.Instant?) throws(EnvironmentError)
@@ -53,8 +50,6 @@ public final class RandomPolicy: Policy {
 
     deinit { scratch.deallocate() }
 
-    public var isSearch: Bool { false }
-
     public func choose(
         _ view: PolicyView, until deadline: ContinuousClock.Instant?
     ) throws(EnvironmentError) {
@@ -88,8 +83,6 @@ public final class GreedyPolicy: Policy {
         afterstates = try AfterstateRoom(environment, policy: "greedy")
     }
 
-    public var isSearch: Bool { false }
-
     public func choose(
         _ view: PolicyView, until deadline: ContinuousClock.Instant?
     ) throws(EnvironmentError) {
@@ -119,11 +112,16 @@ public final class GreedyPolicy: Policy {
 /// The afterstates of a batch, in memory of their own.
 ///
 /// This is the room for that memory. `@unchecked Sendable` because it is filled before workers read it.
-final class AfterstateRoom: @unchecked Sendable {
+public final class AfterstateRoom: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
     private let arrays: BatchArrays
     private let boards: Int
     private let rewards: Int
+
+    /// Memory that a batch takes.
+    public static func bytes(_ environment: any VectorEnvironment) -> Int {
+        environment.afterstateArrays.reduce(0) { $0 + ($1.bytesPerLane * environment.lanes + 63) / 64 * 64 }
+    }
 
     init(_ environment: any VectorEnvironment, policy: String) throws(EnvironmentError) {
         let specs = environment.afterstateArrays

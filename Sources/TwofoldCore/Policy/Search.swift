@@ -7,10 +7,10 @@ struct Search: Sendable {
     let workers: Workers
 
     /// Calls `body` once for each lane; `worker`, below the workers' number, tells those apart that run at the same
-    /// time. Throws, some lanes left out, when the time is up.
+    /// time, and false says that the time was up. Throws, some lanes left out, when it is.
     func run(
         lanes: Int, until deadline: ContinuousClock.Instant?,
-        _ body: @Sendable (_ lane: Int, _ worker: Int) -> Void
+        _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool
     ) throws(EnvironmentError) {
         let next = Atomic(0)
         let isLate = Atomic(false)
@@ -19,11 +19,11 @@ struct Search: Sendable {
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard lane < lanes, !isLate.load(ordering: .relaxed) else { return }
-                if let deadline, ContinuousClock.now >= deadline {
+                let isOver = deadline.map { ContinuousClock.now >= $0 } ?? false
+                guard !isOver, body(lane, worker) else {
                     isLate.store(true, ordering: .relaxed)
                     return
                 }
-                body(lane, worker)
             }
         }
         guard !isLate.load(ordering: .relaxed) else {

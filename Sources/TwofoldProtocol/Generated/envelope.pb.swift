@@ -131,8 +131,7 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   // methods supported on all messages.
 
   /// 16 random bytes that the client draws for each session and keeps secret. Empty for requests that
-  /// belong to no session (hello, expand).
-  /// belong to no session (hello, stats).
+  /// belong to no session (hello, expand, stats).
   public var session: Data {
     get {_storage._session}
     set {_uniqueStorage()._session = newValue}

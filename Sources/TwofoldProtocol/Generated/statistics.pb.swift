@@ -140,6 +140,7 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
   /// Boards stepped: one for each lane of each step, in requests of their own and in rollouts.
   public var steps: UInt64 = 0
 
+  /// Those that were taken up from another server are among them.
   public var sessionsCreated: UInt64 = 0
 
   public var sessionsClosed: UInt64 = 0
