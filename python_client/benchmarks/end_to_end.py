@@ -128,7 +128,7 @@ def parse() -> argparse.Namespace:
         help="contestants, separated by commas; patterns such as 'twofold-*' will do",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a minute: N = 1 and 4096, 3 rounds of 0.3 s"
+        "--quick", action="store_true", help="two minutes: N = 1 and 4096, 3 rounds of 0.3 s"
     )
     parser.add_argument("--out", type=Path, help="a folder (runs/bench/<date>-<time>)")
     arguments = parser.parse_args()

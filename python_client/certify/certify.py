@@ -1,7 +1,7 @@
 """Certifies the rules: against exact values, known statistics and other packages.
 
-    .venv/bin/python python_client/certify/certify.py           # some minutes; `make certify`
-    .venv/bin/python python_client/certify/certify.py --quick   # one
+    .venv/bin/python python_client/certify/certify.py           # ten minutes; `make certify`
+    .venv/bin/python python_client/certify/certify.py --quick   # one or two
     .venv/bin/python python_client/certify/certify.py --only exact,dialects
 
 The report goes to standard output, and with everything measured as JSON to runs/certify/. The exit

@@ -11,15 +11,25 @@ from twofold._exceptions import InvalidArgument
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds them as a group of their own."""
     group = parser.add_argument_group("the environment")
-    group.add_argument("--env", default="twofold/Game2048-v0", metavar="ID")
+    group.add_argument(
+        "--env", default="twofold/Game2048-v0", metavar="ID", help="default twofold/Game2048-v0"
+    )
     group.add_argument("--num-envs", type=int, metavar="N", help="boards at once")
-    group.add_argument("--endpoint", help="of a server; by default the command brings its own")
+    group.add_argument(
+        "--endpoint", help="of a server; default: TWOFOLD_ENDPOINT, or one of its own"
+    )
     group.add_argument("--size", help="4, or 3x5 for rows x columns")
-    group.add_argument("--four-probability", type=float, metavar="P")
-    group.add_argument("--start-tiles", type=int, metavar="N")
-    group.add_argument("--goal", type=int, metavar="TILE")
-    group.add_argument("--stop-at-goal", action="store_true", default=None)
-    group.add_argument("--max-episode-steps", type=int, metavar="N")
+    group.add_argument(
+        "--four-probability", type=float, metavar="P", help="of a new 4; default 0.1"
+    )
+    group.add_argument("--start-tiles", type=int, metavar="N", help="on a new board; default 2")
+    group.add_argument("--goal", type=int, metavar="TILE", help="tile to reach; default 2048")
+    group.add_argument(
+        "--stop-at-goal", action="store_true", default=None, help="end the episode there"
+    )
+    group.add_argument(
+        "--max-episode-steps", type=int, metavar="N", help="truncate then; default never"
+    )
 
 
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from twofold._dataset import verify_dataset
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("file", type=Path, help="data.parquet, written by `twofold rollout`")
-    parser.add_argument("--endpoint", help="of a server; by default the command brings its own")
+    parser.add_argument(
+        "--endpoint", help="of a server; default: TWOFOLD_ENDPOINT, or one of its own"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
