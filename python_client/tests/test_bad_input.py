@@ -266,3 +266,15 @@ def test_a_client_is_refused_what_the_server_refuses(server: Server) -> None:
     assert (caught.value.code, caught.value.lane) == ("INVALID_ARGUMENT", 1)
     envs.step([0, 0, 0])
     envs.close()
+
+
+def test_a_header_beyond_all_measure_is_refused(server: Server) -> None:
+    with RawSession(server.ipc) as session:
+        session.create()
+        request = session.request(create={"client_arguments": "x" * (1 << 18)})
+        session.send(b"", request)
+        reply, _ = session.receive()
+        assert (reply.error.code, reply.error.field) == (
+            envelope.ERROR_CODE_INVALID_ARGUMENT,
+            "request",
+        )

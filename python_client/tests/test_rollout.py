@@ -437,3 +437,15 @@ def test_a_rollout_goes_through_gymnasium_s_make(server: Server) -> None:
     env: Any = envs.unwrapped
     assert env.rollout(3, "random").rewards.shape == (3, 4)
     envs.close()
+
+
+def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
+    deep = policies.Expectimax(depth=8, extension=16, table_bytes=1 << 12)
+    with Server("--max-search-milliseconds", "100") as server:
+        envs = twofold.Game2048VectorEnv(1, endpoint=server.ipc)
+        envs.reset(seed=0)
+        with pytest.raises(twofold.ResourceExhausted, match="did not fit into the time"):
+            envs.rollout(1, deep)
+        # Nothing has come of it.
+        assert envs.rollout(1, policies.Expectimax(depth=1)).valid.all()
+        envs.close()

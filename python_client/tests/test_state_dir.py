@@ -1,5 +1,6 @@
 """Sessions that outlive their server: kept in --state-dir at a stop, taken up at the next start."""
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,3 +180,14 @@ def test_a_directory_is_one_servers(keeping: Server, directory: Path, tmp_path: 
         )
         assert other.returncode != 0
         assert reason in other.stderr
+
+
+def test_a_hang_up_is_a_stop(keeping: Server, directory: Path) -> None:
+    envs = make(keeping.ipc)
+    play(envs, 3)
+    keeping.process.send_signal(signal.SIGHUP)
+    assert keeping.process.wait(30) == 0
+    assert len(files(directory)) == 1
+    keeping.start_again()
+    one_step(envs, 3)
+    envs.close()
