@@ -342,6 +342,20 @@ def test_a_snapshot_takes_the_place_of_what_was_done_before(
     envs.close()
 
 
+def test_boards_whose_snapshot_no_message_could_bring_back_are_played_again_from_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_recovery, "_MOST_OPERATIONS", 7)
+    with Server("--max-message-bytes", "600") as own_server:
+        expected = undisturbed(own_server.ipc, 30)
+        envs = make(own_server.ipc, recover=True)
+        results = play(envs, 20)
+        own_server.kill()
+        own_server.start_again()
+        assert results + play(envs, 30, 20) == expected
+        envs.close()
+
+
 def rolled_out(envs: twofold.TwofoldVectorEnv, policy: str, first: int) -> int:
     """A number for the rollout that begins with this step; the first one seeds its streams."""
     seed = 5 if first == 0 else None

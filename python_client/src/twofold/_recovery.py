@@ -52,10 +52,13 @@ class Journal:
         is_complete: Whether it has a beginning; without one there is nothing to make boards of.
         done: What to carry out on new boards, in this order; the first may bring a snapshot.
         policy: What gave the session its network, for rollouts; to carry out before.
+        takes_snapshots: Not where the server would refuse them as too large a message: then all
+            that was done is kept.
     """
 
     def __init__(self, is_complete: bool = True) -> None:
         self.is_complete = is_complete
+        self.takes_snapshots = True
         self.done: list[Done] = []
         self.policy: list[Operation] = []
         # To search for the same actions again would take as long again.
@@ -68,7 +71,7 @@ class Journal:
     def is_due(self) -> bool:
         """Whether a snapshot should take the place of the operations."""
         is_long = len(self.done) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
-        return is_long or self._has_search or not self.is_complete
+        return self.takes_snapshots and (is_long or self._has_search or not self.is_complete)
 
     def begin(self, operation: Operation) -> None:
         """This, which brings a snapshot or new boards, takes the place of everything before it."""

@@ -319,6 +319,10 @@ class Session:
                 raise
             # No memory for it now; the journal goes on, and the next call tries again.
             return
+        if len(blob) > self.largest_payload(len(blob)):
+            # It could not be brought back.
+            journal.takes_snapshots = False
+            return
         restore = environment.RestoreRequest(count=self.create.num_envs)
         request = envelope.Request(restore=restore).SerializeToString()
         journal.begin(Operation("restore", request, blob.tobytes()))
@@ -336,7 +340,7 @@ class Session:
     def largest_payload(self, wanted: int) -> int:
         """As many bytes as are wanted for a payload, fewer where the server takes less."""
         limit = self._connection.limits.max_message_bytes
-        return min(wanted, limit) // 8 * 8 if limit else wanted
+        return limit // 8 * 8 if 0 < limit < wanted else wanted
 
     def _run(
         self, operation: Operation, seq: int, deadline: float
