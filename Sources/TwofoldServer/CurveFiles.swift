@@ -97,13 +97,13 @@ public enum CurveFiles {
     private static func write(_ text: String, to path: String, mode: mode_t) throws(ServerError) {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         guard file >= 0 else {
-            throw ServerError("can't create '\(path)': \(String(cString: strerror(errno)))")
+            throw ServerError("can't create '\(path)': \(ServerError.reason)")
         }
         defer { close(file) }
         let bytes = Array(text.utf8)
-        guard Glibc.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
+        guard bytes.withUnsafeBytes({ writeAll($0, to: file) }), fsync(file) == 0 else {
             unlink(path)
-            throw ServerError("can't write '\(path)': \(String(cString: strerror(errno)))")
+            throw ServerError("can't write '\(path)': \(ServerError.reason)")
         }
     }
 }

@@ -46,7 +46,7 @@ final class IPCPath {
         while true {
             let lock = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
             guard lock >= 0 else {
-                throw ServerError("can't create '\(lockPath)': \(String(cString: strerror(errno)))")
+                throw ServerError("can't create '\(lockPath)': \(ServerError.reason)")
             }
             guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
                 close(lock)

@@ -18,8 +18,9 @@ final class ReplyLoop {
     /// Frames of a message that are looked at: a route through a few proxies, the delimiter, header and
     /// payload.
     private static let maxFrames = 16
-    /// Messages that one socket may have before the others get their turn.
-    private static let turn = 64
+    /// Messages that one socket may have before the others get their turn, and nanoseconds that they may take:
+    /// whoever sends much, or what takes long, does not hold up those who come over another.
+    private static let turn = (messages: 64, nanoseconds: 100_000)
     /// What takes no longer than this is done on this thread: handing it over would take as long.
     private static let inlineNanoseconds = 80_000
     /// How often to look whether the parent is still there.
@@ -104,7 +105,7 @@ final class ReplyLoop {
                 authenticator.reload()
             }
             for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
-                _ = try receive(from: index, atMost: Self.turn)
+                _ = try receive(from: index)
             }
             processor.endTurn()
             endIdleSessions()
@@ -137,7 +138,7 @@ final class ReplyLoop {
         isDraining = true
         let end = ContinuousClock.now + Self.drainTime
         for index in endpoints.indices {
-            while ContinuousClock.now < end, try receive(from: index, atMost: Self.turn) == Self.turn {}
+            while ContinuousClock.now < end, try receive(from: index) {}
         }
         isRefusing.set()
         var poller = Poller()
@@ -149,7 +150,7 @@ final class ReplyLoop {
             _ = try poller.wait(timeout: jobsInProgress > 0 ? nil : farewell - .now)
             if !poller[finished].isEmpty { try sendFinished() }
             for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
-                _ = try receive(from: index, atMost: Self.turn)
+                _ = try receive(from: index)
             }
         }
     }
@@ -218,19 +219,21 @@ final class ReplyLoop {
 
     // MARK: one message
 
-    /// Handles the messages that are there, at most so many; returns how many there were.
-    private func receive(from endpoint: Int, atMost limit: Int) throws(ZeroMQError) -> Int {
-        for count in 0..<limit {
+    /// Handles the messages that are there, for one turn; whether there may be more.
+    private func receive(from endpoint: Int) throws(ZeroMQError) -> Bool {
+        let begin = Moment.now
+        for _ in 0..<Self.turn.messages {
             var message = Multipart()
             guard
                 let reception = try endpoints[endpoint].socket.tryReceive(
                     into: &message, maxFrames: Self.maxFrames)
-            else { return count }
+            else { return false }
             statistics.received += 1
             processor.received(from: message[0])
             try handle(message, isWhole: reception == .complete, from: endpoint)
+            guard Moment.now - begin < Self.turn.nanoseconds else { break }
         }
-        return limit
+        return true
     }
 
     /// Takes a message apart: the route up to the delimiter, the header, the payload.

@@ -25,11 +25,11 @@ final class StateDirectory {
     /// Makes the directory if it is not there; throws when it can't be used, or another server uses it.
     init(_ path: String) throws(ServerError) {
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
-            throw ServerError("can't make the state directory '\(path)': \(Self.reason)")
+            throw ServerError("can't make the state directory '\(path)': \(ServerError.reason)")
         }
         lock = open(path + "/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else {
-            throw ServerError("can't use the state directory '\(path)': \(Self.reason)")
+            throw ServerError("can't use the state directory '\(path)': \(ServerError.reason)")
         }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
             close(lock)
@@ -43,10 +43,7 @@ final class StateDirectory {
     deinit { close(lock) }
 
     /// Whether others than its owner can look into it.
-    var isOpenToOthers: Bool {
-        var status = stat()
-        return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
-    }
+    var isOpenToOthers: Bool { CurveFiles.isReadableByOthers(path) }
 
     /// The names of the files that are there.
     var names: [String] { files(with: Self.suffix) }
@@ -108,29 +105,27 @@ final class StateDirectory {
         let partial = final + ".partial"
         unlink(partial)
         let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw ServerError(Self.reason) }
-        let isWritten = Self.write(data, to: file) && fsync(file) == 0
-        let reason = Self.reason
-        close(file)
-        guard isWritten, rename(partial, final) == 0 else {
+        guard file >= 0 else { throw ServerError(ServerError.reason) }
+        defer { close(file) }
+        guard data.withUnsafeBytes({ writeAll($0, to: file) }), fsync(file) == 0,
+            rename(partial, final) == 0
+        else {
+            let error = ServerError(ServerError.reason)
             unlink(partial)
-            throw ServerError(isWritten ? Self.reason : reason)
+            throw error
         }
         settle()
     }
+}
 
-    private static func write(_ data: Data, to file: Int32) -> Bool {
-        data.withUnsafeBytes { bytes in
-            var rest = bytes[...]
-            while !rest.isEmpty {
-                let count = Glibc.write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return false }
-                rest = rest.dropFirst(count)
-            }
-            return true
-        }
+/// Writes all of it, however many calls that takes; false when that can't be done.
+func writeAll(_ bytes: UnsafeRawBufferPointer, to file: Int32) -> Bool {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        let count = write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return false }
+        rest = rest.dropFirst(count)
     }
-
-    private static var reason: String { String(cString: strerror(errno)) }
+    return true
 }

@@ -16,7 +16,7 @@ public struct StopSignals: ~Copyable {
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         descriptor = signalfd(-1, &signals, Int32(SFD_CLOEXEC))
         guard descriptor >= 0 else {
-            throw ServerError("signalfd failed: \(String(cString: strerror(errno)))")
+            throw ServerError("signalfd failed: \(ServerError.reason)")
         }
     }
 

@@ -11,7 +11,7 @@ final class Wakeup: Sendable {
     init() throws(ServerError) {
         descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
         guard descriptor >= 0 else {
-            throw ServerError("eventfd failed: \(String(cString: strerror(errno)))")
+            throw ServerError("eventfd failed: \(ServerError.reason)")
         }
     }
 
