@@ -27,9 +27,8 @@ private final class RolloutPlayer {
     private let streams: PolicyStreams
     private let policy = RandomPolicy()
     private let steps: Int
-    private let memories: [UnsafeMutableRawBufferPointer]
-    private let frames: BatchArrays
-    private let rows: BatchArrays
+    private let frames: OwnArrays
+    private let rows: OwnArrays
 
     init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
         self.environment = environment
@@ -39,29 +38,15 @@ private final class RolloutPlayer {
         let bytes = (rollout.frameArrays + rollout.stepArrays).reduce(0) { $0 + $1.bytesPerLane }
         let steps = max(1, (4 << 20) / bytes)
         self.steps = steps
-        func room(_ specs: [ArraySpec], _ rows: Int) -> (UnsafeMutableRawBufferPointer, BatchArrays) {
-            var offsets: [Int] = []
-            var end = 0
-            for spec in specs {
-                offsets.append(end)
-                end += (spec.bytesPerLane * rows + 63) / 64 * 64
-            }
-            let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: end, alignment: 64)
-            memory.initializeMemory(as: UInt8.self, repeating: 0)
-            return (memory, BatchArrays(memory, specs: specs, offsets: offsets, lanes: rows))
-        }
-        let (frameMemory, frames) = room(rollout.frameArrays, steps + 1)
-        let (rowMemory, rows) = room(rollout.stepArrays, steps)
-        memories = [frameMemory, rowMemory]
-        self.frames = frames
-        self.rows = rows
+        frames = OwnArrays(rollout.frameArrays, lanes: steps + 1)
+        rows = OwnArrays(rollout.stepArrays, lanes: steps)
 
         let seeds = (0..<lanes).map { UInt64($0).littleEndian }
         for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
-        let (replyMemory, reply) = room(environment.resetArrays, lanes)
-        defer { replyMemory.deallocate() }
+        let reply = OwnArrays(environment.resetArrays, lanes: lanes)
+        defer { withExtendedLifetime(reply) {} }
         do {
-            try seeds.withUnsafeBytes { try environment.reset(ResetInput(seeds: $0), into: reply) }
+            try seeds.withUnsafeBytes { try environment.reset(ResetInput(seeds: $0), into: reply.arrays) }
         } catch let error as EnvironmentError {
             throw error
         } catch {
@@ -69,15 +54,14 @@ private final class RolloutPlayer {
         }
     }
 
-    deinit { for memory in memories { memory.deallocate() } }
-
     /// Boards stepped in a second, over about so long.
     func measure(_ time: Duration) throws(EnvironmentError) -> Double {
         let start = ContinuousClock.now
         var done = 0
         while ContinuousClock.now - start < time {
             done += try rollout.run(
-                .policy(policy, streams), steps: steps, frames: frames, steps: rows, finals: nil,
+                .policy(policy, streams), steps: steps, frames: frames.arrays, steps: rows.arrays,
+                finals: nil,
                 finalsRoom: 0, until: nil
             ).steps
         }

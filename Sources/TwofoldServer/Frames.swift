@@ -20,14 +20,10 @@ final class RequestFrames: @unchecked Sendable {
     }
 
     /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
-    func reserve(in budget: MemoryBudget) throws(MemoryBudget.Exhausted) {
+    func reserve(in budget: MemoryBudget) throws(ServiceError) {
         let bytes = header.size + withPayload { $0?.count ?? 0 }
-        if bytes > 4096 { reservation = try budget.reserve(bytes) }
-    }
-
-    /// The same, as a refusal.
-    func keep(in budget: MemoryBudget) throws(ServiceError) {
-        do throws(MemoryBudget.Exhausted) { try reserve(in: budget) } catch {
+        guard bytes > 4096 else { return }
+        do throws(MemoryBudget.Exhausted) { reservation = try budget.reserve(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
         }
     }

@@ -351,7 +351,7 @@ final class ReplyLoop {
                         + "are in progress: try again")
             }
             let expansion = try service.expansion(expand)
-            try request.keep(in: budget)
+            try request.reserve(in: budget)
             job = ExpandJob(expansion, seq: seq, request, budget, from: route)
         } catch {
             return try refuse(error, .expand, seq: seq, to: route)
@@ -431,7 +431,7 @@ final class ReplyLoop {
         case .execute(let entry):
             do throws(ServiceError) {
                 guard !isRefusing.isSet else { throw Job.stopping }
-                try request.keep(in: budget)
+                try request.reserve(in: budget)
             } catch {
                 return try refuse(error, RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
             }

@@ -38,11 +38,12 @@ final class ServerSession {
         settlePolicies()
     }
 
+    private var held: Int { policies.reduce(0) { $0 + $1.bytes } }
+
     /// Reserves what the policies will take beyond what they do, if a request is carried out.
     func reservePolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) {
         wanted = environment.policyBytes(after: op)
         more = nil
-        let held = policies.reduce(0) { $0 + $1.bytes }
         if let wanted, wanted > held { more = try budget.reserve(wanted - held) }
     }
 
@@ -51,7 +52,7 @@ final class ServerSession {
         guard let wanted else { return }
         if let more {
             policies.append(more)
-        } else if wanted < policies.reduce(0, { $0 + $1.bytes }) {
+        } else if wanted < held {
             policies = []
             // because: that much has just been given back; should others have been faster, it is not counted
             // until the policies change again.

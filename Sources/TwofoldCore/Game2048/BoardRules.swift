@@ -274,9 +274,8 @@ public struct BoardInput: @unchecked Sendable {
 private final class BlockMemory {
     let block: UnsafeMutableRawPointer
     let scratch: UnsafeMutableRawPointer
-    let tail: BatchArrays
     private let input: UnsafeMutableRawPointer
-    private let tailMemory: UnsafeMutableRawBufferPointer
+    private let ownTail: OwnArrays
 
     init(_ specs: [ArraySpec]) {
         block = .allocate(byteCount: KernelBlock.size, alignment: 64)
@@ -286,22 +285,16 @@ private final class BlockMemory {
         scratch = .allocate(byteCount: KernelBlock.scratchSize, alignment: 64)
         input = .allocate(byteCount: 17 * KernelBlock.lanes, alignment: 64)
         input.initializeMemory(as: UInt8.self, repeating: 0, count: 17 * KernelBlock.lanes)
-        var offsets: [Int] = []
-        var end = 0
-        for spec in specs {
-            offsets.append(end)
-            end += spec.bytesPerLane * KernelBlock.lanes
-        }
-        tailMemory = .allocate(byteCount: end, alignment: 64)
-        tail = BatchArrays(tailMemory, specs: specs, offsets: offsets, lanes: KernelBlock.lanes)
+        ownTail = OwnArrays(specs, lanes: KernelBlock.lanes)
     }
 
     deinit {
         block.deallocate()
         scratch.deallocate()
         input.deallocate()
-        tailMemory.deallocate()
     }
+
+    var tail: BatchArrays { ownTail.arrays }
 
     /// 64 boards: where they are, or a copy that is as long.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {

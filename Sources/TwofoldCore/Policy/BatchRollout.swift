@@ -150,8 +150,6 @@ public struct BatchRollout {
 
 /// Where a step of the environment writes: rows of the rollout's arrays, and memory that nobody looks at
 /// for what was not asked for.
-///
-/// This is the room for that memory.
 private final class StepRow {
     private(set) var arrays: BatchArrays
     private let specs: [ArraySpec]
@@ -160,8 +158,7 @@ private final class StepRow {
     private let steps: BatchArrays
     /// For each of the environment's step arrays, which array of `steps` it is; nil where none.
     private var places: [Int?]
-    private let ignored: UnsafeMutableRawBufferPointer
-    private let ignoredOffsets: [Int]
+    private let ignored: OwnArrays
     private let valid: Int
     private let ends: (Int, Int)
 
@@ -184,25 +181,16 @@ private final class StepRow {
         ends = (
             specs.firstIndex { $0.name == "terminated" }!, specs.firstIndex { $0.name == "truncated" }!
         )
-        var offsets: [Int] = []
-        var end = 0
-        for spec in specs {
-            offsets.append(end)
-            end += (spec.bytesPerLane * lanes + 63) / 64 * 64
-        }
-        ignoredOffsets = offsets
-        ignored = .allocate(byteCount: end, alignment: 64)
-        arrays = BatchArrays(ignored, specs: specs, offsets: offsets, lanes: lanes)
+        ignored = OwnArrays(specs, lanes: lanes)
+        arrays = ignored.arrays
     }
-
-    deinit { ignored.deallocate() }
 
     /// The rows to write to next; without a step only a frame is told.
     func select(frame: Int, step: Int?) {
         let bases = specs.indices.map { index -> UnsafeMutableRawPointer in
             if index < 2 { return frames.address(array: index, lane: frame) }
             if let step, let place = places[index] { return steps.address(array: place, lane: step) }
-            return ignored.baseAddress! + ignoredOffsets[index]
+            return ignored.arrays.address(array: index, lane: 0)
         }
         arrays = BatchArrays(bases: bases, specs: specs)
     }

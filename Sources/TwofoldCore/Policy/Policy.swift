@@ -111,16 +111,15 @@ public final class GreedyPolicy: Policy {
 
 /// The afterstates of a batch, in memory of their own.
 ///
-/// This is the room for that memory. `@unchecked Sendable` because it is filled before workers read it.
-public final class AfterstateRoom: @unchecked Sendable {
-    private let memory: UnsafeMutableRawBufferPointer
-    private let arrays: BatchArrays
+/// They are filled before workers read them.
+public final class AfterstateRoom: Sendable {
+    private let own: OwnArrays
     private let boards: Int
     private let rewards: Int
 
     /// Memory that a batch takes.
     public static func bytes(_ environment: any VectorEnvironment) -> Int {
-        environment.afterstateArrays.reduce(0) { $0 + ($1.bytesPerLane * environment.lanes + 63) / 64 * 64 }
+        OwnArrays.bytes(environment.afterstateArrays, lanes: environment.lanes)
     }
 
     init(_ environment: any VectorEnvironment, policy: String) throws(EnvironmentError) {
@@ -132,17 +131,10 @@ public final class AfterstateRoom: @unchecked Sendable {
         }
         self.boards = boards
         self.rewards = rewards
-        var offsets: [Int] = []
-        var end = 0
-        for spec in specs {
-            offsets.append(end)
-            end += (spec.bytesPerLane * environment.lanes + 63) / 64 * 64
-        }
-        memory = .allocate(byteCount: end, alignment: 64)
-        arrays = BatchArrays(memory, specs: specs, offsets: offsets, lanes: environment.lanes)
+        own = OwnArrays(specs, lanes: environment.lanes)
     }
 
-    deinit { memory.deallocate() }
+    private var arrays: BatchArrays { own.arrays }
 
     func ask(_ environment: any VectorEnvironment) throws(EnvironmentError) {
         try environment.afterstates(into: arrays)

@@ -687,7 +687,7 @@ def _autoreset_ignores_the_action(bench: Bench) -> None:
     if bench.mode is not AutoresetMode.NEXT_STEP:
         raise CannotCheck(f"autoreset is {bench.mode.name}, and no action is ignored")
     bench.need_random_actions("another action on one lane")
-    bench.ends  # noqa: B018
+    bench.ends  # noqa: B018 - as above
     space = copy.deepcopy(bench.single_action_space)
     space.seed(bench.seed + 2)
 
@@ -745,7 +745,7 @@ def _first_observations(
     bench: Bench,
 ) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
     """By lane: the episodes' first observations, and pairs of a final one and the next first."""
-    bench.ends  # noqa: B018
+    bench.ends  # noqa: B018 - as above
     recording = bench.recording
     firsts = {lane: [one] for lane, one in enumerate(bench.lanes_of(recording[0].observations))}
     finals: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in firsts}
