@@ -21,9 +21,12 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
 
 # Messages that are on their way at a time.
 AT_ONCE = 64
+# Between two sessions that are all right, so that what follows is thrown at one.
+CONVERSATION_EVERY = 1000
 # Frames of a message that the server looks at, the routing id among them.
 MAX_FRAMES = 16
 
@@ -81,6 +84,25 @@ class Fuzzer:
             self._seq = 0
         elif slot not in ("hello", "stats", "expand") and reply.seq < 2**63:
             self._seq = max(self._seq, reply.seq)
+
+    def conversation(self) -> list[list[bytes]]:
+        """A session that is all right: send one after the other, each when the last is answered."""
+        self._id = self._random.randbytes(16)
+        create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=3)
+        ops: list[tuple[dict[str, Any], bytes | None]] = [
+            ({"create": create}, None),
+            ({"reset": environment.ResetRequest(seeds=True)}, self._random.randbytes(24)),
+            ({"step": environment.StepRequest()}, bytes(self._random.choices(range(4), k=3))),
+            ({"observe": environment.ObserveRequest()}, None),
+            ({"keepalive": environment.KeepaliveRequest()}, None),
+        ]
+        self._seq = len(ops)
+        messages = []
+        for seq, (op, payload) in enumerate(ops, start=1):
+            request = envelope.Request(session=self._id, epoch=1, seq=seq, **op)
+            frames = [b"", request.SerializeToString()]
+            messages.append(frames if payload is None else [*frames, payload])
+        return messages
 
     # ---- kinds of messages -----------------------------------------------------------------------
 
@@ -232,18 +254,23 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
         tally["internal"] += reply.error.code == envelope.ERROR_CODE_INTERNAL
         fuzzer.saw(reply)
 
-    while tally["sent"] < count:
-        frames = fuzzer.message()
+    def send(frames: list[bytes], at_once: int) -> None:
         socket.send_multipart(frames)
         tally["sent"] += 1
         tally["answerable"] += is_answered(frames)
         # A repeat of what is in progress is parked, and gets no answer of its own: so don't insist.
-        while tally["answerable"] - tally["answered"] > AT_ONCE or socket.poll(0):
+        while tally["answerable"] - tally["answered"] > at_once or socket.poll(0):
             if not socket.poll(1000):
                 tally["answerable"], missing = tally["answered"], tally["answerable"]
                 tally["unanswered"] = tally.get("unanswered", 0) + missing - tally["answered"]
                 break
             take()
+
+    while tally["sent"] < count:
+        if tally["sent"] % CONVERSATION_EVERY == 0:
+            for frames in fuzzer.conversation():
+                send(frames, 0)
+        send(fuzzer.message(), AT_ONCE)
     while socket.poll(2000):
         take()
     unanswered = tally.pop("unanswered", 0) + tally.pop("answerable") - tally["answered"]

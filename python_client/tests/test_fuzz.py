@@ -71,6 +71,26 @@ def start(endpoint: str, seed: int, count: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
 
 
+def start_peers(server: Server, count: int) -> "list[subprocess.Popen[str]]":
+    """Peers that send `count` messages together, over ipc and tcp."""
+    endpoints = [server.ipc, server.tcp]
+    return [start(endpoints[peer % 2], peer, count // PEERS) for peer in range(PEERS)]
+
+
+def play_beside(worker: Worker, peers: "list[subprocess.Popen[str]]") -> list[float]:
+    """Seconds of each of the worker's steps while the peers send."""
+    worker.seconds.clear()
+    while any(peer.poll() is None for peer in peers):
+        worker.play(300)
+    for peer in peers:
+        assert peer.returncode == 0
+    return worker.seconds.copy()
+
+
+def p99(seconds: list[float]) -> float:
+    return sorted(seconds)[len(seconds) * 99 // 100]
+
+
 def usage(server: Server) -> tuple[int, int]:
     """Bytes resident and open descriptors."""
     return server.memory, len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
@@ -82,7 +102,11 @@ def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) 
     with Server(*LIMITS) as server:
         worker = Worker(server.ipc)
         worker.play(300)
-        alone = sorted(worker.seconds)
+        alone = worker.seconds.copy()
+        # The same peers at a server of their own: what they take from the worker by keeping the
+        # processors busy, which no server can change.
+        with Server(*LIMITS) as other:
+            elsewhere = play_beside(worker, start_peers(other, count // 5))
 
         # Once for the memory that it takes to remember closed sessions and the like.
         warm_up = start(server.ipc, 99, count // 10)
@@ -95,18 +119,10 @@ def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) 
         wait_until(lambda: worker.keepalive() and ask(server.ipc).usage.sessions == 1, 30)
         memory, descriptors = usage(server)
 
-        worker.seconds.clear()
-        endpoints = [server.ipc, server.tcp]
-        peers = [
-            start(endpoints[peer % 2], peer, (count - count // 10) // PEERS)
-            for peer in range(PEERS)
-        ]
-        while any(peer.poll() is None for peer in peers):
-            worker.play(300)
-            assert server.process.poll() is None, "it has crashed"
-        beside = sorted(worker.seconds)
+        peers = start_peers(server, count - count // 10)
+        beside = play_beside(worker, peers)
+        assert server.process.poll() is None, "it has crashed"
         for peer in peers:
-            assert peer.returncode == 0
             assert peer.stdout is not None
             tallies.append(json.loads(peer.stdout.read()))
 
@@ -139,9 +155,13 @@ def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) 
         wait_until(lambda: usage(server)[0] < memory + (16 << 20), 30)
         wait_until(lambda: usage(server)[1] <= descriptors + 2, 30)
 
-    ratio = beside[len(beside) * 99 // 100] / alone[len(alone) * 99 // 100]
-    record_property("p99 beside the peers over p99 alone", round(ratio, 2))
-    print(f"\n{count} messages; the working client's p99 is {ratio:.2f} times what it is alone")
+    ratio = p99(beside) / p99(elsewhere)
+    record_property("p99 beside the peers over p99 beside another server's", round(ratio, 2))
+    print(
+        f"\n{count} messages; the working client's p99 is {1e3 * p99(beside):.2f} ms, "
+        f"{ratio:.2f} times what it is while the peers send to another server on this machine "
+        f"({p99(beside) / p99(alone):.2f} times what it is alone)"
+    )
     if scale > 1:  # a measurement, for a machine that does nothing else
         assert ratio <= 3
 
