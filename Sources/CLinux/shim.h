@@ -1,13 +1,15 @@
 // What Swift's Glibc module leaves out and the server needs: descriptors that can be polled beside
 // sockets (eventfd, signalfd), the number of processors that this process may run on, what they can do, and
-// giving memory back to the system (malloc_trim).
+// giving memory back to the system (malloc_trim), memory that others can see (memfd_create and its seals).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 
 // Processors in a set; CPU_COUNT is a macro, which Swift cannot call.

@@ -8,6 +8,8 @@ final class Endpoint {
     let name: String
     /// Whether whoever comes in has shown a key.
     let isEncrypted: Bool
+    /// Whether whoever comes in is on this machine.
+    var isLocal: Bool { !Self.isTCP(name) }
 
     /// How long replies that were sent before the end may take to leave.
     private static let linger = Duration.seconds(2)

@@ -91,14 +91,19 @@ final class RequestFrames: @unchecked Sendable {
 final class ReplyFrames {
     private var header: Message
     private var payload: Message?
+    /// Whether the header says where to read the payload.
+    private let isInMemory: Bool
 
     /// The reply as protobuf, and its payload where it has one: a buffer, or its first `size` bytes.
     init(_ reply: Reply, payload buffer: PayloadPool.Buffer? = nil, size: Int? = nil) throws(ZeroMQError) {
-        header = try Message(copying: reply.frame)
+        var reply = reply
         if let buffer {
             let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size ?? .max))
             payload = try Message(adopting: bytes, keeping: buffer)
+            if let memory = buffer.memory { reply.payload = memory.holding(size: bytes.count) }
         }
+        isInMemory = reply.hasPayload
+        header = try Message(copying: reply.frame)
     }
 
     /// The frames, to be written down.
@@ -112,6 +117,8 @@ final class ReplyFrames {
     /// Frames that were written down, the payload's copy in `pool`.
     init(_ saved: SavedFrames, _ pool: PayloadPool) throws {
         header = try Message(copying: saved.header.bytes)
+        // What its header may tell of memory was another process's.
+        isInMemory = false
         guard saved.hasPayload else { return }
         let buffer = try pool.take(size: saved.payload.count)
         saved.payload.withUnsafeBytes { buffer.bytes.copyMemory(from: $0) }
@@ -130,10 +137,11 @@ final class ReplyFrames {
         return frames
     }
 
-    /// Adds the frames to a route, sharing their memory.
-    func append(to message: inout Multipart) {
+    /// Adds the frames to a route, sharing their memory; where somebody on this machine gets them
+    /// (`isLocal`), without a payload that is to be read in memory.
+    func append(to message: inout Multipart, isLocal: Bool = false) {
         message.append(header.copy())
-        if payload != nil { message.append(payload!.copy()) }
+        if payload != nil, !(isInMemory && isLocal) { message.append(payload!.copy()) }
     }
 }
 

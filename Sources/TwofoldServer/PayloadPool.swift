@@ -1,7 +1,7 @@
 internal import ZeroMQ
 
-/// The memory of one session's replies: buffers that go out to libzmq without a copy, and are free
-/// again when libzmq and the ledger have both let go of the message.
+/// The memory of one session's replies: buffers that go out to libzmq without a copy, or are read by a client
+/// on the same machine, and are free again when libzmq and the ledger have both let go of the message.
 ///
 /// Used by whoever executes the session's request. A message holds its buffer by a reference, so a
 /// buffer that only the pool still refers to is free; nobody has to give it back.
@@ -9,6 +9,8 @@ final class PayloadPool {
     /// Buffers that are kept: a session's replies have up to three sizes, and two of each are enough
     /// for a client that waits for its replies.
     private static let capacity = 6
+    /// What is shorter than this many bytes is sent as fast as it is told where to find it.
+    private static let leastShared = 1 << 15
 
     private let own: MemoryBudget
     private let shared: MemoryBudget
@@ -21,31 +23,42 @@ final class PayloadPool {
         self.shared = shared
     }
 
-    /// Memory of a fixed size, aligned to a cache line.
+    /// Memory of a fixed size, aligned to a cache line; private to this process, or shared with its clients.
     ///
     /// This is the room for the memory of replies. `@unchecked Sendable` because only one request
     /// writes it, while no message refers to it; afterwards it is only read.
     final class Buffer: @unchecked Sendable {
         let bytes: UnsafeMutableRawBufferPointer
 
+        /// Whether others were to find the bytes; and where they do, if that was possible.
+        let isShared: Bool
+        let memory: SharedMemory?
+
         private let reservation: MemoryBudget.Reservation
 
-        init(_ reservation: MemoryBudget.Reservation) {
+        init(_ reservation: MemoryBudget.Reservation, shared: Bool) {
             self.reservation = reservation
-            bytes = .allocate(byteCount: reservation.bytes, alignment: 64)
+            isShared = shared
+            memory = shared ? SharedMemory(payload: reservation.bytes) : nil
+            bytes = memory?.payload ?? .allocate(byteCount: reservation.bytes, alignment: 64)
         }
 
-        deinit { bytes.deallocate() }
+        deinit { if memory == nil { bytes.deallocate() } }
     }
 
-    /// A buffer of exactly this many bytes, its content arbitrary.
-    func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
+    /// A buffer of exactly this many bytes, its content arbitrary; one that others can read, if that is wanted,
+    /// worth it and possible.
+    func take(size: Int, shared: Bool = false) throws(MemoryBudget.Exhausted) -> Buffer {
+        let shared = shared && size >= Self.leastShared
         for index in buffers.indices
-        where buffers[index].bytes.count == size && isKnownUniquelyReferenced(&buffers[index]) {
+        where buffers[index].bytes.count == size && buffers[index].isShared == shared
+            && isKnownUniquelyReferenced(&buffers[index])
+        {
+            buffers[index].memory?.renew()
             return buffers[index]
         }
         if buffers.count == Self.capacity { buffers.removeFirst() }
-        let fresh = Buffer(try reserve(size))
+        let fresh = Buffer(try reserve(size), shared: shared)
         buffers.append(fresh)
         return fresh
     }

@@ -47,6 +47,8 @@ final class ReplyLoop {
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let budget: MemoryBudget
     private let attic = MemoryAttic()
+    /// For clients to try whether they can read this process's memory; nil where there is none to be had.
+    private let sample = SharedMemory(payload: 0)
     /// Searches for actions run here, one request at a time, so that they never take all threads.
     private let searches = DispatchQueue(label: "twofold.searches")
     private var ledger: SessionLedger
@@ -298,7 +300,9 @@ final class ReplyLoop {
         case .hello(let hello):
             logger.debug("hello from \(hello.client.prefix(100))")
             try answer(header, request, to: route) { () throws(ServiceError) in
-                .hello(try service.hello(hello))
+                var reply = try service.hello(hello)
+                if endpoints[route.endpoint].isLocal, let sample { reply.memory = sample.wire }
+                return .hello(reply)
             }
         case .stats:
             try answer(header, request, to: route) { () throws(ServiceError) in
@@ -436,7 +440,9 @@ final class ReplyLoop {
                 return try refuse(error, RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
             }
             let job = Job(
-                entry, seq: header.seq, op: op, request, arrived: route.arrived, service, budget)
+                entry, seq: header.seq, op: op, request,
+                readsMemory: header.readsMemory && endpoints[route.endpoint].isLocal,
+                arrived: route.arrived, service, budget)
             if job.nanoseconds <= Self.inlineNanoseconds, !job.isSearch {
                 job.perform()
                 try finish(job)
@@ -517,7 +523,7 @@ final class ReplyLoop {
 
     /// A ROUTER never waits: a reply to somebody who has gone is dropped by libzmq.
     private func send(_ reply: ReplyFrames, to route: Route) throws(ZeroMQError) {
-        reply.append(to: &route.frames)
+        reply.append(to: &route.frames, isLocal: endpoints[route.endpoint].isLocal)
         _ = try endpoints[route.endpoint].socket.trySend(&route.frames)
     }
 }

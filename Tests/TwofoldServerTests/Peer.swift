@@ -115,6 +115,8 @@ final class Player {
     var peer: Peer
     private(set) var seq: UInt64 = 0
     private(set) var created = CreateReply()
+    /// Whether its requests say that it can read the server's memory.
+    var readsMemory = false
     /// The last request and its payload, to send them again.
     private(set) var last: (request: Request, payload: [UInt8]?) = (Request(), nil)
 
@@ -133,7 +135,11 @@ final class Player {
     }
 
     /// The next request.
-    func request(_ op: Request.OneOf_Op) -> Request { Request(op, session: id, seq: seq + 1) }
+    func request(_ op: Request.OneOf_Op) -> Request {
+        var request = Request(op, session: id, seq: seq + 1)
+        request.readsMemory = readsMemory
+        return request
+    }
 
     /// Sends the next request; whoever does so has to receive its reply with `receive`.
     func send(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws {

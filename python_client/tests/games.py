@@ -1,6 +1,6 @@
 """The games that tests of everything above the rules run over."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import twofold
 from twofold import TwofoldVectorEnv
@@ -15,6 +15,7 @@ class MakeBatch(Protocol):
         *,
         endpoint: str | None = ...,
         timeout: float = ...,
+        autoreset_mode: Any = ...,
         max_episode_steps: int | None = ...,
         recover: bool = ...,
     ) -> TwofoldVectorEnv: ...

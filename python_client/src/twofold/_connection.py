@@ -28,6 +28,7 @@ from twofold._exceptions import (
     UnsupportedVersion,
     from_reply,
 )
+from twofold._shared_memory import ServerMemory
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -130,7 +131,7 @@ class Call(NamedTuple):
 
 
 class Connection:
-    """A REQ socket, and the limits of the server behind it.
+    """A REQ socket, and what is known of the server behind it.
 
     A socket with a request under way is given up on the first trouble, and the request is sent
     again over a new one, byte for byte: the server answers a repeat with the stored reply. So a
@@ -140,6 +141,11 @@ class Connection:
         endpoint: A checked address.
         check_server: Raises when the server is known to be dead.
         curve: Keys for an encrypted endpoint.
+
+    Attributes:
+        limits: What the server accepts.
+        server_version: What it calls itself.
+        reads_memory: Whether requests may ask for payloads in the server's memory.
     """
 
     def __init__(
@@ -151,6 +157,7 @@ class Connection:
         self.endpoint = endpoint
         self.limits = environment.Limits()
         self.server_version = ""
+        self.reads_memory = False
         self._check_server = check_server
         self._curve = curve
         self._socket: zmq.Socket[bytes] | None = None
@@ -165,6 +172,7 @@ class Connection:
         self._begun: Call | None = None
         self._round_trip = 0.0
         self._buffers = BufferPool()
+        self._memory = ServerMemory()
 
     def hello(self, deadline: float) -> None:
         """Asks who is there, and learns the server's limits.
@@ -189,6 +197,8 @@ class Connection:
             )
         self.limits = reply.hello.limits
         self.server_version = reply.hello.server_version
+        memory = reply.hello.memory
+        self.reads_memory = reply.hello.HasField("memory") and self._memory.can_read(memory)
 
     def check_size(self, call: Call) -> None:
         """Raises ResourceExhausted for a request larger than the server accepts."""
@@ -330,6 +340,12 @@ class Connection:
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
+        if not payload.size and reply.HasField("payload"):
+            copy = self._copy_payload(call, reply.payload)
+            if copy is None:
+                # Somebody has taken the session over since; the next try will be told.
+                return None
+            payload = copy
         if slot == call.slot and payload.size < (call.reply_size or 0):
             raise self._bad_reply(call, "no payload")
         return reply, payload
@@ -338,12 +354,37 @@ class Connection:
         """The second frame of a reply, which is the last."""
         if call.reply_size is None:
             return np.frombuffer(socket.recv(), np.uint8)
-        room = max(call.reply_size, call.reply_room)
-        payload = self._buffers.take(room)
+        payload = self._room(call)
         size = socket.recv_into(payload.data)
-        if not call.reply_size <= size <= room or socket.get(zmq.RCVMORE):
-            raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
-        return payload if size == room else payload[:size]
+        if not call.reply_size <= size <= payload.size or socket.get(zmq.RCVMORE):
+            raise self._bad_size(call, size)
+        return payload if size == payload.size else payload[:size]
+
+    def _copy_payload(
+        self, call: Call, place: envelope.PayloadInMemory
+    ) -> NDArray[np.uint8] | None:
+        """A payload that lies in the server's memory; None if it does not any more."""
+        if call.reply_size is None:
+            payload = np.empty(place.size, np.uint8)
+        else:
+            payload = self._room(call)
+            if not call.reply_size <= place.size <= payload.size:
+                raise self._bad_size(call, place.size)
+            payload = payload[: place.size]
+        try:
+            return payload if self._memory.copy(place, payload) else None
+        except (OSError, ValueError) as error:
+            raise ProtocolError(
+                f"the answer to {call.slot} lies in memory of the server at {self.endpoint} that "
+                f"this process can't open: {error}"
+            ) from None
+
+    def _room(self, call: Call) -> NDArray[np.uint8]:
+        """Memory for a reply's payload, as long as it can be."""
+        return self._buffers.take(max(call.reply_size or 0, call.reply_room))
+
+    def _bad_size(self, call: Call, size: int) -> ProtocolError:
+        return self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
 
     def _check_handshake(self, is_last: bool) -> None:
         """Raises AuthenticationFailed when the server and this client don't accept each other.

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Progress = Callable[[int], object]
 
 # Bytes of one reply: enough steps that the round trip does not count, few enough for the caches.
-_REPLY_BYTES = 4 << 20
+_REPLY_BYTES = 2 << 20
 # Bytes of weights in one request.
 _PIECE_BYTES = 16 << 20
 

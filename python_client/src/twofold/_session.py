@@ -127,7 +127,7 @@ class Session:
         self.calls = 0
         self._is_open = False
         self.network: object = None
-        self.rollouts = BufferPool(capacity=1)
+        self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
         if endpoint is None:
@@ -393,9 +393,9 @@ class Session:
         """Makes the boards, as a new session."""
         # Secret: whoever knows it can use the session.
         self._id = os.urandom(16)
-        self._set_epoch(1)
         self._last_seq = 0
         self._connection.hello(deadline)
+        self._set_epoch(1)
         self.check_limits(self.create)
         create = envelope.Request(create=self.create).SerializeToString()
         reply, _ = self._run(Operation("create", create, None), 1, deadline)
@@ -419,8 +419,10 @@ class Session:
         return reply.resume.created
 
     def _set_epoch(self, epoch: int) -> None:
+        flags = envelope.Request(reads_memory=self._connection.reads_memory)
         header = envelope.Request(session=self._id, epoch=epoch, seq=2**64 - 1)
-        self._header = header.SerializeToString().removesuffix(b"\xff" * 8)
+        numbered = header.SerializeToString().removesuffix(b"\xff" * 8)
+        self._header = flags.SerializeToString() + numbered
 
     def _connect_privately(self, deadline: float) -> Connection:
         self._server = _private_server.acquire(deadline)

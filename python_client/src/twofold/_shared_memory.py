@@ -1,0 +1,74 @@
+"""Memory of a server on the same machine, where large payloads are read in place of being sent."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+# A session's replies take turns between a few; more are rollouts and snapshots of other sizes.
+_CAPACITY = 8
+# Where the payload begins; before it is the stamp.
+_PAYLOAD = 64
+
+
+class ServerMemory:
+    """What was opened of a server's memory; stays open while it is used.
+
+    Memory is opened by its path under /proc, and only if that path has the name that the server
+    tells: over a forwarded socket, or from another container, it would be another process's file.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[tuple[int, int, int], NDArray[np.uint8]] = {}
+
+    def can_read(self, memory: environment.SharedMemory) -> bool:
+        """Whether this process can open that memory."""
+        try:
+            _open(memory)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def copy(self, place: envelope.PayloadInMemory, payload: NDArray[np.uint8]) -> bool:
+        """Copies a payload out of the server's memory; False when it is not there any more.
+
+        Args:
+            place: Where it is.
+            payload: Where it goes; of its size.
+
+        Raises:
+            OSError, ValueError: It can't be opened.
+        """
+        memory = self._memory(place.memory)
+        np.copyto(payload, memory[_PAYLOAD : _PAYLOAD + place.size])
+        # The server changes this first.
+        return int.from_bytes(memory[:8].tobytes(), "little") == place.stamp
+
+    def _memory(self, memory: environment.SharedMemory) -> NDArray[np.uint8]:
+        key = (memory.process, memory.descriptor, memory.name)
+        opened = self._opened.get(key)
+        if opened is None:
+            opened = _open(memory)
+            if len(self._opened) == _CAPACITY:
+                del self._opened[next(iter(self._opened))]
+            self._opened[key] = opened
+        return opened
+
+
+def _open(memory: environment.SharedMemory) -> NDArray[np.uint8]:
+    path = f"/proc/{memory.process}/fd/{memory.descriptor}"
+    name = f"/memfd:twofold-{memory.name:016x} (deleted)"
+    if os.readlink(path) != name:
+        raise FileNotFoundError(f"{path} is not {name}")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        whole = mmap.mmap(descriptor, memory.size, mmap.MAP_SHARED, mmap.PROT_READ)
+    finally:
+        os.close(descriptor)
+    return np.frombuffer(whole, np.uint8)
