@@ -50,8 +50,10 @@ fuzz: .build/system-packages ## libFuzzer on decoder and service, with AddressSa
 # Tests that measure memory are left out, since AddressSanitizer keeps what is freed; one makes libzmq ask for
 # more memory than there is.
 sanitize: .build/system-packages ## The Swift tests under AddressSanitizer, TwofoldCore's under ThreadSanitizer (long).
-	ASAN_OPTIONS=allocator_may_return_null=1 swift test --configuration release -Xswiftc -enable-testing \
-	    --disable-xctest --sanitize=address --scratch-path .build/asan --skip "leaves? no memory behind"
+	ASAN_OPTIONS=allocator_may_return_null=1 \
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks-of-others.txt:print_suppressions=0 \
+	    swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=address \
+	    --scratch-path .build/asan --skip "leaves? no memory behind"
 	swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=thread \
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 

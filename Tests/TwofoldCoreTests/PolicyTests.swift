@@ -137,9 +137,11 @@ import Testing
                 let lanes = 66
                 let player = try Player(
                     Self.make(config, lanes: lanes, autoreset: .disabled, limit: 150, engine: engine))
-                let told = try player.play(
-                    .actions(UnsafeRawBufferPointer(start: Self.cycle(lanes * 400), count: lanes * 400)),
-                    steps: 400, infos: ["score", "moves"])
+                // Actions 0, 1, 2, 3, 0 …
+                let actions = (0..<lanes * 400).map { UInt8($0 / lanes % 4) }
+                let told = try actions.withUnsafeBytes {
+                    try player.play(.actions($0), steps: 400, infos: ["score", "moves"])
+                }
                 var ended = [Int?](repeating: nil, count: lanes)
                 for step in 0..<400 {
                     let (valid, terminated) = (
@@ -174,13 +176,6 @@ import Testing
         let bytes = self.row(name, row, told, lanes)
         let size = bytes.count / lanes
         return Array(bytes[lane * size..<(lane + 1) * size])
-    }
-
-    /// Actions 0, 1, 2, 3, 0 …, for as long as the process lives.
-    private static func cycle(_ count: Int) -> UnsafeRawPointer {
-        let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: count)
-        for index in 0..<count { memory[index] = UInt8(index / 66 % 4) }
-        return UnsafeRawPointer(memory)
     }
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
