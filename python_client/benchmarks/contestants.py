@@ -40,6 +40,11 @@ CONTESTANTS = (
     ),
     Contestant("raw-ipc", "Twofold, ipc, raw client call", ("twofold_client.py", "ipc", "raw")),
     Contestant(
+        "rollout-ipc",
+        "Twofold, ipc, `VectorEnv.rollout`, random",
+        ("twofold_client.py", "ipc", "rollout"),
+    ),
+    Contestant(
         "bare-ipc", "Twofold's server, ipc, bare socket", ("twofold_client.py", "ipc", "bare")
     ),
     Contestant(
@@ -86,7 +91,7 @@ class Target:
 
 
 # `VectorEnv.step` is what a user calls; the others beside it show where time goes.
-_STEP, _RAW, _BARE = "`VectorEnv.step`, ipc", "raw client call, ipc", "server alone, ipc"
+_STEP, _RAW, _BARE = "`VectorEnv.step`, ipc", "raw client call, ipc", "server alone, ipc, all sent"
 
 TARGETS = (
     Target(
@@ -106,6 +111,12 @@ TARGETS = (
     ),
     Target(
         f"{_STEP}: of the transport limit", 65536, "rate", "twofold-ipc", "limit-ipc", 0.65, True
+    ),
+    Target(f"{_STEP}: times the numba loop", 65536, "rate", "twofold-ipc", "numba", None),
+    Target(f"{_STEP}: times pgx", 65536, "rate", "twofold-ipc", "pgx", None),
+    Target(f"{_STEP}: times EnvPool", 65536, "rate", "twofold-ipc", "envpool", None),
+    Target(
+        f"{_STEP}: times numba, all cores", 65536, "rate", "twofold-ipc", "numba-parallel", None
     ),
     Target(f"{_RAW}: of the transport limit", 65536, "rate", "raw-ipc", "limit-ipc", None, True),
     Target(f"{_BARE}: of the transport limit", 65536, "rate", "bare-ipc", "limit-ipc", None, True),

@@ -31,7 +31,7 @@ class Result:
     @property
     def rates(self) -> list[float]:
         """Steps per second, one for each round."""
-        return [self.size * one["calls"] / one["seconds"] for one in self.slices]
+        return [self.size * one["steps"] / one["seconds"] for one in self.slices]
 
     @property
     def latencies(self) -> list[float]:

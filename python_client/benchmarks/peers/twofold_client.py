@@ -1,11 +1,12 @@
 """Twofold itself.
 
-    twofold_client.py ipc|tcp vector|raw|bare N
+    twofold_client.py ipc|tcp vector|raw|bare|rollout N
 
 ipc is the private server that `gymnasium.make_vec` starts by itself; tcp is a server of its own on
 127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `raw` is the client's lower layer, which
 leaves out the checks of the actions, the views and the infos; `bare` is no client at all, but the
-echo's few lines of pyzmq, and shows what the server alone costs.
+echo's few lines of pyzmq, and shows what the server alone costs. `rollout` is many steps in a call,
+with random choices in the server.
 """
 
 from __future__ import annotations
@@ -102,11 +103,41 @@ class Bare(WireSession):
         return outputs[self.mask_slice]
 
 
+class Rollout:
+    """`VectorEnv.rollout` with random choices."""
+
+    action_dtype = np.uint8
+
+    def __init__(self, endpoint: str, num_envs: int) -> None:
+        envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
+        envs.reset(seed=0)
+        assert isinstance(envs, twofold.TwofoldVectorEnv)
+        self._rollout = envs.rollout
+        # About half a million boards, as a learner would ask for at a time.
+        self.steps_per_call = min(128, max(8, (1 << 19) // num_envs))
+        self.details = {
+            "outputs": "observations, masks, actions, rewards, terminations, truncations, valid; "
+            f"{self.steps_per_call} steps in a call"
+        }
+
+    def step(self, actions: NDArray[Any]) -> twofold.Rollout:
+        """As many steps as one call makes; the actions are the server's own."""
+        return self._rollout(self.steps_per_call, "random")
+
+    def mask(self, outputs: twofold.Rollout) -> None:
+        """Nothing is chosen here."""
+
+
 def make(num_envs: int) -> Player:
     """The player that the arguments ask for."""
     carrier, layer = sys.argv[1:3]
     endpoint = "private" if carrier == "ipc" else tcp_server()
-    players: dict[str, Callable[[str, int], Player]] = {"vector": Vector, "raw": Raw, "bare": Bare}
+    players: dict[str, Callable[[str, int], Player]] = {
+        "vector": Vector,
+        "raw": Raw,
+        "bare": Bare,
+        "rollout": Rollout,
+    }
     return players[layer](endpoint, num_envs)
 
 

@@ -6,7 +6,7 @@ to it in lines:
 
     worker ──►  {"ready": true, "details": {…}}
            ◄──  run 0.5
-           ──►  {"calls": 1234, "seconds": 0.5, "median_us": 401.2, "p99_us": 600.1}
+           ──►  {"calls": 1234, "steps": 1234, "seconds": 0.5, "median_us": 401.2, "p99_us": 600.1}
            ◄──  (end of input: the worker ends)
 
 The clock runs only inside `Player.step`. Between two steps, untimed and the same way for
@@ -43,7 +43,10 @@ class Player(Protocol):
     """What a reader of the table has to know: versions, threads, what is in the outputs."""
 
     def step(self, actions: NDArray[Any]) -> Any:
-        """Plays one action on each board; every output is there as numpy when it returns."""
+        """Plays one action on each board; every output is there as numpy when it returns.
+
+        A player with an attribute `steps_per_call` plays that many, chosen by itself.
+        """
 
     def mask(self, outputs: Any) -> NDArray[Any] | None:
         """The legal actions after that step, one byte each, (N, 4), C order; None if not told."""
@@ -106,6 +109,7 @@ class _Slices:
         self._player = player
         self._chooser = chooser
         self._mask: NDArray[Any] | None = None
+        self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
     def run(self, seconds: float) -> dict[str, float]:
         """Steps until so many seconds were spent in steps, at least once."""
@@ -130,6 +134,7 @@ class _Slices:
         self._mask = mask
         return {
             "calls": len(durations),
+            "steps": len(durations) * self._steps_per_call,
             "seconds": total / 1e9,
             "median_us": float(np.median(durations)) / 1e3,
             "p99_us": float(np.percentile(durations, 99)) / 1e3,
