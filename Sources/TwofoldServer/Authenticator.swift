@@ -40,7 +40,9 @@ final class Authenticator {
         } catch {
             throw ServerError("can't authenticate: \(error)")
         }
-        logger.info("\(names.count) client keys are let in", metadata: ["list": "\(path)"])
+        logger.info(
+            "the list of client keys was read",
+            metadata: ["keys": .stringConvertible(names.count), "list": "\(path)"])
     }
 
     /// Reads the list again; keeps the old one when it can't be read.
@@ -52,8 +54,11 @@ final class Authenticator {
             names = fresh
             told = [:]
             logger.info(
-                "the list of client keys was read again: \(names.count) are let in",
-                metadata: ["added": "\(added)", "removed": "\(removed)"])
+                "the list of client keys was read again",
+                metadata: [
+                    "keys": .stringConvertible(names.count), "added": .stringConvertible(added),
+                    "removed": .stringConvertible(removed),
+                ])
         } catch {
             logger.error("the list of client keys stays as it was: \(error)")
         }

@@ -191,7 +191,8 @@ final class ReplyLoop {
                     logger.error(
                         "the file of session \(entry.id) stays: a later start would take it up again")
                 }
-                logger.info("session \(entry.id) taken up with \(entry.boards) boards")
+                logger.info(
+                    "session \(entry.id) taken up", metadata: ["boards": .stringConvertible(entry.boards)])
             } catch {
                 // because: a name is a session's id, which is a secret.
                 logger.error(
@@ -490,13 +491,14 @@ final class ReplyLoop {
         case .none: break
         case .created(let session):
             statistics.sessionsCreated += 1
-            var begin: Logger.Metadata = ["environment": "\(session.environment.id)"]
+            var begin: Logger.Metadata = [
+                "environment": "\(session.environment.id)",
+                "boards": .stringConvertible(session.environment.lanes),
+            ]
             if let name = authenticator?.name(of: job.entry.owner), !name.isEmpty {
                 begin["client"] = "\(name)"
             }
-            logger.info(
-                "session \(job.entry.id) created with \(session.environment.lanes) boards",
-                metadata: begin)
+            logger.info("session \(job.entry.id) created", metadata: begin)
         case .closed:
             statistics.sessionsClosed += 1
             logEnd(of: job.entry, "closed")
@@ -505,10 +507,12 @@ final class ReplyLoop {
     }
 
     private func logEnd(of entry: SessionLedger.Entry, _ reason: String) {
-        let seconds = Int(entry.begin.age)
         logger.info(
             "session \(entry.id) ended: \(reason)",
-            metadata: ["requests": "\(entry.requests)", "seconds": "\(seconds)"])
+            metadata: [
+                "requests": .stringConvertible(entry.requests),
+                "seconds": .stringConvertible(Int(entry.begin.age)),
+            ])
     }
 
     private func refuse(

@@ -261,6 +261,7 @@ struct SessionLedger {
         reply.lastSeq = entry.lastSeq
         reply.create = entry.create
         reply.created = entry.session!.environment.createReply
+        reply.wasReset = entry.session!.environment.wasReset
         // An open session that is not busy has carried out its create, at least.
         return .answer(try entry.last!.reply.resumed(reply, seq: header.seq))
     }

@@ -133,6 +133,9 @@ public final class EnvironmentSession {
         }
     }
 
+    /// Whether its boards were reset or restored since it was created.
+    public var wasReset: Bool { (try? environment.checkSeeded()) != nil }
+
     /// The answer to the create that made it.
     public var createReply: CreateReply {
         var reply = CreateReply()
@@ -154,7 +157,7 @@ public final class EnvironmentSession {
     public func save(into saved: inout SavedSession) throws(ServiceError) {
         rollouts.save(into: &saved)
         // Before the first reset there is nothing else.
-        guard (try? environment.checkSeeded()) != nil else { return }
+        guard wasReset else { return }
         saved.lanes = try written { (memory) throws(ServiceError) in
             try execute(.snapshot(.init()), payload: nil, replyMemory: memory)
         }

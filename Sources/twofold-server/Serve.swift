@@ -115,9 +115,12 @@ struct Serve: ParsableCommand {
         logger.info(
             "stopped",
             metadata: [
-                "received": "\(statistics.received)", "executed": "\(statistics.executed)",
-                "refused": "\(statistics.refused)", "resent": "\(statistics.resent)",
-                "parked": "\(statistics.parked)", "dropped": "\(statistics.dropped)",
+                "received": .stringConvertible(statistics.received),
+                "executed": .stringConvertible(statistics.executed),
+                "refused": .stringConvertible(statistics.refused),
+                "resent": .stringConvertible(statistics.resent),
+                "parked": .stringConvertible(statistics.parked),
+                "dropped": .stringConvertible(statistics.dropped),
             ])
     }
 

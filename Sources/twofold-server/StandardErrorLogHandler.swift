@@ -46,13 +46,36 @@ struct StandardErrorLogHandler: LogHandler {
     }
 
     private func jsonLine(_ time: String, _ event: LogEvent, _ metadata: Logger.Metadata) -> String {
-        var fields = metadata.mapValues { "\($0)" }
-        fields["time"] = time
-        fields["level"] = "\(event.level)"
-        fields["message"] = "\(event.message)"
+        var fields = metadata.mapValues(Field.init)
+        fields["time"] = .text(time)
+        fields["level"] = .text("\(event.level)")
+        fields["message"] = .text("\(event.message)")
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // Strings always encode.
+        // Strings and whole numbers always encode.
         return String(decoding: try! encoder.encode(fields), as: UTF8.self)
+    }
+}
+
+/// A value in a line of JSON.
+private enum Field: Encodable {
+    case text(String)
+    case number(Int)
+
+    /// A number where a number was logged.
+    init(_ value: Logger.MetadataValue) {
+        if case .stringConvertible(let number as Int) = value {
+            self = .number(number)
+        } else {
+            self = .text("\(value)")
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .text(let text): try container.encode(text)
+        case .number(let number): try container.encode(number)
+        }
     }
 }

@@ -242,7 +242,7 @@ import ZeroMQ
 
     // MARK: the log
 
-    @Test func `the log in JSON has one object a line, and no session's id`() throws {
+    @Test func `the log in JSON has one object a line, numbers as numbers, and no session's id`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--log-format", "json")
         let player = try Player(Peer(to: server.endpoints()[0]), lanes: 2)
         try player.close()
@@ -252,18 +252,23 @@ import ZeroMQ
         var messages: [String] = []
         for line in lines {
             let object = try JSONSerialization.jsonObject(with: Data(line.utf8))
-            let fields = try #require(object as? [String: String])
-            let time = try #require(fields["time"])
+            let fields = try #require(object as? [String: Any])
+            let time = try #require(fields["time"] as? String)
             #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil, "\(time)")
-            #expect(fields["level"] == "info")
-            messages.append(try #require(fields["message"]))
-            if fields["message"] == "starting" { #expect(fields["version"] == ServerConfiguration.version) }
-            if fields["message"] == "stopped" {
-                #expect(fields["executed"] == "2" && fields["received"] == "2" && fields["dropped"] == "0")
+            #expect(fields["level"] as? String == "info")
+            let message = try #require(fields["message"] as? String)
+            messages.append(message)
+            if message == "starting" {
+                #expect(fields["version"] as? String == ServerConfiguration.version)
+            }
+            if message.contains("created") { #expect(fields["boards"] as? Int == 2) }
+            if message == "stopped" {
+                #expect(fields["executed"] as? Int == 2 && fields["received"] as? Int == 2)
+                #expect(fields["dropped"] as? Int == 0)
             }
         }
         #expect(messages.first == "starting" && messages.last == "stopped")
-        #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} created with 2 boards/) != nil })
+        #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} created/) != nil })
         #expect(messages.contains { $0.wholeMatch(of: /session [0-9a-f]{8} ended: closed/) != nil })
         let hex = player.id.map { String(format: "%02x", $0) }.joined()
         #expect(

@@ -89,9 +89,15 @@ def test_a_resumed_environment_goes_on_with_its_streams(server: Server) -> None:
     twin.close()
 
 
-def test_an_environment_that_was_never_reset_is_resumed_as_such(server: Server) -> None:
+@pytest.mark.parametrize("recover", [False, True])
+def test_an_environment_that_was_never_reset_is_resumed_as_such(
+    server: Server, recover: bool
+) -> None:
     envs = make(server.ipc)
-    again = twofold.resume(envs.token)
+    # Requests that are no reset.
+    envs.keepalive()
+    envs.keepalive()
+    again = twofold.resume(envs.token, recover=recover)
     assert again.last_results is None
     with pytest.raises(twofold.FailedPrecondition):
         again.step(actions(0))

@@ -175,7 +175,7 @@ public nonisolated struct Twofold_V1_HelloReply: Sendable {
   /// Threads that one batch is spread over.
   public var threads: UInt32 = 0
 
-  /// On ipc endpoints: memory of the server to try, 8 bytes or more. A client that can open it and finds what
+  /// On ipc endpoints: memory of the server to try, a stamp and no payload. A client that can open it and finds what
   /// it should may set Request.reads_memory. Absent where the server shares none.
   public var memory: Twofold_V1_SharedMemory {
     get {_memory ?? Twofold_V1_SharedMemory()}
@@ -905,6 +905,9 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
 
   /// The first frame of the last request's reply.
   public var lastReply: Data = Data()
+
+  /// Whether the boards were reset or restored since the create; before that, a reset has to bring seeds.
+  public var wasReset: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -2179,7 +2182,7 @@ nonisolated extension Twofold_V1_ResumeRequest: SwiftProtobuf.Message, SwiftProt
 
 nonisolated extension Twofold_V1_ResumeReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".ResumeReply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}epoch\0\u{3}last_seq\0\u{1}create\0\u{1}created\0\u{3}last_reply\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}epoch\0\u{3}last_seq\0\u{1}create\0\u{1}created\0\u{3}last_reply\0\u{3}was_reset\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2192,6 +2195,7 @@ nonisolated extension Twofold_V1_ResumeReply: SwiftProtobuf.Message, SwiftProtob
       case 3: try { try decoder.decodeSingularMessageField(value: &self._create) }()
       case 4: try { try decoder.decodeSingularMessageField(value: &self._created) }()
       case 5: try { try decoder.decodeSingularBytesField(value: &self.lastReply) }()
+      case 6: try { try decoder.decodeSingularBoolField(value: &self.wasReset) }()
       default: break
       }
     }
@@ -2217,6 +2221,9 @@ nonisolated extension Twofold_V1_ResumeReply: SwiftProtobuf.Message, SwiftProtob
     if !self.lastReply.isEmpty {
       try visitor.visitSingularBytesField(value: self.lastReply, fieldNumber: 5)
     }
+    if self.wasReset != false {
+      try visitor.visitSingularBoolField(value: self.wasReset, fieldNumber: 6)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2226,6 +2233,7 @@ nonisolated extension Twofold_V1_ResumeReply: SwiftProtobuf.Message, SwiftProtob
     if lhs._create != rhs._create {return false}
     if lhs._created != rhs._created {return false}
     if lhs.lastReply != rhs.lastReply {return false}
+    if lhs.wasReset != rhs.wasReset {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

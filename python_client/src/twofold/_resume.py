@@ -86,8 +86,7 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     recovers_by_default = arguments.pop("recover", False)
     with using(session):
         envs = cls(**arguments)
-    if session.last_seq > 1:
-        # A reset came before anything else that a server carries out.
+    if session.was_reset:
         envs._seeds = np.zeros(envs.num_envs, np.uint64)
         envs._has_unknown_seed[:] = True
     if recovers_by_default if recover is None else recover:

@@ -91,6 +91,7 @@ class Session:
         network: The n-tuple network that the session has been given.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
+        was_reset: Whether a session that was taken over had been reset before.
         calls: How many calls have begun.
         pending: What was sent and is not finished; the next call finishes it.
         holds: Whether a call stays pending until the caller has used its reply, and says so.
@@ -111,6 +112,7 @@ class Session:
         self.create = create
         # Of a session that was taken over: the last reply that somebody else got.
         self.inherited: tuple[envelope.Reply, NDArray[np.uint8]] | None = None
+        self.was_reset = False
         self._journal = Journal() if recover else None
         # With the boards gone: what was pending then, whatever a recovery sends meanwhile.
         self._is_lost = False
@@ -229,7 +231,7 @@ class Session:
         The journal begins with a snapshot. The next call takes it, and not this one: it would take
         the place of the last reply, which whoever resumes next may still need.
         """
-        self._journal = Journal(is_complete=self._last_seq == 1)
+        self._journal = Journal(is_complete=not self.was_reset)
 
     @property
     def token(self) -> str:
@@ -415,6 +417,7 @@ class Session:
         # Aligned and writable, as replies are.
         self.inherited = envelope.Reply.FromString(reply.resume.last_reply), payload.copy()
         self._last_seq = reply.resume.last_seq
+        self.was_reset = reply.resume.was_reset
         self._set_epoch(reply.resume.epoch)
         return reply.resume.created
 

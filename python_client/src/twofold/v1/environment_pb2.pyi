@@ -301,18 +301,20 @@ class ResumeRequest(_message.Message):
     def __init__(self, holder: _Optional[bytes] = ...) -> None: ...
 
 class ResumeReply(_message.Message):
-    __slots__ = ("epoch", "last_seq", "create", "created", "last_reply")
+    __slots__ = ("epoch", "last_seq", "create", "created", "last_reply", "was_reset")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
     CREATE_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     LAST_REPLY_FIELD_NUMBER: _ClassVar[int]
+    WAS_RESET_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     last_seq: int
     create: CreateRequest
     created: CreateReply
     last_reply: bytes
-    def __init__(self, epoch: _Optional[int] = ..., last_seq: _Optional[int] = ..., create: _Optional[_Union[CreateRequest, _Mapping]] = ..., created: _Optional[_Union[CreateReply, _Mapping]] = ..., last_reply: _Optional[bytes] = ...) -> None: ...
+    was_reset: bool
+    def __init__(self, epoch: _Optional[int] = ..., last_seq: _Optional[int] = ..., create: _Optional[_Union[CreateRequest, _Mapping]] = ..., created: _Optional[_Union[CreateReply, _Mapping]] = ..., last_reply: _Optional[bytes] = ..., was_reset: bool = ...) -> None: ...
 
 class CloseRequest(_message.Message):
     __slots__ = ()
