@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import json
 import subprocess
 import sys
 import types
@@ -70,3 +71,27 @@ def test_what_goes_wrong_is_one_line_and_a_status(
     monkeypatch.setitem(_cli.SUBCOMMANDS, "broken", ("twofold_broken", "fail"))
     assert _cli.main(["broken"]) == status
     assert text in capsys.readouterr().err
+
+
+def test_the_arguments_of_concentration_make_its_boards(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["evaluate", "perfect-memory", "--env", "twofold/Concentration-v0", "--size", "2x4"]
+    command += ["--symbols", "2", "--peeks", "0", "--episodes", "20", "--format", "json"]
+    assert _cli.main(command) == 0
+    card = json.loads(capsys.readouterr().out)["rule_card"]
+    assert (card["size"], card["symbols"], card["peeks"]) == ("2 x 4", 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("env", "flag"),
+    [
+        ("twofold/Game2048-v0", ["--peeks", "3"]),
+        ("twofold/Concentration-v0", ["--start-tiles", "3"]),
+    ],
+)
+def test_the_arguments_of_another_game_are_refused(
+    capsys: pytest.CaptureFixture[str], env: str, flag: list[str]
+) -> None:
+    assert _cli.main(["evaluate", "random", "--env", env, *flag]) == 1
+    assert capsys.readouterr().err.startswith(f"twofold evaluate: {flag[0]} is for twofold/")

@@ -517,6 +517,39 @@ def test_the_rule_card_tells_rules_and_means(server: Server) -> None:
     assert (result.lengths <= 50).all()
 
 
+def test_the_rule_card_of_concentration_tells_deck_and_reward(server: Server) -> None:
+    def card(**arguments: Any) -> dict[str, Any]:
+        made = twofold.evaluate(
+            "random", env="twofold/Concentration-v0", episodes=2, endpoint=server.ipc, **arguments
+        )
+        return made.card
+
+    assert {
+        "size": "4 x 13",
+        "symbols": 2,
+        "peeks": 0,
+        "found pairs": "stay face up",
+        "illegal action": "ends the turn",
+        "step limit": 104,
+    }.items() <= card(preset="popgym-easy").items()
+    assert card(peeks="unlimited")["peeks"] == "any number"
+    reward = {"match": 2, "mismatch": -0.5}
+    told = card(reward={"terms": reward, "scale": 0.1, "clip": (-1, None)})["score"]
+    assert told == "sum of the rewards: 2 match + -0.5 mismatch, times 0.1, at least -1"
+
+
+@pytest.mark.parametrize("other", [{"symbols": 2}, {"peeks": 1}, {"reward": {"match": 2}}])
+def test_games_of_other_rules_are_not_compared(server: Server, other: dict[str, Any]) -> None:
+    a, b = (
+        twofold.evaluate(
+            "random", env="twofold/Concentration-v0", episodes=2, endpoint=server.ipc, **arguments
+        )
+        for arguments in ({}, other)
+    )
+    with pytest.raises(twofold.InvalidArgument, match="differ in"):
+        a.compare(b)
+
+
 # ---- two policies --------------------------------------------------------------------------------
 
 

@@ -43,6 +43,15 @@ _ILLEGAL_ACTIONS = {
     "end_turn": concentration.UNTURNABLE_CARD_END_TURN,
     "terminate": concentration.UNTURNABLE_CARD_TERMINATE,
 }
+_FOUND_PAIR_WORDS = {
+    _MATCHED_CARDS["removed"]: "taken out of play",
+    _MATCHED_CARDS["face_up"]: "stay face up",
+}
+_ILLEGAL_ACTION_WORDS = {
+    _ILLEGAL_ACTIONS["noop"]: "nothing happens",
+    _ILLEGAL_ACTIONS["end_turn"]: "ends the turn",
+    _ILLEGAL_ACTIONS["terminate"]: "ends the game",
+}
 _MAX_CARDS = 128
 
 
@@ -102,6 +111,18 @@ class Concentration(Game):
         )
         self.rows, self.columns, self.symbols = config.rows, config.columns, config.symbols
         self.cards = self.rows * self.columns
+
+    def rules(self) -> dict[str, str | int]:
+        """Size, deck, peeks, found pairs, illegal actions."""
+        config = self.request.concentration
+        peeks = "any number" if config.unlimited_peeks else config.peek_budget
+        return {
+            "size": f"{config.rows} x {config.columns}",
+            "symbols": config.symbols,
+            "peeks": peeks,
+            "found pairs": _FOUND_PAIR_WORDS[config.matched_cards],
+            "illegal action": _ILLEGAL_ACTION_WORDS[config.illegal_action],
+        }
 
     @property
     def face_down(self) -> int:

@@ -468,4 +468,15 @@ def _compare(first: Evaluation, second: Evaluation) -> Comparison:
     )
 
 
-_RULES = ("size", "spawn law", "start tiles", "goal", "illegal action", "step limit")
+_RULES = (
+    "size",
+    "spawn law",
+    "start tiles",
+    "goal",
+    "symbols",
+    "peeks",
+    "found pairs",
+    "illegal action",
+    "score",
+    "step limit",
+)

@@ -28,6 +28,13 @@ class Game(abc.ABC):
         self.request = request
 
     @abc.abstractmethod
+    def rules(self) -> dict[str, str | int]:
+        """What results depend on, in words for the rule card.
+
+        With "score" where the game has one whatever the reward; else it is the sum of the rewards.
+        """
+
+    @abc.abstractmethod
     def text(self, observation: NDArray[Any]) -> str:
         """One board as text, by its observation."""
 

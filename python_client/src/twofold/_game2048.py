@@ -24,6 +24,10 @@ _ILLEGAL_ACTIONS = {
     "noop": game2048.ILLEGAL_ACTION_NOOP,
     "terminate": game2048.ILLEGAL_ACTION_TERMINATE,
 }
+_ILLEGAL_ACTION_WORDS = {
+    _ILLEGAL_ACTIONS["noop"]: "nothing happens",
+    _ILLEGAL_ACTIONS["terminate"]: "ends the game",
+}
 
 
 _BOARD = (187, 173, 160)
@@ -56,6 +60,19 @@ class Game2048(Game):
         super().__init__(
             environment.CreateRequest(environment_id=self.environment_id, game2048=config)
         )
+
+    def rules(self) -> dict[str, str | int]:
+        """Size, spawns, goal, illegal actions, score."""
+        config = self.request.game2048
+        four = config.four_probability
+        return {
+            "size": f"{config.rows} x {config.columns}",
+            "spawn law": f"2 with {1 - four:g}, 4 with {four:g}, all empty cells alike",
+            "start tiles": config.start_tiles,
+            "goal": f"{config.goal}, {'ends the game' if config.stop_at_goal else 'play goes on'}",
+            "illegal action": _ILLEGAL_ACTION_WORDS[config.illegal_action],
+            "score": "sum of merged values, whatever the reward",
+        }
 
     def text(self, observation: Array) -> str:
         """A board of exponents, (rows, columns), as text."""

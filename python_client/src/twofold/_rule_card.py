@@ -7,6 +7,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from twofold._vector_env import TwofoldVectorEnv
+from twofold.v1 import environment_pb2 as environment
 
 
 def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
@@ -17,25 +18,31 @@ def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
         return {"environment": spec.id if spec is not None else type(base).__name__}
     session = base._session
     create = session.create
-    card: dict[str, Any] = {"environment": create.environment_id}
-    if create.HasField("game2048"):
-        config = create.game2048
-        four = config.four_probability
-        card |= {
-            "size": f"{config.rows} x {config.columns}",
-            "spawn law": f"2 with {1 - four:g}, 4 with {four:g}, all empty cells alike",
-            "start tiles": config.start_tiles,
-            "goal": f"{config.goal}, {'ends the game' if config.stop_at_goal else 'play goes on'}",
-            "illegal action": _ILLEGAL_ACTIONS[config.illegal_action],
-        }
-        card["score"] = "sum of merged values, whatever the reward"
+    card: dict[str, Any] = {"environment": create.environment_id, **base._game.rules()}
+    card.setdefault("score", f"sum of the rewards: {_reward_text(create)}")
     has_limit = create.HasField("max_episode_steps")
     card["step limit"] = create.max_episode_steps if has_limit else "none"
     card["server"] = f"twofold-server {session.server_version}"
     return card
 
 
-_ILLEGAL_ACTIONS = {1: "nothing happens", 2: "ends the game"}
+def _reward_text(create: environment.CreateRequest) -> str:
+    if not create.HasField("reward"):
+        return "the game's own"
+    reward = create.reward
+    parts = []
+    for term in reward.terms:
+        values = [f"{each.name} {' '.join(map(str, each.values))}" for each in term.parameters]
+        weight = term.weight if term.HasField("weight") else 1
+        parts.append(f"{weight:g} {term.name}" + (f" ({', '.join(values)})" if values else ""))
+    text = " + ".join(parts)
+    if reward.HasField("scale"):
+        text += f", times {reward.scale:g}"
+    if reward.HasField("clip_low"):
+        text += f", at least {reward.clip_low:g}"
+    if reward.HasField("clip_high"):
+        text += f", at most {reward.clip_high:g}"
+    return text
 
 
 def depth_names(max_layers: int | None) -> str:

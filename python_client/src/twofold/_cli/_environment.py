@@ -7,6 +7,12 @@ from typing import Any
 
 from twofold._exceptions import InvalidArgument
 
+# Those that only one of the games has.
+_OF_ONE_GAME = {
+    "twofold/Game2048-v0": ("four_probability", "start_tiles", "goal", "stop_at_goal"),
+    "twofold/Concentration-v0": ("preset", "symbols", "peeks"),
+}
+
 
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds them as a group of their own."""
@@ -27,6 +33,9 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stop-at-goal", action="store_true", default=None, help="end the episode there"
     )
+    group.add_argument("--preset", metavar="NAME", help="of Concentration, such as playground")
+    group.add_argument("--symbols", type=int, metavar="N", help="different cards of Concentration")
+    group.add_argument("--peeks", type=int, metavar="N", help="in a game of Concentration")
     group.add_argument(
         "--max-episode-steps", type=int, metavar="N", help="truncate then; default never"
     )
@@ -36,18 +45,20 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Those that were given, as `gymnasium.make_vec` takes them; without env and num_envs.
 
     Raises:
-        InvalidArgument: A size that is none.
+        InvalidArgument: A size that is none, or an argument of another game.
     """
-    names = (
+    names = [
         "endpoint",
-        "four_probability",
-        "start_tiles",
-        "goal",
-        "stop_at_goal",
         "max_episode_steps",
-    )
+        *(name for own in _OF_ONE_GAME.values() for name in own),
+    ]
     given = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
+    for env, own in _OF_ONE_GAME.items():
+        for name in given:
+            if name in own and arguments.env in _OF_ONE_GAME and arguments.env != env:
+                flag = name.replace("_", "-")
+                raise InvalidArgument(f"--{flag} is for {env}, not {arguments.env}", field=name)
     if arguments.size is not None:
         try:
             sides = tuple(int(side) for side in arguments.size.split("x"))
