@@ -28,9 +28,10 @@ final class RequestFrames: @unchecked Sendable {
         }
     }
 
-    /// Whether the other request is this one again.
-    func hasSameBytes(as other: RequestFrames) -> Bool {
-        guard header == other.header else { return false }
+    /// Whether the other request is this one again, byte for byte; only whether the client can read the
+    /// server's memory may be another now.
+    func isSame(as other: RequestFrames) -> Bool {
+        guard header == other.header || asksTheSame(as: other) else { return false }
         return withPayload { mine in
             other.withPayload { theirs in
                 switch (mine, theirs) {
@@ -42,6 +43,15 @@ final class RequestFrames: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// Whether the headers differ in how the reply may come, and in nothing else.
+    private func asksTheSame(as other: RequestFrames) -> Bool {
+        guard var mine = decodeHeader(), let theirs = other.decodeHeader(),
+            mine.readsMemory != theirs.readsMemory
+        else { return false }
+        mine.readsMemory = theirs.readsMemory
+        return mine == theirs
     }
 
     /// The header alone, in memory of its own: what libzmq received lies in a buffer of 8 KiB that a frame
@@ -137,11 +147,11 @@ final class ReplyFrames {
         return frames
     }
 
-    /// Adds the frames to a route, sharing their memory; where somebody on this machine gets them
-    /// (`isLocal`), without a payload that is to be read in memory.
-    func append(to message: inout Multipart, isLocal: Bool = false) {
+    /// Adds the frames to a route, sharing their memory; without a payload that is told where to read,
+    /// for whoever can.
+    func append(to message: inout Multipart, readsMemory: Bool = false) {
         message.append(header.copy())
-        if payload != nil, !(isInMemory && isLocal) { message.append(payload!.copy()) }
+        if payload != nil, !(isInMemory && readsMemory) { message.append(payload!.copy()) }
     }
 }
 
@@ -150,6 +160,8 @@ final class ReplyFrames {
 final class Route {
     let endpoint: Int
     let client: Client
+    /// Whether whoever is there can read a payload in this process's memory.
+    var readsMemory = false
     /// When the request came.
     let arrived = Moment.now
     var frames: Multipart

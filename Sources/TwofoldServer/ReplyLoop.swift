@@ -292,6 +292,7 @@ final class ReplyLoop {
                     .invalidArgument, field: "request", "the first frame is no protobuf twofold.v1.Request"),
                 seq: 0, to: route)
         }
+        route.readsMemory = header.readsMemory && endpoints[route.endpoint].isLocal
         switch header.op {
         case nil:
             try refuse(
@@ -442,8 +443,7 @@ final class ReplyLoop {
             }
             let job = Job(
                 entry, seq: header.seq, op: op, request,
-                readsMemory: header.readsMemory && endpoints[route.endpoint].isLocal,
-                arrived: route.arrived, service, budget)
+                readsMemory: route.readsMemory, arrived: route.arrived, service, budget)
             if job.nanoseconds <= Self.inlineNanoseconds, !job.isSearch {
                 job.perform()
                 try finish(job)
@@ -527,7 +527,7 @@ final class ReplyLoop {
 
     /// A ROUTER never waits: a reply to somebody who has gone is dropped by libzmq.
     private func send(_ reply: ReplyFrames, to route: Route) throws(ZeroMQError) {
-        reply.append(to: &route.frames, isLocal: endpoints[route.endpoint].isLocal)
+        reply.append(to: &route.frames, readsMemory: route.readsMemory)
         _ = try endpoints[route.endpoint].socket.trySend(&route.frames)
     }
 }

@@ -150,7 +150,7 @@ struct SessionLedger {
         _ seq: UInt64, isCreate: Bool, _ request: RequestFrames, from route: Route, to entry: Entry
     ) -> Verdict {
         if seq == entry.lastSeq, let last = entry.last {
-            return last.request.hasSameBytes(as: request) ? .resend(last.reply) : .refuse(Self.conflict(seq))
+            return last.request.isSame(as: request) ? .resend(last.reply) : .refuse(Self.conflict(seq))
         }
         if entry.isClosed { return .refuse(Self.unknown(entry.id)) }
         guard seq == entry.lastSeq + 1 else {
@@ -160,7 +160,7 @@ struct SessionLedger {
                     "seq \(seq) does not follow; the session expects \(entry.lastSeq + 1)"))
         }
         if let busy = entry.inProgress {
-            guard busy.request.hasSameBytes(as: request) else { return .refuse(Self.conflict(seq)) }
+            guard busy.request.isSame(as: request) else { return .refuse(Self.conflict(seq)) }
             entry.inProgress = (busy.request, route)
             return .parked
         }

@@ -92,6 +92,25 @@ private let lanes = 2000
         }
     }
 
+    @Test func `a repeat of who can't read it is sent the payload, and nothing else may differ`() throws {
+        let server = try RunningServer(directory.ipc())
+        let reader = try player(at: server, readsMemory: true)
+        let actions = [UInt8](repeating: 1, count: lanes)
+        let told = try reader.ask(.step, actions)
+        var request = reader.last.request
+        request.readsMemory = false
+        let sent = try Peer(to: server.endpoint).ask(request, actions)
+        #expect(try sent.payload == payload(of: told))
+        #expect(sent.header == told.header)
+        request.op = .observe(.init())
+        #expect(try Peer(to: server.endpoint).ask(request, nil).error?.code == .conflict)
+        let other = [UInt8](repeating: 2, count: lanes)
+        request = reader.last.request
+        request.readsMemory = false
+        #expect(try Peer(to: server.endpoint).ask(request, other).error?.code == .conflict)
+        #expect(try server.stop().resent == 1)
+    }
+
     @Test func `over tcp everything is sent`() throws {
         let server = try RunningServer("tcp://127.0.0.1:*", directory.ipc())
         let remote = server.endpoints.first { $0.hasPrefix("tcp") }!

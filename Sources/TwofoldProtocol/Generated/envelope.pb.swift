@@ -278,7 +278,8 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   }
 
   /// Whether the client can read the server's memory (HelloReply.memory): the reply may then say where its
-  /// payload lies, in place of a payload frame.
+  /// payload lies, in place of a payload frame. The only thing in which a repeat may differ: who finds that
+  /// it can't read a payload asks for it again without this.
   public var readsMemory: Bool {
     get {_storage._readsMemory}
     set {_uniqueStorage()._readsMemory = newValue}

@@ -28,7 +28,7 @@ from twofold._exceptions import (
     UnsupportedVersion,
     from_reply,
 )
-from twofold._shared_memory import ServerMemory
+from twofold._shared_memory import UNREADABLE, ServerMemory
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -145,7 +145,7 @@ class Connection:
     Attributes:
         limits: What the server accepts.
         server_version: What it calls itself.
-        reads_memory: Whether requests may ask for payloads in the server's memory.
+        reads_memory: Whether replies may say where in the server's memory their payload lies.
     """
 
     def __init__(
@@ -281,6 +281,11 @@ class Connection:
                 monitor.close()
             socket.close()
 
+    def close(self) -> None:
+        """Closes the socket for good, and lets go of the server's memory."""
+        self.drop()
+        self._memory.close()
+
     def _open(self) -> zmq.Socket[bytes]:
         socket = _context().socket(zmq.REQ)
         socket.linger = 0
@@ -304,10 +309,12 @@ class Connection:
             self.drop()
         self._is_under_way = True
         socket = self._socket or self._open()
+        # Protobuf allows fields in any order.
+        request = _READS_MEMORY + call.request if self.reads_memory else call.request
         if call.payload is None:
-            socket.send(call.request, zmq.DONTWAIT)
+            socket.send(request, zmq.DONTWAIT)
         else:
-            socket.send(call.request, zmq.DONTWAIT | zmq.SNDMORE)
+            socket.send(request, zmq.DONTWAIT | zmq.SNDMORE)
             socket.send(call.payload, zmq.DONTWAIT)
 
     def _receive(self, call: Call, until: float) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
@@ -343,7 +350,7 @@ class Connection:
         if not payload.size and reply.HasField("payload"):
             copy = self._copy_payload(call, reply.payload)
             if copy is None:
-                # Somebody has taken the session over since; the next try will be told.
+                time.sleep(max(0.0, min(_FIRST_RETRY, until - time.monotonic())))
                 return None
             payload = copy
         if slot == call.slot and payload.size < (call.reply_size or 0):
@@ -363,7 +370,11 @@ class Connection:
     def _copy_payload(
         self, call: Call, place: envelope.PayloadInMemory
     ) -> NDArray[np.uint8] | None:
-        """A payload that lies in the server's memory; None if it does not any more."""
+        """A payload that lies in the server's memory.
+
+        None where it does not any more, since the server is gone or somebody has taken the session
+        over, or where this process can't open it: the next try will be told, or sent everything.
+        """
         if call.reply_size is None:
             payload = np.empty(place.size, np.uint8)
         else:
@@ -373,11 +384,9 @@ class Connection:
             payload = payload[: place.size]
         try:
             return payload if self._memory.copy(place, payload) else None
-        except (OSError, ValueError) as error:
-            raise ProtocolError(
-                f"the answer to {call.slot} lies in memory of the server at {self.endpoint} that "
-                f"this process can't open: {error}"
-            ) from None
+        except UNREADABLE:
+            self.reads_memory = False
+            return None
 
     def _room(self, call: Call) -> NDArray[np.uint8]:
         """Memory for a reply's payload, as long as it can be."""
@@ -431,6 +440,9 @@ class Connection:
             self._receive_timeout = milliseconds
         return socket.recv()
 
+
+# The field of a request that says so.
+_READS_MEMORY = envelope.Request(reads_memory=True).SerializeToString()
 
 # The result of a request that was carried out and has nothing to tell besides its payload.
 _DONE = envelope.Reply()

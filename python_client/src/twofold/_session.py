@@ -271,14 +271,14 @@ class Session:
                 with contextlib.suppress(Exception):
                     self._say_goodbye(time.monotonic() + timeout)
         finally:
-            self._connection.drop()
+            self._connection.close()
             if self._server is not None:
                 _private_server.release(self._server)
 
     def leave(self) -> None:
         """Lets go of the session without ending it."""
         self._is_open = False
-        self._connection.drop()
+        self._connection.close()
         if self._server is not None:
             _private_server.release(self._server)
 
@@ -395,9 +395,9 @@ class Session:
         """Makes the boards, as a new session."""
         # Secret: whoever knows it can use the session.
         self._id = os.urandom(16)
+        self._set_epoch(1)
         self._last_seq = 0
         self._connection.hello(deadline)
-        self._set_epoch(1)
         self.check_limits(self.create)
         create = envelope.Request(create=self.create).SerializeToString()
         reply, _ = self._run(Operation("create", create, None), 1, deadline)
@@ -422,10 +422,8 @@ class Session:
         return reply.resume.created
 
     def _set_epoch(self, epoch: int) -> None:
-        flags = envelope.Request(reads_memory=self._connection.reads_memory)
         header = envelope.Request(session=self._id, epoch=epoch, seq=2**64 - 1)
-        numbered = header.SerializeToString().removesuffix(b"\xff" * 8)
-        self._header = flags.SerializeToString() + numbered
+        self._header = header.SerializeToString().removesuffix(b"\xff" * 8)
 
     def _connect_privately(self, deadline: float) -> Connection:
         self._server = _private_server.acquire(deadline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# A session's replies take turns between a few; more are rollouts and snapshots of other sizes.
-_CAPACITY = 8
+# A session's steps take turns between two, and so do its rollouts.
+_CAPACITY = 4
 # Where the payload begins; before it is the stamp.
 _PAYLOAD = 64
+
+# What opening memory raises that is not there, or not for this process.
+UNREADABLE = (OSError, ValueError, OverflowError)
 
 
 class ServerMemory:
@@ -31,7 +35,7 @@ class ServerMemory:
         """Whether this process can open that memory."""
         try:
             _open(memory)
-        except (OSError, ValueError):
+        except UNREADABLE:
             return False
         return True
 
@@ -43,12 +47,16 @@ class ServerMemory:
             payload: Where it goes; of its size.
 
         Raises:
-            OSError, ValueError: It can't be opened.
+            UNREADABLE: It can't be opened.
         """
         memory = self._memory(place.memory)
         np.copyto(payload, memory[_PAYLOAD : _PAYLOAD + place.size])
         # The server changes this first.
         return int.from_bytes(memory[:8].tobytes(), "little") == place.stamp
+
+    def close(self) -> None:
+        """Lets go of everything: while it is open here, the system keeps it."""
+        self._opened.clear()
 
     def _memory(self, memory: environment.SharedMemory) -> NDArray[np.uint8]:
         key = (memory.process, memory.descriptor, memory.name)
@@ -66,9 +74,13 @@ def _open(memory: environment.SharedMemory) -> NDArray[np.uint8]:
     name = f"/memfd:twofold-{memory.name:016x} (deleted)"
     if os.readlink(path) != name:
         raise FileNotFoundError(f"{path} is not {name}")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        whole = mmap.mmap(descriptor, memory.size, mmap.MAP_SHARED, mmap.PROT_READ)
-    finally:
-        os.close(descriptor)
+    # An object has the descriptor at any time, whenever an interrupt comes.
+    with open(path, "rb", buffering=0) as file:
+        if sys.version_info >= (3, 13):
+            # Without another descriptor of its own.
+            whole = mmap.mmap(
+                file.fileno(), memory.size, mmap.MAP_SHARED, mmap.PROT_READ, trackfd=False
+            )
+        else:
+            whole = mmap.mmap(file.fileno(), memory.size, mmap.MAP_SHARED, mmap.PROT_READ)
     return np.frombuffer(whole, np.uint8)
