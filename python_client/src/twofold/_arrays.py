@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -36,7 +37,7 @@ class Layout:
         dtypes = [_dtype(array.dtype) for array in wire.arrays]
         self._names = [array.name for array in wire.arrays]
         for array, dtype in zip(wire.arrays, dtypes, strict=True):
-            if array.offset + int(np.prod(array.shape)) * dtype.itemsize > wire.size:
+            if array.offset + math.prod(array.shape) * dtype.itemsize > wire.size:
                 raise ProtocolError(f"the server places {array.name!r} outside of its payload")
         missing = set(needed) - set(self._names)
         if missing:
