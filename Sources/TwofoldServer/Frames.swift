@@ -28,6 +28,13 @@ final class RequestFrames: @unchecked Sendable {
         }
     }
 
+    /// Throws when there is a payload frame, for a request that takes none.
+    func refusePayload() throws(ServiceError) {
+        guard payload == nil else {
+            throw ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
+        }
+    }
+
     /// Whether the other request is this one again, byte for byte; only whether the client can read the
     /// server's memory may be another now.
     func isSame(as other: RequestFrames) -> Bool {

@@ -80,7 +80,7 @@ final class Job: @unchecked Sendable {
         var reply = Reply()
         reply.seq = seq
         if case .create(let create) = op {
-            try refusePayload()
+            try request.refusePayload()
             let (environment, result) = try makeEnvironment(create)
             reply.result = .create(result)
             return Success(
@@ -144,12 +144,6 @@ final class Job: @unchecked Sendable {
 
     private static func noMemoryForBoards(_ error: MemoryBudget.Exhausted) -> ServiceError {
         ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
-    }
-
-    private func refusePayload() throws(ServiceError) {
-        guard request.withPayload({ $0 == nil }) else {
-            throw ServiceError(.invalidArgument, field: "payload", "create takes no payload frame")
-        }
     }
 
     private func frames(

@@ -312,11 +312,10 @@ final class ReplyLoop {
             }
         case .expand(let expand):
             try perform(expand, seq: header.seq, request, from: route)
-        case .resume where request.payload != nil:
-            try refuse(
-                ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame"),
-                .resume, seq: header.seq, to: route)
         case .resume:
+            do throws(ServiceError) { try request.refusePayload() } catch {
+                return try refuse(error, .resume, seq: header.seq, to: route)
+            }
             try resume(header, from: route)
         case .some(let op):
             try admit(header, op, request, from: route)
@@ -332,9 +331,7 @@ final class ReplyLoop {
         var reply = Reply()
         reply.seq = header.seq
         do throws(ServiceError) {
-            guard request.payload == nil else {
-                throw ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
-            }
+            try request.refusePayload()
             reply.result = try result()
         } catch {
             return try refuse(error, kind, seq: header.seq, to: route)
