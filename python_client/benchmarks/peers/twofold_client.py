@@ -63,15 +63,21 @@ class Vector:
         return mask
 
 
+def batch(endpoint: str, num_envs: int) -> twofold.TwofoldVectorEnv:
+    """Boards that were reset, without Gymnasium's type around them."""
+    envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
+    envs.reset(seed=0)
+    assert isinstance(envs, twofold.TwofoldVectorEnv)
+    return envs
+
+
 class Raw:
     """`Session.call`: a payload of actions in, a payload of arrays out."""
 
     action_dtype = np.uint8
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
-        envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
-        envs.reset(seed=0)
-        assert isinstance(envs, twofold.TwofoldVectorEnv)
+        envs = batch(endpoint, num_envs)
         self._envs = envs  # it closes its session when it goes
         self._call = envs._session.call
         self._request = envelope.Request(step=environment.StepRequest())
@@ -109,10 +115,7 @@ class Rollout:
     action_dtype = np.uint8
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
-        envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
-        envs.reset(seed=0)
-        assert isinstance(envs, twofold.TwofoldVectorEnv)
-        self._rollout = envs.rollout
+        self._rollout = batch(endpoint, num_envs).rollout
         # About half a million boards, as a learner would ask for at a time.
         self.steps_per_call = min(128, max(8, (1 << 19) // num_envs))
         self.details = {

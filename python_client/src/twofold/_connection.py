@@ -134,8 +134,8 @@ class Connection:
     """A REQ socket, and what is known of the server behind it.
 
     A socket with a request under way is given up on the first trouble, and the request is sent
-    again over a new one, byte for byte: the server answers a repeat with the stored reply. So a
-    deadline or a KeyboardInterrupt leaves nothing half-read behind.
+    again over a new one, byte for byte but for `reads_memory`: the server answers a repeat with the
+    stored reply. So a deadline or a KeyboardInterrupt leaves nothing half-read behind.
 
     Args:
         endpoint: A checked address.
