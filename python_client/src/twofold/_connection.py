@@ -434,6 +434,8 @@ class Connection:
             while time.perf_counter() < end:
                 with contextlib.suppress(zmq.Again):
                     return socket.recv(zmq.DONTWAIT)
+                # The thread that brings the reply may be waiting for this very processor.
+                os.sched_yield()
         milliseconds = math.ceil(max(0.0, min(wait, _LIVENESS_INTERVAL)) * 1000)
         if milliseconds != self._receive_timeout:
             socket.set(zmq.RCVTIMEO, milliseconds)
