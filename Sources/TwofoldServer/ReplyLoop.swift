@@ -23,6 +23,9 @@ final class ReplyLoop {
     private static let turn = (messages: 64, nanoseconds: 100_000)
     /// What takes no longer than this is done on this thread: handing it over would take as long.
     private static let inlineNanoseconds = 80_000
+    /// The same while there is a single session, whose client waits for the reply: nobody else is held up but
+    /// who comes in just then.
+    private static let aloneNanoseconds = 2_000_000
     /// How often to look whether the parent is still there.
     private static let parentCheck = Duration.milliseconds(250)
     /// For how long requests that had arrived before the stop signal are still taken.
@@ -441,7 +444,8 @@ final class ReplyLoop {
             let job = Job(
                 entry, seq: header.seq, op: op, request,
                 readsMemory: route.readsMemory, arrived: route.arrived, service, budget)
-            if job.nanoseconds <= Self.inlineNanoseconds, !job.isSearch {
+            let limit = ledger.openCount == 1 ? Self.aloneNanoseconds : Self.inlineNanoseconds
+            if job.nanoseconds <= limit, !job.isSearch {
                 job.perform()
                 try finish(job)
             } else {

@@ -148,8 +148,10 @@ final class SessionRollouts {
             case .expectimax, .ntuple: 4000
             default: environment.nanosecondsPerLane
             }
+        let frame = environment.lanes * environment.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
+        let steps = min(Int(request.steps), max(1, Int(clamping: request.maxPayloadBytes) / frame))
         // A step takes something by itself, and a kernel's block of 64 is stepped as a whole.
-        return min(Int(request.steps), 1 << 20) * max(2000, environment.lanes * each)
+        return min(steps, 1 << 20) * max(2000, environment.lanes * each)
     }
 
     /// Whether a request's actions are searched for.
