@@ -114,7 +114,7 @@ def test_a_rollout_in_pieces_is_the_same_rollout(
     for one in envs:
         one.reset(seed=9)
     whole = envs[0].rollout(400, policy, infos=["score"])
-    monkeypatch.setattr(_rollout, "_REPLY_BYTES", 200_000)
+    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 200_000)
     seen: list[int] = []
     assert_same(envs[1].rollout(400, policy, infos=["score"], progress=seen.append), whole)
     assert len(seen) > 3
@@ -132,7 +132,7 @@ def test_given_actions_are_played_in_pieces_too(make: Any, monkeypatch: pytest.M
         one.reset(seed=4)
     whole = envs.rollout(300, actions=actions)
     np.testing.assert_array_equal(whole.actions, actions)
-    monkeypatch.setattr(_rollout, "_REPLY_BYTES", 5_000)
+    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 5_000)
     assert_same(twin.rollout(300, actions=actions), whole)
 
 
@@ -326,7 +326,7 @@ def test_cancelling_leaves_an_environment_that_goes_on(
     envs, twin = make(64), make(64)
     for one in (envs, twin):
         one.reset(seed=0)
-    monkeypatch.setattr(_rollout, "_REPLY_BYTES", 100_000)
+    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 100_000)
     done = []
 
     class Enough(Exception):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from servers import Server
 
 import twofold
-from twofold import Game2048VectorEnv, TwofoldVectorEnv, _shared_memory
+from twofold import Game2048VectorEnv, TwofoldVectorEnv, _rollout, _shared_memory
 from twofold._shared_memory import ServerMemory
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -242,6 +242,61 @@ def test_memory_that_was_written_anew_is_no_result(
     monkeypatch.setattr(ServerMemory, "copy", late)
     with pytest.raises(twofold.StaleEpoch):
         old.step(np.zeros(LANES, np.int64))
+    taken_over[0].close()
+
+
+@pytest.mark.parametrize("size", [200_000, 16 << 20], ids=["in pieces", "at once"])
+def test_a_rollout_is_read_where_it_lies_and_is_the_users_own(
+    server: Server, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: size)
+    views: list[int] = []
+    view = ServerMemory.view
+
+    def counted(self: ServerMemory, place: envelope.PayloadInMemory) -> NDArray[np.uint8]:
+        views.append(place.size)
+        return view(self, place)
+
+    monkeypatch.setattr(ServerMemory, "view", counted)
+    told: list[list[bytes]] = []
+    for endpoint in (server.ipc, server.tcp):
+        envs = Game2048VectorEnv(LANES, endpoint=endpoint)
+        envs.reset(seed=3)
+        rollouts = [envs.rollout(40, policy="random") for _ in range(4)]
+        envs.close()
+        arrays = [
+            array
+            for rollout in rollouts
+            for array in (rollout.observations, rollout.action_masks, rollout.rewards)
+        ]
+        assert all(array.flags.writeable for array in arrays)
+        told.append([array.tobytes() for array in arrays])
+    assert told[0] == told[1]
+    assert sum(views) > sum(map(len, told[0]))
+    assert len(views) > 12 or size > 200_000
+
+
+def test_a_rollout_that_somebody_else_writes_over_is_none(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old holder reads a piece while the new one has the next ones made."""
+    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 200_000)
+    old = Game2048VectorEnv(LANES, endpoint=server.ipc)
+    old.reset(seed=1)
+    add = _rollout._Parts.add
+    taken_over: list[TwofoldVectorEnv] = []
+
+    def late(self: Any, *arguments: Any) -> None:
+        if not taken_over:
+            new = twofold.resume(old.token)
+            taken_over.append(new)
+            for _ in range(2):
+                new.rollout(20, policy="random")
+        add(self, *arguments)
+
+    monkeypatch.setattr(_rollout._Parts, "add", late)
+    with pytest.raises(twofold.StaleEpoch):
+        old.rollout(40, policy="random")
     taken_over[0].close()
 
 

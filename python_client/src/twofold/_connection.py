@@ -128,6 +128,8 @@ class Call(NamedTuple):
     """Bytes in the reply's payload frame, at most, where they are not always as many."""
     patience: float = 0.0
     """Seconds that go by at least before the request is sent again."""
+    in_place: bool = False
+    """Whether a payload in the server's memory is left there: whoever reads it asks `is_intact`."""
 
 
 class Connection:
@@ -230,8 +232,8 @@ class Connection:
             deadline: When to give up, on the clock of `time.monotonic`.
 
         Returns:
-            The reply, which may be an error, and its payload in an array that nobody else has,
-            aligned for every dtype; empty where there is none.
+            The reply, which may be an error, and its payload in an array that nobody else has (but
+            for `in_place`), aligned for every dtype; empty where there is none.
 
         Raises:
             DeadlineExceeded, ServerDied, ProtocolError: No usable reply.
@@ -269,6 +271,10 @@ class Connection:
         except BaseException:
             self.drop()
             raise
+
+    def is_intact(self, reply: envelope.Reply) -> bool:
+        """Whether what was read of a reply's payload is right; not if it was changed meanwhile."""
+        return not reply.HasField("payload") or self._memory.holds(reply.payload)
 
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
@@ -348,11 +354,11 @@ class Connection:
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
         if not payload.size and reply.HasField("payload"):
-            copy = self._copy_payload(call, reply.payload)
-            if copy is None:
+            found = self._find_payload(call, reply.payload)
+            if found is None:
                 time.sleep(max(0.0, min(_FIRST_RETRY, until - time.monotonic())))
                 return None
-            payload = copy
+            payload = found
         if slot == call.slot and payload.size < (call.reply_size or 0):
             raise self._bad_reply(call, "no payload")
         return reply, payload
@@ -367,22 +373,26 @@ class Connection:
             raise self._bad_size(call, size)
         return payload if size == payload.size else payload[:size]
 
-    def _copy_payload(
+    def _find_payload(
         self, call: Call, place: envelope.PayloadInMemory
     ) -> NDArray[np.uint8] | None:
-        """A payload that lies in the server's memory.
+        """A payload that lies in the server's memory, or a copy of it.
 
         None where it does not any more, since the server is gone or somebody has taken the session
         over, or where this process can't open it: the next try will be told, or sent everything.
         """
-        if call.reply_size is None:
-            payload = np.empty(place.size, np.uint8)
-        else:
-            payload = self._room(call)
-            if not call.reply_size <= place.size <= payload.size:
+        if call.reply_size is not None:
+            largest = max(call.reply_size, call.reply_room)
+            if not call.reply_size <= place.size <= largest:
                 raise self._bad_size(call, place.size)
-            payload = payload[: place.size]
         try:
+            if call.in_place:
+                payload = self._memory.view(place)
+                return payload if self._memory.holds(place) else None
+            if call.reply_size is None:
+                payload = np.empty(place.size, np.uint8)
+            else:
+                payload = self._room(call)[: place.size]
             return payload if self._memory.copy(place, payload) else None
         except UNREADABLE:
             self.reads_memory = False

@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 from twofold import _arguments, policies
 from twofold._arrays import Layout
 from twofold._buffers import BufferPool
-from twofold._exceptions import InvalidArgument
+from twofold._exceptions import InvalidArgument, ProtocolError
 from twofold._session import Session
 from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
 Array = NDArray[Any]
 Progress = Callable[[int], object]
 
-# Bytes of one reply: enough steps that the round trip does not count, few enough for the caches.
+# Bytes of one reply: enough steps that the round trip does not count, few enough for the caches;
+# more where a step is large, since each reply begins with the boards that the last one ended with.
 _REPLY_BYTES = 2 << 20
+_STEPS_OF_A_REPLY = 8
+_MOST_REPLY_BYTES = 16 << 20
 # Bytes of weights in one request.
 _PIECE_BYTES = 16 << 20
 
@@ -129,16 +133,17 @@ def run(
     names = [_arguments.text("infos", name) for name in infos]
     if isinstance(policy, policies.NTuple):
         upload(session, policy)
+    wanted = reply_bytes(session)
     most = largest_reply(session, num_envs)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
         """The request for the steps behind those that are done."""
-        request = wire.RolloutRequest(infos=names, max_payload_bytes=_REPLY_BYTES)
+        request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
         payload = None
         left = steps - done
         if actions is not None:
             # A request has to fit too.
-            left = min(left, max(1, session.largest_payload(_REPLY_BYTES) // num_envs))
+            left = min(left, max(1, session.largest_payload(wanted) // num_envs))
             request.actions.SetInParent()
             payload = actions[done : done + left].tobytes()
         else:
@@ -161,6 +166,9 @@ def run(
             following = request(done)
             session.begin("rollout", *following, most)
         parts.add(reply.rollout, answer)
+        if not session.is_intact(reply):
+            session.call("keepalive", envelope.Request(keepalive=environment.KeepaliveRequest()))
+            raise ProtocolError("the server has changed what it has told")
         if done == steps:
             return parts.whole(has_finals)
 
@@ -213,10 +221,16 @@ def _give(session: Session, request: wire.PolicyRequest, payload: bytes | None) 
     session.call("policy", envelope.Request(policy=request), payload)
 
 
+def reply_bytes(session: Session) -> int:
+    """Bytes that a rollout's reply is to have at most, if a step goes in."""
+    several = _STEPS_OF_A_REPLY * session.spec.step.size
+    return max(_REPLY_BYTES, min(several, _MOST_REPLY_BYTES))
+
+
 def largest_reply(session: Session, num_envs: int) -> int:
     """Bytes that a rollout's reply has at most: a single step goes in whatever its size."""
     spec = session.spec
-    return max(_REPLY_BYTES, 4 * spec.reset.size + spec.step.size + 40 * num_envs + 4096)
+    return max(reply_bytes(session), 4 * spec.reset.size + spec.step.size + 40 * num_envs + 4096)
 
 
 def _tell(policy: policies.Policy | None, request: wire.RolloutRequest) -> None:
@@ -250,10 +264,10 @@ class _Parts:
         arrays = Layout(reply.arrays, ("observation", "action_mask", *_STEP_ARRAYS)).split(payload)
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
-            # Out of memory that is used again.
+            # Out of memory that is used again, here or in the server.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
-        if reply.steps == self.steps:
+        if reply.steps == self.steps and payload.flags.writeable:
             self._arrays = arrays
         else:
             if not self._arrays:

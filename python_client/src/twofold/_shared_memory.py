@@ -49,10 +49,26 @@ class ServerMemory:
         Raises:
             UNREADABLE: It can't be opened.
         """
-        memory = self._memory(place.memory)
-        np.copyto(payload, memory[_PAYLOAD : _PAYLOAD + place.size])
+        np.copyto(payload, self.view(place))
+        return self.holds(place)
+
+    def view(self, place: envelope.PayloadInMemory) -> NDArray[np.uint8]:
+        """A payload where it lies, to read only; what was read counts if it `holds` afterwards.
+
+        Raises:
+            UNREADABLE: It can't be opened.
+        """
+        return self._memory(place.memory)[_PAYLOAD : _PAYLOAD + place.size]
+
+    def holds(self, place: envelope.PayloadInMemory) -> bool:
+        """Whether a payload is still there, and was all the time.
+
+        Raises:
+            UNREADABLE: It can't be opened.
+        """
         # The server changes this first.
-        return int.from_bytes(memory[:8].tobytes(), "little") == place.stamp
+        stamp = self._memory(place.memory)[:8]
+        return int.from_bytes(stamp.tobytes(), "little") == place.stamp
 
     def close(self) -> None:
         """Lets go of everything: while it is open here, the system keeps it."""
