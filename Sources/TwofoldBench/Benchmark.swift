@@ -10,6 +10,8 @@ public struct BenchmarkPlan: Sendable {
     public var rounds = 5
     /// How long each measurement steps.
     public var time = Duration.milliseconds(200)
+    /// How the names of those begin that are measured; empty for all.
+    public var only = ""
 
     /// The defaults, with 1 and all threads.
     public init(allThreads: Int) { threads = allThreads == 1 ? [1] : [1, allThreads] }
@@ -56,7 +58,8 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes {
         var contests: [(contestant: Contestant, threads: Int, rollout: Rollout, rates: [Double])] = []
-        for contestant in Contestant.available where contestant.isMeasured {
+        for contestant in Contestant.available
+        where contestant.isMeasured && contestant.rawValue.hasPrefix(plan.only) {
             for threads in plan.threads {
                 let environment = try contestant.makeEnvironment(
                     lanes: boards, workers: Workers(threads: threads))

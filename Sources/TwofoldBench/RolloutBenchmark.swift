@@ -6,13 +6,15 @@ public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes where boards <= 65_536 {
         for contestant in [Contestant.avx2, .baseline] where Contestant.available.contains(contestant) {
+            let name = "rollout, " + contestant.rawValue
+            guard name.hasPrefix(plan.only) else { continue }
             let player = try RolloutPlayer(
                 contestant.makeEnvironment(lanes: boards, workers: Workers(threads: 1)))
             _ = try player.measure(plan.time)
             let rates = try (0..<plan.rounds).map { _ in try player.measure(plan.time) }.sorted()
             rows.append(
                 BenchmarkRow(
-                    game: contestant.game, engine: "rollout, " + contestant.rawValue, boards: boards,
+                    game: contestant.game, engine: name, boards: boards,
                     threads: 1,
                     median: rates[rates.count / 2], minimum: rates[0], maximum: rates[rates.count - 1]))
         }

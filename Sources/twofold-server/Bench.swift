@@ -23,6 +23,12 @@ struct Bench: ParsableCommand {
     @Option(help: "Milliseconds that each measurement steps.")
     var milliseconds = 200
 
+    @Option(
+        help: ArgumentHelp(
+            "Only what has such a name, 'kernel, AVX2' or 'rollout', and no signatures.",
+            discussion: "The name, or how it begins."))
+    var only: String?
+
     @Flag(help: "Print JSON.")
     var json = false
 
@@ -46,9 +52,13 @@ struct Bench: ParsableCommand {
         if !boards.isEmpty { plan.sizes = boards }
         plan.rounds = rounds
         plan.time = .milliseconds(milliseconds)
+        plan.only = only ?? ""
 
         let rows = signatureOnly ? [] : try benchmark(plan) + benchmarkRollouts(plan)
-        let signatures = try signatures(threads: plan.threads)
+        guard only == nil || !rows.isEmpty else {
+            throw ValidationError("nothing has a name like '\(only!)'")
+        }
+        let signatures = only == nil ? try signatures(threads: plan.threads) : []
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys]

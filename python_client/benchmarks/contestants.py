@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 SIZES = (1, 16, 256, 4096, 65536)
+
+
+class Line(NamedTuple):
+    """A line of the plot: the limit is a grey border, Twofold stands out, peers have a hue each."""
+
+    color: str
+    style: str = "-"
+    width: float = 1.5
 
 
 @dataclass(frozen=True)
@@ -17,6 +26,8 @@ class Contestant:
     """What the table calls it."""
     command: tuple[str, ...]
     """The script in peers/, and its arguments before N."""
+    line: Line
+    """Its line in the plot."""
     environment: str | None = None
     """Its virtual environment; None for the one that the benchmark runs in."""
     largest: int = SIZES[-1]
@@ -33,43 +44,100 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
 }
 
 CONTESTANTS = (
-    Contestant("limit-ipc", "**transport limit, ipc** (bare echo)", ("zmq_echo.py", "ipc")),
-    Contestant("limit-tcp", "transport limit, tcp (bare echo)", ("zmq_echo.py", "tcp")),
     Contestant(
-        "twofold-ipc", "**Twofold, ipc**, `VectorEnv.step`", ("twofold_client.py", "ipc", "vector")
+        "limit-ipc",
+        "**transport limit, ipc** (bare echo)",
+        ("zmq_echo.py", "ipc"),
+        Line("#888888", "--"),
     ),
-    Contestant("raw-ipc", "Twofold, ipc, raw client call", ("twofold_client.py", "ipc", "raw")),
+    Contestant(
+        "limit-tcp",
+        "transport limit, tcp (bare echo)",
+        ("zmq_echo.py", "tcp"),
+        Line("#bbbbbb", "--", 1.2),
+    ),
+    Contestant(
+        "twofold-ipc",
+        "**Twofold, ipc**, `VectorEnv.step`",
+        ("twofold_client.py", "ipc", "vector"),
+        Line("#c8102e", width=2.8),
+    ),
+    Contestant(
+        "raw-ipc",
+        "Twofold, ipc, raw client call",
+        ("twofold_client.py", "ipc", "raw"),
+        Line("#c8102e", ":"),
+    ),
     Contestant(
         "rollout-ipc",
         "Twofold, ipc, `VectorEnv.rollout`, random",
         ("twofold_client.py", "ipc", "rollout"),
+        Line("#8a1538", "-.", 2.0),
     ),
     Contestant(
-        "bare-ipc", "Twofold's server, ipc, bare socket", ("twofold_client.py", "ipc", "bare")
+        "rollout-in-process",
+        "Twofold's kernel, rollout without any transport, 1 thread",
+        ("twofold_in_process.py",),
+        Line("#8a1538", ":", 1.2),
     ),
     Contestant(
-        "twofold-tcp", "**Twofold, tcp**, `VectorEnv.step`", ("twofold_client.py", "tcp", "vector")
+        "bare-ipc",
+        "Twofold's server, ipc, bare socket",
+        ("twofold_client.py", "ipc", "bare"),
+        Line("#e0909c", ":", 1.2),
     ),
-    Contestant("raw-tcp", "Twofold, tcp, raw client call", ("twofold_client.py", "tcp", "raw")),
-    Contestant("numba", "numba loop, in process", ("numba_loop.py",), "numba"),
+    Contestant(
+        "twofold-tcp",
+        "**Twofold, tcp**, `VectorEnv.step`",
+        ("twofold_client.py", "tcp", "vector"),
+        Line("#e8772e", width=2.2),
+    ),
+    Contestant(
+        "raw-tcp",
+        "Twofold, tcp, raw client call",
+        ("twofold_client.py", "tcp", "raw"),
+        Line("#e8772e", ":"),
+    ),
+    Contestant(
+        "numba", "numba loop, in process", ("numba_loop.py",), Line("#1f5fa8"), environment="numba"
+    ),
     Contestant(
         "numba-bitboard",
         "numba over bitboards, in process",
         ("numba_bitboard.py", "serial"),
-        "numba",
+        Line("#4f9bd9"),
+        environment="numba",
     ),
     Contestant(
         "numba-parallel",
         "numba over bitboards, all cores",
         ("numba_bitboard.py", "parallel"),
-        "numba",
+        Line("#4f9bd9", "-."),
+        environment="numba",
     ),
-    Contestant("numpy", "numpy with row tables, in process", ("numpy_tables.py",)),
-    Contestant("envpool", "EnvPool `Game2048-v1`, dm", ("envpool_dm.py",), "envpool"),
-    Contestant("pgx", "pgx `2048`, CPU", ("pgx_jit.py",), "pgx"),
-    Contestant("jumanji", "Jumanji `Game2048-v1`, CPU", ("jumanji_jit.py",), "jumanji"),
+    Contestant("numpy", "numpy with row tables, in process", ("numpy_tables.py",), Line("#2a8f57")),
     Contestant(
-        "gymnasium-2048", "gymnasium-2048, a loop", ("gymnasium_loop.py",), "gymnasium-2048", 16
+        "envpool",
+        "EnvPool `Game2048-v1`, dm",
+        ("envpool_dm.py",),
+        Line("#7a4fb0"),
+        environment="envpool",
+    ),
+    Contestant("pgx", "pgx `2048`, CPU", ("pgx_jit.py",), Line("#b8860b"), environment="pgx"),
+    Contestant(
+        "jumanji",
+        "Jumanji `Game2048-v1`, CPU",
+        ("jumanji_jit.py",),
+        Line("#8c564b"),
+        environment="jumanji",
+    ),
+    Contestant(
+        "gymnasium-2048",
+        "gymnasium-2048, a loop",
+        ("gymnasium_loop.py",),
+        Line("#333333"),
+        environment="gymnasium-2048",
+        largest=16,
     ),
 )
 
@@ -92,6 +160,7 @@ class Target:
 
 # `VectorEnv.step` is what a user calls; the others beside it show where time goes.
 _STEP, _RAW, _BARE = "`VectorEnv.step`, ipc", "raw client call, ipc", "server alone, ipc, all sent"
+_ROLLOUT = "`VectorEnv.rollout`, ipc: of the same in process"
 
 TARGETS = (
     Target(
@@ -109,6 +178,7 @@ TARGETS = (
     Target(
         "`VectorEnv.step`, tcp: of its limit", 4096, "rate", "twofold-tcp", "limit-tcp", None, True
     ),
+    Target(_ROLLOUT, 4096, "rate", "rollout-ipc", "rollout-in-process", 0.5, True),
     Target(
         f"{_STEP}: of the transport limit", 65536, "rate", "twofold-ipc", "limit-ipc", 0.65, True
     ),

@@ -9,25 +9,6 @@ from contestants import CONTESTANTS
 from matplotlib.figure import Figure
 from rounds import Result
 
-# (colour, line, width): the limit is a grey border, Twofold stands out, peers have a hue each.
-_STYLES = {
-    "limit-ipc": ("#888888", "--", 1.5),
-    "limit-tcp": ("#bbbbbb", "--", 1.2),
-    "twofold-ipc": ("#c8102e", "-", 2.8),
-    "raw-ipc": ("#c8102e", ":", 1.5),
-    "bare-ipc": ("#e0909c", ":", 1.2),
-    "twofold-tcp": ("#e8772e", "-", 2.2),
-    "raw-tcp": ("#e8772e", ":", 1.5),
-    "numba": ("#1f5fa8", "-", 1.5),
-    "numba-bitboard": ("#4f9bd9", "-", 1.5),
-    "numba-parallel": ("#4f9bd9", "-.", 1.5),
-    "numpy": ("#2a8f57", "-", 1.5),
-    "envpool": ("#7a4fb0", "-", 1.5),
-    "pgx": ("#b8860b", "-", 1.5),
-    "jumanji": ("#8c564b", "-", 1.5),
-    "gymnasium-2048": ("#333333", "-", 1.5),
-}
-
 
 def draw(results: dict[tuple[str, int], Result], title: str, path: Path) -> None:
     """Draws every contestant that was measured; bars reach from the lowest to the highest round."""
@@ -39,7 +20,6 @@ def draw(results: dict[tuple[str, int], Result], title: str, path: Path) -> None
         points = [one for one in measured if one is not None and one.rate is not None]
         if not points:
             continue
-        color, line, width = _STYLES[contestant.name]
         medians = [statistics.median(one.rates) for one in points]
         below = [median - min(one.rates) for median, one in zip(medians, points, strict=True)]
         above = [max(one.rates) - median for median, one in zip(medians, points, strict=True)]
@@ -48,9 +28,9 @@ def draw(results: dict[tuple[str, int], Result], title: str, path: Path) -> None
             medians,
             yerr=[below, above],
             label=contestant.label.replace("*", "").replace("`", ""),
-            color=color,
-            linestyle=line,
-            linewidth=width,
+            color=contestant.line.color,
+            linestyle=contestant.line.style,
+            linewidth=contestant.line.width,
             marker="o",
             markersize=4,
             capsize=2,

@@ -52,6 +52,16 @@ class Player(Protocol):
         """The legal actions after that step, one byte each, (N, 4), C order; None if not told."""
 
 
+class Slices(Protocol):
+    """A contestant that has its boards and a clock."""
+
+    details: dict[str, str]
+    """As a player's."""
+
+    def run(self, seconds: float) -> dict[str, float]:
+        """Steps for so long; what the benchmark is told."""
+
+
 class ActionChooser:
     """Random legal actions for N boards, from random numbers that are drawn beforehand.
 
@@ -90,14 +100,26 @@ def serve(make: Callable[[int], Player]) -> None:
     Args:
         make: Makes the player for N boards.
     """
+
+    def slices(num_envs: int) -> _Slices:
+        player = make(num_envs)
+        return _Slices(player, ActionChooser(num_envs, player.action_dtype))
+
+    serve_slices(slices)
+
+
+def serve_slices(make: Callable[[int], Slices]) -> None:
+    """The same for a contestant that measures by itself.
+
+    Args:
+        make: Makes what measures N boards.
+    """
     # Libraries print; the protocol gets a descriptor of its own, and they get standard error.
     with os.fdopen(os.dup(1), "w") as protocol:
         os.dup2(2, 1)
-        num_envs = int(sys.argv[-1])
-        player = make(num_envs)
-        slices = _Slices(player, ActionChooser(num_envs, player.action_dtype))
+        slices = make(int(sys.argv[-1]))
         slices.run(WARM_UP_SECONDS)
-        _tell(protocol, {"ready": True, "details": player.details})
+        _tell(protocol, {"ready": True, "details": slices.details})
         for line in sys.stdin:
             seconds = float(line.split()[1])
             slices.run(seconds * LEAD_IN)
@@ -106,6 +128,7 @@ def serve(make: Callable[[int], Player]) -> None:
 
 class _Slices:
     def __init__(self, player: Player, chooser: ActionChooser) -> None:
+        self.details = player.details
         self._player = player
         self._chooser = chooser
         self._mask: NDArray[Any] | None = None

@@ -1,0 +1,47 @@
+"""Rollouts in the server's own process, by `twofold-server bench`: what no transport can beat.
+
+    twofold_in_process.py N
+
+Steps with random choices on one thread, and writes the arrays that `VectorEnv.rollout` returns.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from worker import serve_slices
+
+from twofold import _private_server
+
+
+class InProcess:
+    """One process for each slice."""
+
+    def __init__(self, num_envs: int) -> None:
+        self._num_envs = num_envs
+        self._command = [str(_private_server.find_program()), "bench", "--json", "--rounds", "1"]
+        self._command += ["--only", "rollout, kernel", "--boards", str(num_envs)]
+        self.details = {"engine": self._measure(0.001)["engine"]}
+
+    def run(self, seconds: float) -> dict[str, float]:
+        """One round of so long."""
+        rate = self._measure(seconds)["median"] / self._num_envs
+        return {
+            "calls": 1,
+            "steps": rate * seconds,
+            "seconds": seconds,
+            "median_us": 1e6 / rate,
+            "p99_us": 1e6 / rate,
+        }
+
+    def _measure(self, seconds: float) -> dict[str, Any]:
+        """The row of the best kernel that this processor has."""
+        command = [*self._command, "--milliseconds", str(max(1, round(seconds * 1000)))]
+        report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return max(report["rows"], key=lambda row: row["median"])
+
+
+if __name__ == "__main__":
+    serve_slices(InProcess)
