@@ -5,8 +5,8 @@
 // runs over the lanes, its body has no branch, and LLVM turns it into vector code. What that takes:
 //
 // - A condition is a byte, 0x00 or 0xff, made without a branch (`equal`); a `?:` would become one.
-// - A loop reads one buffer and writes another; a store that might change a later load stops the
-//   vectoriser. Hence the many small scratch rows.
+// - A loop reads one buffer and writes another, or the very bytes that it has read; a store that might
+//   change a later load stops the vectoriser. Hence the many small scratch rows.
 // - Offsets are literals, and the 16 cells are written out by hand: an inner loop over them would not
 //   be unrolled in time.
 // - Byte work and 32-bit work (scores, generators) are in separate loops.
@@ -262,7 +262,7 @@ func value(_ exponent: UInt8) -> Int32 {
 @inline(__always)
 private func draw(
     _ words: Words, _ empties: Bytes, fourThreshold: UInt64, where mask: Bytes,
-    nextWords: Words, place: Words, exponent: Words
+    place: Words, exponent: Words
 ) {
     let lastFour = UInt32(truncatingIfNeeded: fourThreshold &- 1)
     let anyFour: UInt32 = fourThreshold == 0 ? 0 : 1
@@ -274,10 +274,10 @@ private func draw(
         let first = nextWord(&s0, &s1, &s2, &s3)
         let second = nextWord(&s0, &s1, &s2, &s3)
         let chosen = widen(mask[lane])
-        nextWords[lane] = (s0 & chosen) | (words[lane] & ~chosen)
-        nextWords[lane + 64] = (s1 & chosen) | (words[lane + 64] & ~chosen)
-        nextWords[lane + 128] = (s2 & chosen) | (words[lane + 128] & ~chosen)
-        nextWords[lane + 192] = (s3 & chosen) | (words[lane + 192] & ~chosen)
+        words[lane] = (s0 & chosen) | (words[lane] & ~chosen)
+        words[lane + 64] = (s1 & chosen) | (words[lane + 64] & ~chosen)
+        words[lane + 128] = (s2 & chosen) | (words[lane + 128] & ~chosen)
+        words[lane + 192] = (s3 & chosen) | (words[lane + 192] & ~chosen)
         place[lane] = UInt32(truncatingIfNeeded: (UInt64(first) &* UInt64(empties[lane])) >> 32)
         let isFour = UInt32(unsafeBitCast(second <= lastFour, to: UInt8.self)) & anyFour
         exponent[lane] = (1 &+ isFour) & chosen
@@ -456,8 +456,7 @@ func tellBoards(_ cells: Bytes, into observation: UnsafeMutableRawPointer, _ scr
     shuffle(cells, into: scratch, half: 512)
     shuffle(scratch, into: other, half: 512)
     shuffle(other, into: scratch, half: 512)
-    shuffle(scratch, into: other, half: 512)
-    observation.copyMemory(from: other, byteCount: 1024)
+    shuffle(scratch, into: observation.assumingMemoryBound(to: UInt8.self), half: 512)
 }
 
 /// Four rows of masks become 64 rows of four 0 or 1.
@@ -465,11 +464,9 @@ func tellBoards(_ cells: Bytes, into observation: UnsafeMutableRawPointer, _ scr
 private func tellMask(_ legal: Bytes, into actionMask: UnsafeMutableRawPointer, _ scratch: Bytes) {
     let ones = scratch
     let half = scratch + 256
-    let whole = scratch + 512
     for index in 0..<256 { ones[index] = legal[index] & 1 }
     shuffle(ones, into: half, half: 128)
-    shuffle(half, into: whole, half: 128)
-    actionMask.copyMemory(from: whole, byteCount: 256)
+    shuffle(half, into: actionMask.assumingMemoryBound(to: UInt8.self), half: 128)
 }
 
 /// Everything that both a step and a reset tell. `terminated` is a mask: no action is legal any more.
@@ -531,7 +528,6 @@ public enum Kernel {
         let closed = bytes + 3008
         let legal = bytes + 3072
         let earned = (scratch + KernelTrace.earned).assumingMemoryBound(to: Int32.self)
-        let nextWords = (scratch + 3584).assumingMemoryBound(to: UInt32.self)
         let places = (scratch + 4608).assumingMemoryBound(to: UInt32.self)
         let exponents = (scratch + 4864).assumingMemoryBound(to: UInt32.self)
         let rest = bytes + 5120
@@ -551,9 +547,8 @@ public enum Kernel {
 
         // The new tile.
         draw(
-            words, empties, fourThreshold: rules.fourThreshold, where: moved, nextWords: nextWords,
-            place: places, exponent: exponents)
-        (UnsafeMutableRawPointer(words)).copyMemory(from: nextWords, byteCount: 1024)
+            words, empties, fourThreshold: rules.fourThreshold, where: moved, place: places,
+            exponent: exponents)
         place(oriented, places, exponents, into: slid, rest)
         if finished & 0x80 != 0, rules.holdsFinished {
             // A board that waits stays as it is.
@@ -777,7 +772,6 @@ extension Kernel {
         let empties = bytes + 1024
         let hasRoom = bytes + 1088
         let outcome = bytes + 1152
-        let nextWords = (scratch + 1280).assumingMemoryBound(to: UInt32.self)
         let places = (scratch + 2304).assumingMemoryBound(to: UInt32.self)
         let exponents = (scratch + 2560).assumingMemoryBound(to: UInt32.self)
         let numbers = (scratch + 2816).assumingMemoryBound(to: Int32.self)
@@ -793,9 +787,8 @@ extension Kernel {
             hasRoom[lane] = ~equal(empty, 0)
         }
         draw(
-            words, empties, fourThreshold: fourThreshold, where: hasRoom, nextWords: nextWords,
+            words, empties, fourThreshold: fourThreshold, where: hasRoom,
             place: places, exponent: exponents)
-        (UnsafeMutableRawPointer(words)).copyMemory(from: nextWords, byteCount: 1024)
         place(cells, places, exponents, into: placed, bytes + 4096)
         for lane in 0..<64 {
             let before = Cells(cells, lane)
@@ -828,21 +821,8 @@ extension Kernel {
     public static func drawWords(_ streams: UnsafeMutableRawPointer, into drawn: UnsafeMutableRawPointer) {
         let words = streams.assumingMemoryBound(to: UInt32.self)
         let results = drawn.assumingMemoryBound(to: UInt32.self)
-        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 320) { room in
-            let next = room.baseAddress!
-            for lane in 0..<64 {
-                var s0 = words[lane]
-                var s1 = words[lane + 64]
-                var s2 = words[lane + 128]
-                var s3 = words[lane + 192]
-                next[lane + 256] = nextWord(&s0, &s1, &s2, &s3)
-                next[lane] = s0
-                next[lane + 64] = s1
-                next[lane + 128] = s2
-                next[lane + 192] = s3
-            }
-            streams.copyMemory(from: next, byteCount: 1024)
-            (UnsafeMutableRawPointer(results)).copyMemory(from: next + 256, byteCount: 256)
+        for lane in 0..<64 {
+            results[lane] = nextWord(&words[lane], &words[lane + 64], &words[lane + 128], &words[lane + 192])
         }
     }
 
