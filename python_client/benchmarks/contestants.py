@@ -30,6 +30,8 @@ class Contestant:
     """Its line in the plot."""
     environment: str | None = None
     """Its virtual environment; None for the one that the benchmark runs in."""
+    is_stepwise: bool = True
+    """Whether a call is one step, so that the time of a call is a round trip."""
     largest: int = SIZES[-1]
     """The most boards it is measured with; more is reported as left out."""
 
@@ -73,12 +75,14 @@ CONTESTANTS = (
         "Twofold, ipc, `VectorEnv.rollout`, random",
         ("twofold_client.py", "ipc", "rollout"),
         Line("#8a1538", "-.", 2.0),
+        is_stepwise=False,
     ),
     Contestant(
         "rollout-in-process",
         "Twofold's kernel, rollout without any transport, 1 thread",
         ("twofold_in_process.py",),
         Line("#8a1538", ":", 1.2),
+        is_stepwise=False,
     ),
     Contestant(
         "bare-ipc",

@@ -114,7 +114,7 @@ def _round_trips(results: Results) -> str:
     table = [["", "median", "lowest and highest round"]]
     for contestant in CONTESTANTS:
         result = results.get((contestant.name, 1))
-        if result is not None and result.rate is not None:
+        if contestant.is_stepwise and result is not None and result.rate is not None:
             times = result.latencies
             median = f"{statistics.median(times):.1f}"
             table.append([contestant.label, median, f"{min(times):.1f} … {max(times):.1f}"])
