@@ -276,6 +276,19 @@ def test_a_rollout_is_read_where_it_lies_and_is_the_users_own(
     assert len(views) > 12 or size > 200_000
 
 
+def test_a_payload_that_reaches_beyond_its_memory_is_not_read(server: Server) -> None:
+    envs = Game2048VectorEnv(LANES, endpoint=server.ipc)
+    envs.reset(seed=1)
+    envs.step(np.zeros(LANES, np.int64))
+    memory = envs._session._connection._memory
+    (process, descriptor, name), opened = next(iter(memory._opened.items()))
+    place = envelope.PayloadInMemory(size=opened.size)
+    place.memory.process, place.memory.descriptor, place.memory.name = process, descriptor, name
+    with pytest.raises(ValueError, match="beyond its memory"):
+        memory.view(place)
+    envs.close()
+
+
 def test_a_rollout_that_somebody_else_writes_over_is_none(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,10 @@ class ServerMemory:
         Raises:
             UNREADABLE: It can't be opened.
         """
-        return self._memory(place.memory)[_PAYLOAD : _PAYLOAD + place.size]
+        payload = self._memory(place.memory)[_PAYLOAD : _PAYLOAD + place.size]
+        if payload.size != place.size:
+            raise ValueError("the payload reaches beyond its memory")
+        return payload
 
     def holds(self, place: envelope.PayloadInMemory) -> bool:
         """Whether a payload is still there, and was all the time.
