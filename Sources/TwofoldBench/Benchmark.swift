@@ -61,9 +61,9 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
         for contestant in Contestant.available
         where contestant.isMeasured && contestant.rawValue.hasPrefix(plan.only) {
             for threads in plan.threads {
-                let environment = try contestant.makeEnvironment(
-                    lanes: boards, workers: Workers(threads: threads))
-                contests.append((contestant, threads, try Rollout(environment), []))
+                let workers = Workers(threads: threads)
+                let environment = try contestant.makeEnvironment(lanes: boards, workers: workers)
+                contests.append((contestant, threads, try Rollout(environment, workers), []))
             }
         }
         // The first round brings boards into mid-game and caches up to date; it does not count.
@@ -91,9 +91,10 @@ public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
     for contestant in Contestant.available {
         for threads in threads {
             for chunk in [64, 256, 4096] {
+                let workers = Workers(threads: threads, chunk: chunk)
                 let environment = try contestant.makeEnvironment(
-                    lanes: signatureRun.lanes, workers: Workers(threads: threads, chunk: chunk))
-                let signature = try Rollout(environment).signature(steps: signatureRun.steps)
+                    lanes: signatureRun.lanes, workers: workers)
+                let signature = try Rollout(environment, workers).signature(steps: signatureRun.steps)
                 let digits = String(signature, radix: 16)
                 signatures.append(
                     BenchmarkSignature(

@@ -2,21 +2,24 @@ internal import TwofoldCore
 
 /// A batch under random legal play, with the memory of its replies.
 ///
-/// The actions are drawn by a policy of its own from the masks that the environment tells; that takes
+/// The actions are drawn from the masks that the environment tells, on the same threads that step it; that takes
 /// longer than a step of the kernel, and is never timed.
 final class Rollout {
     private let environment: any VectorEnvironment
+    private let workers: Workers
     private let memory: UnsafeMutableRawBufferPointer
     private let stepReply: BatchArrays
     private let resetReply: BatchArrays
     private let actions: UnsafeMutableRawBufferPointer
     private let stepBytes: Int
     private let actionCount: Int
-    private var policy = Generator(seed: 2048)
+    /// How often actions were drawn.
+    private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 
-    init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
+    init(_ environment: any VectorEnvironment, _ workers: Workers) throws(EnvironmentError) {
         self.environment = environment
+        self.workers = workers
         let lanes = environment.lanes
         actionCount = environment.actions.count
         var offsets: [Int] = []
@@ -79,32 +82,62 @@ final class Rollout {
         for byte in memory { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
     }
 
+    /// A block of 64 lanes has a stream of its own for each draw, so the actions are the same for any threads.
     private func chooseActions() {
-        guard actionCount == 4 else { return chooseAmongMany() }
-        for lane in 0..<environment.lanes {
-            let mask = UnsafeRawPointer(stepReply.address(array: 1, lane: lane))
-                .loadUnaligned(as: UInt32.self)
-            let count = mask.nonzeroBitCount
-            guard count > 0 else { continue }
-            var rest = mask
-            for _ in 0..<policy.next(below: count) { rest &= rest &- 1 }
-            actions[lane] = UInt8(rest.trailingZeroBitCount / 8)
+        draws += 1
+        let draw = Draw(stepReply, actions, actionCount, number: draws)
+        workers.run(lanes: environment.lanes, nanosecondsPerLane: 10) { range, _ in
+            for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
+                draw.choose(first..<min(first + 64, range.upperBound))
+            }
+        }
+    }
+}
+
+/// One draw of actions for all lanes.
+///
+/// `@unchecked Sendable` because workers have disjoint ranges of lanes, and nothing else uses the memory meanwhile.
+private struct Draw: @unchecked Sendable {
+    private let reply: BatchArrays
+    private let actions: UnsafeMutableRawBufferPointer
+    private let actionCount: Int
+    private let number: UInt64
+
+    init(
+        _ reply: BatchArrays, _ actions: UnsafeMutableRawBufferPointer, _ actionCount: Int, number: UInt64
+    ) {
+        self.reply = reply
+        self.actions = actions
+        self.actionCount = actionCount
+        self.number = number
+    }
+
+    func choose(_ lanes: Range<Int>) {
+        var generator = Generator(seed: number << 32 | UInt64(lanes.lowerBound))
+        for lane in lanes {
+            if actionCount == 4 { chooseOfFour(lane, &generator) } else { chooseOfMany(lane, &generator) }
         }
     }
 
+    private func chooseOfFour(_ lane: Int, _ generator: inout Generator) {
+        let mask = UnsafeRawPointer(reply.address(array: 1, lane: lane)).loadUnaligned(as: UInt32.self)
+        let count = mask.nonzeroBitCount
+        guard count > 0 else { return }
+        var rest = mask
+        for _ in 0..<generator.next(below: count) { rest &= rest &- 1 }
+        actions[lane] = UInt8(rest.trailingZeroBitCount / 8)
+    }
+
     /// The same for any number of actions, byte by byte.
-    private func chooseAmongMany() {
-        for lane in 0..<environment.lanes {
-            let mask = UnsafeRawBufferPointer(
-                start: stepReply.address(array: 1, lane: lane), count: actionCount)
-            let legal = mask.count { $0 != 0 }
-            guard legal > 0 else { continue }
-            var rest = policy.next(below: legal)
-            actions[lane] = UInt8(
-                mask.firstIndex { byte in
-                    if byte != 0 { rest -= 1 }
-                    return rest < 0
-                }!)
-        }
+    private func chooseOfMany(_ lane: Int, _ generator: inout Generator) {
+        let mask = UnsafeRawBufferPointer(start: reply.address(array: 1, lane: lane), count: actionCount)
+        let legal = mask.count { $0 != 0 }
+        guard legal > 0 else { return }
+        var rest = generator.next(below: legal)
+        actions[lane] = UInt8(
+            mask.firstIndex { byte in
+                if byte != 0 { rest -= 1 }
+                return rest < 0
+            }!)
     }
 }

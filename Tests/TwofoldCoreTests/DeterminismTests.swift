@@ -99,6 +99,28 @@ import Testing
         }
     }
 
+    @Test func `batches side by side, one after the other, have each lane visited once`() async {
+        await withTaskGroup(of: Int.self) { group in
+            for threads in 2...5 {
+                group.addTask {
+                    let visits = LaneStorage(count: 640, repeating: 0)
+                    let workers = Workers(threads: threads, chunk: 64)
+                    for round in 1...2000 {
+                        let most = Atomic(0)
+                        workers.run(lanes: 640, nanosecondsPerLane: 1) { range, worker in
+                            for lane in range { visits[lane] += 1 }
+                            most.max(worker, ordering: .relaxed)
+                        }
+                        let isDone = (0..<640).allSatisfy { visits[$0] == round }
+                        if !isDone || most.load(ordering: .relaxed) >= threads { return round }
+                    }
+                    return 0
+                }
+            }
+            for await wrong in group { #expect(wrong == 0) }
+        }
+    }
+
     @Test func `chunks are rounded up to whole blocks`() {
         #expect(
             [1, 64, 65, 256, 1000].map { Workers(threads: 1, chunk: $0).chunk } == [64, 64, 128, 256, 1024])

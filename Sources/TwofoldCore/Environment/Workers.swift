@@ -1,5 +1,4 @@
-import Dispatch
-import Synchronization
+internal import Synchronization
 
 /// Spreads the lanes of a batch over threads, in chunks of whole 64-lane blocks.
 ///
@@ -37,7 +36,7 @@ public struct Workers: Sendable {
         let workers = min(threads, chunks)
         guard workers > 1 else { return body(0..<lanes, 0) }
         let next = Atomic(0)
-        DispatchQueue.concurrentPerform(iterations: workers) { worker in
+        Helpers.perform(with: workers - 1) { worker in
             beforeWork()
             while true {
                 let mine = next.wrappingAdd(1, ordering: .relaxed).oldValue

@@ -1,5 +1,4 @@
-import Dispatch
-import Synchronization
+internal import Synchronization
 
 /// Runs a choice that takes long over the lanes, one after the other on a few threads, until all have
 /// chosen or the time is up.
@@ -14,7 +13,7 @@ struct Search: Sendable {
     ) throws(EnvironmentError) {
         let next = Atomic(0)
         let isLate = Atomic(false)
-        DispatchQueue.concurrentPerform(iterations: min(workers.threads, lanes)) { worker in
+        Helpers.perform(with: min(workers.threads, lanes) - 1) { worker in
             workers.beforeWork()
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
