@@ -1,6 +1,7 @@
 // What Swift's Glibc module leaves out and the server needs: descriptors that can be polled beside
 // sockets (eventfd, signalfd), the number of processors that this process may run on, what they can do, and
-// giving memory back to the system (malloc_trim), memory that others can see (memfd_create and its seals).
+// giving memory back to the system (malloc_trim), memory that others can see (memfd_create and its seals), and
+// many descriptors in one (epoll).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,6 +9,7 @@
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>

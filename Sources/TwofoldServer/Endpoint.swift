@@ -1,9 +1,11 @@
 internal import TwofoldService
 internal import ZeroMQ
 
-/// A bound ROUTER socket.
+/// A bound ROUTER socket, and beside it on ipc the direct connections.
 final class Endpoint {
     let socket: Socket
+    /// Nil over tcp, and where the system gives none.
+    let direct: DirectListener?
     /// The endpoint as clients reach it, the real port in place of 0.
     let name: String
     /// Whether whoever comes in has shown a key.
@@ -29,6 +31,7 @@ final class Endpoint {
             }
             try socket.bind(endpoint)
             name = try socket.lastEndpoint
+            direct = Self.isTCP(endpoint) ? nil : DirectListener(beside: Self.path(of: endpoint))
             self.socket = socket
         } catch {
             throw ServerError("can't listen on '\(endpoint)': \(error)")
@@ -57,6 +60,10 @@ final class Endpoint {
         guard endpoint.hasPrefix("ipc:///") else {
             throw ServerError("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
         }
-        return try IPCPath(String(endpoint.dropFirst("ipc://".count)))
+        return try IPCPath(path(of: endpoint))
+    }
+
+    private static func path(of ipcEndpoint: String) -> String {
+        String(ipcEndpoint.dropFirst("ipc://".count))
     }
 }

@@ -154,6 +154,16 @@ final class ReplyFrames {
         return frames
     }
 
+    /// Calls `body` with the bytes of the header and of the payload, nil where none is to be sent.
+    func withFrames<Result>(
+        readsMemory: Bool, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer?) -> Result
+    ) -> Result {
+        header.withUnsafeBytes { header in
+            guard payload != nil, !(isInMemory && readsMemory) else { return body(header, nil) }
+            return payload!.withUnsafeBytes { body(header, $0) }
+        }
+    }
+
     /// Adds the frames to a route, sharing their memory; without a payload that is told where to read,
     /// for whoever can.
     func append(to message: inout Multipart, readsMemory: Bool = false) {
@@ -162,10 +172,12 @@ final class ReplyFrames {
     }
 }
 
-/// Where a reply goes: the socket that the request came through, and all frames up to and including
-/// the empty delimiter; and who is there.
+/// Where a reply goes: the endpoint that the request came through, and in a ZeroMQ message all frames up to and
+/// including the empty delimiter; and who is there.
 final class Route {
     let endpoint: Int
+    /// The connection that the request came over, if it was no ZeroMQ message.
+    let connection: DirectConnection?
     let client: Client
     /// Whether whoever is there can read a payload in this process's memory.
     var readsMemory = false
@@ -173,8 +185,12 @@ final class Route {
     let arrived = Moment.now
     var frames: Multipart
 
-    init(endpoint: Int, client: Client, frames: consuming Multipart) {
+    init(
+        endpoint: Int, client: Client, frames: consuming Multipart = Multipart(minimumCapacity: 0),
+        connection: DirectConnection? = nil
+    ) {
         self.endpoint = endpoint
+        self.connection = connection
         self.client = client
         self.frames = frames
     }

@@ -42,6 +42,11 @@ final class IPCPath {
         close(lock)
     }
 
+    /// Clears a dead socket away from a path beside a claimed one; whether nothing is there now.
+    static func clear(_ path: String) -> Bool {
+        path.utf8.count <= maxLength && (try? clearAway(path)) != nil
+    }
+
     private static func holdLock(_ lockPath: String, for path: String) throws(ServerError) -> Int32 {
         while true {
             let lock = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -81,12 +86,17 @@ final class IPCPath {
             AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         guard probe >= 0 else { return true }
         defer { close(probe) }
+        return withAddress(path) { connect(probe, $0, $1) } == 0 || errno != ECONNREFUSED
+    }
+
+    /// Calls `body` with a path's address and its size.
+    static func withAddress(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         return withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(probe, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0 || errno != ECONNREFUSED
+                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
     }

@@ -12,8 +12,9 @@ internal import ZeroMQ
 ///                                                │ (large)  ▲
 ///                                                └► queue ──┴── mailbox
 ///
-/// Nothing that a client sends stops it: each message with a delimiter gets one reply, each without is
-/// dropped and counted.
+/// The sockets are ZeroMQ's and, for clients on the same machine, those of direct connections; all behind them is
+/// the same. Nothing that a client sends stops it: each message with a delimiter gets one reply, each without is
+/// dropped and counted; each packet gets one reply.
 final class ReplyLoop {
     /// Frames of a message that are looked at: a route through a few proxies, the delimiter, header and
     /// payload.
@@ -59,6 +60,7 @@ final class ReplyLoop {
     private let begin = Moment.now
     private var jobsInProgress = 0
     private var processor = SharedProcessor()
+    private var conversation = BriskConversation()
     private var expandJobsInProgress = 0
     /// Whether nothing new is begun any more: it is refused as SHUTTING_DOWN.
     private let isRefusing = Flag()
@@ -88,7 +90,7 @@ final class ReplyLoop {
     /// arrived and what is in progress. On `reloadSignals` it reads the list of client keys again.
     func run(stopDescriptor: Int32, reloadSignals: ReloadSignals? = nil) throws(ZeroMQError) {
         var poller = Poller()
-        let inputs = endpoints.map { poller.add($0.socket, for: .input) }
+        let inputs = addInputs(to: &poller)
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
         let stop = poller.add(descriptor: stopDescriptor, for: .input)
         let handshakes = authenticator.map { poller.add($0.socket, for: .input) }
@@ -98,7 +100,7 @@ final class ReplyLoop {
 
         defer { processor.release() }
         while true {
-            _ = try poller.wait(timeout: timeout)
+            try wait(for: &poller, timeout)
             if !poller[finished].isEmpty { try sendFinished() }
             if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer() }
             if let reload, !poller[reload].isEmpty {
@@ -109,9 +111,7 @@ final class ReplyLoop {
                 }
                 authenticator.reload()
             }
-            for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
-                _ = try receive(from: index)
-            }
+            for (input, source) in inputs where !poller[input].isEmpty { _ = try receive(from: source) }
             processor.endTurn()
             endIdleSessions()
             if !poller[stop].isEmpty {
@@ -124,6 +124,42 @@ final class ReplyLoop {
             }
         }
         try drain()
+    }
+
+    /// Where requests come from, by the endpoint's index.
+    private enum Source {
+        case messages(Int)
+        case packets(Int)
+    }
+
+    private var sources: [Source] {
+        endpoints.indices.map { .messages($0) }
+            + endpoints.indices.filter { endpoints[$0].direct != nil }.map { .packets($0) }
+    }
+
+    private func addInputs(to poller: inout Poller) -> [(Poller.Item, Source)] {
+        var inputs: [(Poller.Item, Source)] = []
+        for source in sources {
+            switch source {
+            case .messages(let index): inputs.append((poller.add(endpoints[index].socket, for: .input), source))
+            case .packets(let index):
+                let descriptor = endpoints[index].direct!.descriptor
+                inputs.append((poller.add(descriptor: descriptor, for: .input), source))
+            }
+        }
+        return inputs
+    }
+
+    /// Waits until something has come; in a brisk conversation it looks for a moment before it sleeps.
+    private func wait(for poller: inout Poller, _ timeout: Duration?) throws(ZeroMQError) {
+        if let end = conversation.end {
+            repeat {
+                if try poller.wait(timeout: .zero) > 0 { return }
+                // The client may be waiting for this very processor.
+                sched_yield()
+            } while Moment.now < end
+        }
+        _ = try poller.wait(timeout: timeout)
     }
 
     private func endIdleSessions() {
@@ -142,21 +178,19 @@ final class ReplyLoop {
     private func drain() throws(ZeroMQError) {
         isDraining = true
         let end = ContinuousClock.now + Self.drainTime
-        for index in endpoints.indices {
-            while ContinuousClock.now < end, try receive(from: index) {}
+        for source in sources {
+            while ContinuousClock.now < end, try receive(from: source) {}
         }
         isRefusing.set()
         var poller = Poller()
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
-        let inputs = endpoints.map { poller.add($0.socket, for: .input) }
+        let inputs = addInputs(to: &poller)
         // A private server's clients end with it.
         let farewell = ContinuousClock.now + (configuration.parentProcess == nil ? Self.farewellTime : .zero)
         while jobsInProgress > 0 || ContinuousClock.now < farewell {
             _ = try poller.wait(timeout: jobsInProgress > 0 ? nil : farewell - .now)
             if !poller[finished].isEmpty { try sendFinished() }
-            for (index, input) in inputs.enumerated() where !poller[input].isEmpty {
-                _ = try receive(from: index)
-            }
+            for (input, source) in inputs where !poller[input].isEmpty { _ = try receive(from: source) }
         }
     }
 
@@ -225,8 +259,39 @@ final class ReplyLoop {
 
     // MARK: one message
 
-    /// Handles the messages that are there, for one turn; whether there may be more.
-    private func receive(from endpoint: Int) throws(ZeroMQError) -> Bool {
+    /// Handles what is there, for one turn; whether there may be more.
+    private func receive(from source: Source) throws(ZeroMQError) -> Bool {
+        switch source {
+        case .messages(let endpoint): try receiveMessages(from: endpoint)
+        case .packets(let endpoint): try receivePackets(from: endpoint)
+        }
+    }
+
+    private func receivePackets(from endpoint: Int) throws(ZeroMQError) -> Bool {
+        let begin = Moment.now
+        for _ in 0..<Self.turn.messages {
+            guard let packet = endpoints[endpoint].direct!.receive() else { return false }
+            statistics.received += 1
+            conversation.received(from: packet.connection)
+            processor.release()
+            let route = Route(endpoint: endpoint, client: .anonymous, connection: packet.connection)
+            if let request = try packet.frames {
+                try handle(request, from: route)
+            } else {
+                try refuse(
+                    ServiceError(
+                        .invalidArgument, field: "frames",
+                        "a packet has the size of its header (4 bytes, the highest bit says whether there is a "
+                            + "payload), the header and the payload, "
+                            + "\(DirectListener.maxPacketBytes) bytes at most"),
+                    seq: 0, to: route)
+            }
+            guard Moment.now - begin < Self.turn.nanoseconds else { break }
+        }
+        return true
+    }
+
+    private func receiveMessages(from endpoint: Int) throws(ZeroMQError) -> Bool {
         let begin = Moment.now
         for _ in 0..<Self.turn.messages {
             var message = Multipart()
@@ -236,6 +301,7 @@ final class ReplyLoop {
             else { return false }
             statistics.received += 1
             processor.received(from: message[0])
+            conversation.interrupted()
             try handle(message, isWhole: reception == .complete, from: endpoint)
             guard Moment.now - begin < Self.turn.nanoseconds else { break }
         }
@@ -528,6 +594,11 @@ final class ReplyLoop {
 
     /// A ROUTER never waits: a reply to somebody who has gone is dropped by libzmq.
     private func send(_ reply: ReplyFrames, to route: Route) throws(ZeroMQError) {
+        if let connection = route.connection {
+            connection.send(reply, readsMemory: route.readsMemory)
+            conversation.replied()
+            return
+        }
         reply.append(to: &route.frames, readsMemory: route.readsMemory)
         _ = try endpoints[route.endpoint].socket.trySend(&route.frames)
     }

@@ -17,7 +17,7 @@ internal import TwofoldProtocol
 final class SharedMemory: @unchecked Sendable {
     private static let payloadOffset = 64
     /// Each takes a descriptor, and these are needed for connections too.
-    private static let maxCount = min(256, openFilesLimit / 4)
+    private static let maxCount = min(256, ProcessUsage.descriptorLimit / 4)
     private static let count = Atomic(0)
 
     let payload: UnsafeMutableRawBufferPointer
@@ -77,12 +77,6 @@ final class SharedMemory: @unchecked Sendable {
         wire.name = name
         wire.size = UInt64(memory.count)
         return wire
-    }
-
-    private static var openFilesLimit: Int {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return Int(clamping: limit.rlim_cur)
     }
 
     /// A memfd of so many zeroes that keeps its size; -1 where there is none to be had.

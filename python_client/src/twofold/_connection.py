@@ -1,8 +1,7 @@
-"""One REQ socket to one server: requests and replies, deadlines and retries."""
+"""One connection to one server: requests and replies, deadlines and retries."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import math
 import os
@@ -18,6 +17,13 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from twofold._buffers import BufferPool
+from twofold._carriers import (
+    Carrier,
+    ConnectionLost,
+    DirectCarrier,
+    ReplyTooLarge,
+    ZeroMQCarrier,
+)
 from twofold._curve import CurveKeys
 from twofold._exceptions import (
     AuthenticationFailed,
@@ -45,6 +51,8 @@ _LIVENESS_INTERVAL = 0.1
 _LONGEST_SPIN = 0.0005
 # With a single one the server could not run meanwhile.
 _HAS_ANOTHER_CPU = len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else False
+# After a direct connection has failed, everything goes over ZeroMQ for so long.
+_DIRECT_PAUSE = 1.0
 # sun_path has 108 bytes with the closing zero.
 LONGEST_IPC_PATH = 107
 
@@ -133,11 +141,13 @@ class Call(NamedTuple):
 
 
 class Connection:
-    """A REQ socket, and what is known of the server behind it.
+    """A REQ socket, on one machine a direct connection beside it, and what is known of the server.
 
-    A socket with a request under way is given up on the first trouble, and the request is sent
+    A carrier with a request under way is given up on the first trouble, and the request is sent
     again over a new one, byte for byte but for `reads_memory`: the server answers a repeat with the
-    stored reply. So a deadline or a KeyboardInterrupt leaves nothing half-read behind.
+    stored reply. So a deadline or a KeyboardInterrupt leaves nothing half-read behind. It does not
+    matter which carrier brings a request: what a direct connection can't take goes over ZeroMQ, and
+    so does everything where there is none.
 
     Args:
         endpoint: A checked address.
@@ -162,14 +172,20 @@ class Connection:
         self.reads_memory = False
         self._check_server = check_server
         self._curve = curve
-        self._socket: zmq.Socket[bytes] | None = None
+        # What the last request was sent over: one of these two.
+        self._carrier: Carrier | None = None
+        self._zeromq: ZeroMQCarrier | None = None
+        self._direct: DirectCarrier | None = None
+        # When to look for the direct one again; never over tcp.
+        self._next_direct = 0.0 if endpoint.startswith("ipc://") else math.inf
+        # Requests whose replies did not fit it.
+        self._too_large: set[str] = set()
         # Tells of handshakes that failed, which libzmq does not; over tcp, where there are keys.
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken_handshakes = 0
         # From before a request goes out until its reply is there: what an interrupt leaves is no
-        # socket for the next request.
+        # carrier for the next request.
         self._is_under_way = False
-        self._receive_timeout = -1
         # The request that was sent ahead, and whose reply nobody has asked for yet.
         self._begun: Call | None = None
         self._round_trip = 0.0
@@ -217,7 +233,7 @@ class Connection:
         try:
             self._send(call)
             self._begun = call
-        except zmq.ZMQError:
+        except (zmq.ZMQError, ConnectionLost):
             # Nothing is lost: `exchange` sends it.
             self.drop()
         except BaseException:
@@ -244,10 +260,7 @@ class Connection:
         try:
             while True:
                 sent = time.monotonic()
-                if self._begun != call:
-                    self._send(call)
-                self._begun = None
-                received = self._receive(call, min(sent + patience, deadline))
+                received = self._try_once(call, sent + patience, deadline)
                 now = time.monotonic()
                 if received is not None:
                     self._broken_handshakes = 0
@@ -272,27 +285,48 @@ class Connection:
             self.drop()
             raise
 
+    def _try_once(
+        self, call: Call, patience_ends: float, deadline: float
+    ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
+        """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
+        try:
+            if self._begun != call:
+                self._send(call)
+            self._begun = None
+            assert self._carrier is not None
+            # What nothing can get lost on is not sent twice.
+            until = deadline if self._carrier.is_reliable else min(patience_ends, deadline)
+            return self._receive(call, until)
+        except ConnectionLost:
+            # The server may be gone, or has no room for direct connections.
+            self._next_direct = time.monotonic() + _DIRECT_PAUSE
+        except ReplyTooLarge:
+            self._too_large.add(call.slot)
+        return None
+
     def is_intact(self, reply: envelope.Reply) -> bool:
         """Whether what was read of a reply's payload is right; not if it was changed meanwhile."""
         return not reply.HasField("payload") or self._memory.holds(reply.payload)
 
     def drop(self) -> None:
-        """Closes the socket; the next exchange opens another."""
-        self._begun = None
-        socket, self._socket = self._socket, None
+        """Closes the carriers; the next exchange opens others."""
+        self._begun = self._carrier = None
+        direct, self._direct = self._direct, None
+        if direct is not None:
+            direct.close()
+        socket, self._zeromq = self._zeromq, None
         monitor, self._monitor = self._monitor, None
         if socket is not None:
             if monitor is not None:
-                socket.disable_monitor()
                 monitor.close()
             socket.close()
 
     def close(self) -> None:
-        """Closes the socket for good, and lets go of the server's memory."""
+        """Closes the carriers for good, and lets go of the server's memory."""
         self.drop()
         self._memory.close()
 
-    def _open(self) -> zmq.Socket[bytes]:
+    def _open(self) -> ZeroMQCarrier:
         socket = _context().socket(zmq.REQ)
         socket.linger = 0
         # A plain REQ would take a late reply to an earlier try for the answer to the next request.
@@ -306,42 +340,49 @@ class Connection:
         if self.endpoint.startswith("tcp://"):
             self._monitor = socket.get_monitor_socket(_HANDSHAKE_FAILURES)
         socket.connect(self.endpoint)
-        self._socket = socket
-        self._receive_timeout = -1
-        return socket
+        self._zeromq = ZeroMQCarrier(socket, is_monitored=self._monitor is not None)
+        return self._zeromq
 
     def _send(self, call: Call) -> None:
         if self._is_under_way:
             self.drop()
         self._is_under_way = True
-        socket = self._socket or self._open()
         # Protobuf allows fields in any order.
         request = _READS_MEMORY + call.request if self.reads_memory else call.request
-        if call.payload is None:
-            socket.send(request, zmq.DONTWAIT)
-        else:
-            socket.send(request, zmq.DONTWAIT | zmq.SNDMORE)
-            socket.send(call.payload, zmq.DONTWAIT)
+        size = len(request) + len(call.payload or b"")
+        carrier = self._find_direct(call.slot, size) or self._zeromq or self._open()
+        self._carrier = carrier
+        carrier.send(request, call.payload)
+
+    def _find_direct(self, slot: str, size: int) -> DirectCarrier | None:
+        """The direct connection, if there is one and it can take this request."""
+        if slot in self._too_large or not DirectCarrier.fits(size):
+            return None
+        if self._direct is None and time.monotonic() >= self._next_direct:
+            try:
+                self._direct = DirectCarrier(self.endpoint.removeprefix("ipc://"))
+            except OSError:
+                self._next_direct = time.monotonic() + _DIRECT_PAUSE
+        return self._direct
 
     def _receive(self, call: Call, until: float) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
         """The reply; None when there is none in time."""
-        socket = self._socket
-        assert socket is not None
+        carrier = self._carrier
+        assert carrier is not None
         while True:
-            try:
-                frame = self._receive_frame(socket, until - time.monotonic())
+            frame = self._receive_frame(carrier, until - time.monotonic())
+            if frame is not None:
                 break
-            except zmq.Again:
-                if self._check_server is not None:
-                    self._check_server()
-                if time.monotonic() >= until:
-                    return None
-        if frame == call.plain_reply and socket.get(zmq.RCVMORE):
+            if self._check_server is not None:
+                self._check_server()
+            if time.monotonic() >= until:
+                return None
+        if frame == call.plain_reply and carrier.has_payload():
             # What nearly every step gets: nothing to decode.
-            return _DONE, self._receive_payload(call, socket)
+            return _DONE, self._receive_payload(call, carrier)
         payload = np.empty(0, np.uint8)
-        if socket.get(zmq.RCVMORE):
-            payload = self._receive_payload(call, socket)
+        if carrier.has_payload():
+            payload = self._receive_payload(call, carrier)
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
@@ -349,6 +390,8 @@ class Connection:
         slot = reply.WhichOneof("result")
         # A request that the server cannot read is answered with seq 0.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
+            if carrier.is_reliable:
+                raise ConnectionLost
             time.sleep(max(0.0, until - time.monotonic()))
             return None
         if slot not in (call.slot, "error"):
@@ -363,13 +406,13 @@ class Connection:
             raise self._bad_reply(call, "no payload")
         return reply, payload
 
-    def _receive_payload(self, call: Call, socket: zmq.Socket[bytes]) -> NDArray[np.uint8]:
-        """The second frame of a reply, which is the last."""
+    def _receive_payload(self, call: Call, carrier: Carrier) -> NDArray[np.uint8]:
+        """The payload behind the header that was received last."""
         if call.reply_size is None:
-            return np.frombuffer(socket.recv(), np.uint8)
+            return carrier.take_payload()
         payload = self._room(call)
-        size = socket.recv_into(payload.data)
-        if not call.reply_size <= size <= payload.size or socket.get(zmq.RCVMORE):
+        size = carrier.take_payload_into(payload)
+        if not call.reply_size <= size <= payload.size:
             raise self._bad_size(call, size)
         return payload if size == payload.size else payload[:size]
 
@@ -437,20 +480,17 @@ class Connection:
             "is that a twofold server?"
         )
 
-    def _receive_frame(self, socket: zmq.Socket[bytes], wait: float) -> bytes:
-        """The next frame; zmq.Again after `wait` seconds or after the liveness interval."""
+    def _receive_frame(self, carrier: Carrier, wait: float) -> bytes | None:
+        """The next header; None after `wait` seconds or after the liveness interval."""
         if _HAS_ANOTHER_CPU and self._round_trip < _LONGEST_SPIN:
             end = time.perf_counter() + min(2 * self._round_trip, wait)
             while time.perf_counter() < end:
-                with contextlib.suppress(zmq.Again):
-                    return socket.recv(zmq.DONTWAIT)
-                # The thread that brings the reply may be waiting for this very processor.
+                frame = carrier.look()
+                if frame is not None:
+                    return frame
+                # Who brings the reply may be waiting for this very processor.
                 os.sched_yield()
-        milliseconds = math.ceil(max(0.0, min(wait, _LIVENESS_INTERVAL)) * 1000)
-        if milliseconds != self._receive_timeout:
-            socket.set(zmq.RCVTIMEO, milliseconds)
-            self._receive_timeout = milliseconds
-        return socket.recv()
+        return carrier.wait(max(0.0, min(wait, _LIVENESS_INTERVAL)))
 
 
 # The field of a request that says so.
