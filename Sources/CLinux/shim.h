@@ -44,6 +44,15 @@ static inline int twofold_unpin(pid_t thread, cpu_set_t processors) {
     return sched_setaffinity(thread, sizeof processors, &processors);
 }
 
+// Lets the calling thread run on all of these processors but the one where it runs. Returns 0, or -1 where there is no
+// other.
+static inline int twofold_leave_processor(cpu_set_t processors) {
+    int processor = sched_getcpu();
+    if (processor < 0) return -1;
+    CPU_CLR(processor, &processors);
+    return CPU_COUNT(&processors) > 0 ? sched_setaffinity(0, sizeof processors, &processors) : -1;
+}
+
 // Whether the processor and the system can do AVX2.
 static inline int twofold_has_avx2(void) {
 #if defined(__x86_64__)

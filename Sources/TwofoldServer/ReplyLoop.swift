@@ -155,10 +155,10 @@ final class ReplyLoop {
         if let end = conversation.end {
             repeat {
                 if try poller.wait(timeout: .zero) > 0 { return }
-                // The client may be waiting for this very processor.
-                sched_yield()
+                conversation.yield()
             } while Moment.now < end
         }
+        conversation.pauses()
         _ = try poller.wait(timeout: timeout)
     }
 

@@ -81,6 +81,14 @@ struct SharedProcessor {
         if twofold_affinity_count() < allCount { _ = twofold_unpin(0, all) }
     }
 
+    // MARK: brisk conversations
+
+    /// Moves the calling thread to another processor, and keeps it from this one.
+    static func leaveThisOne() { _ = twofold_leave_processor(all) }
+
+    /// Whether there is another processor than the one that this thread runs on.
+    static var hasAnother: Bool { allCount > 1 }
+
     /// Where the process may run: what its main thread had before anything was pinned.
     private static let all = twofold_affinity(getpid())
     private static let allCount = twofold_count(all)

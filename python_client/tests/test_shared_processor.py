@@ -1,4 +1,4 @@
-"""While one client steps, the server's socket thread and libzmq's I/O thread share a processor."""
+"""While one client steps over ZeroMQ, the socket thread and libzmq's I/O thread share a processor."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def step_for(envs: gym.vector.VectorEnv, seconds: float) -> None:
 
 def test_one_conversation_is_held_on_one_processor_and_batches_on_all(own_server: Server) -> None:
     everywhere = os.sched_getaffinity(own_server.process.pid)
-    with_workers = gym.make_vec("twofold/Game2048-v0", num_envs=100_000, endpoint=own_server.ipc)
-    small = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint=own_server.ipc)
+    with_workers = gym.make_vec("twofold/Game2048-v0", num_envs=100_000, endpoint=own_server.tcp)
+    small = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint=own_server.tcp)
     try:
         small.reset(seed=0)
         with_workers.reset(seed=0)
