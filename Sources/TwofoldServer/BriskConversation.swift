@@ -11,7 +11,7 @@ struct BriskConversation {
     /// Requests in a row from one client.
     private static let leastStreak = 16
     /// What a client may take on average between a reply and its next request.
-    private static let longestPause = 150_000
+    private static let longestPause = 500_000
 
     /// A yield that takes longer has let another thread run.
     private static let longYield = 4_000
@@ -19,6 +19,7 @@ struct BriskConversation {
     private static let leastMeetings = 16
 
     private var partner: ObjectIdentifier?
+    private var partnersEndpoint = 0
     private var streak = 0
     private var averagePause = longestPause
     private var lastReply = Moment.now
@@ -29,7 +30,7 @@ struct BriskConversation {
     private var isConfined = false
 
     /// To be told of each request over a direct connection.
-    mutating func received(from connection: DirectConnection) {
+    mutating func received(from connection: DirectConnection, at endpoint: Int) {
         let partner = ObjectIdentifier(connection)
         if self.partner == partner {
             streak += 1
@@ -38,6 +39,7 @@ struct BriskConversation {
             averagePause += (pause - averagePause) / 8
         } else {
             self.partner = partner
+            partnersEndpoint = endpoint
             streak = 0
             averagePause = Self.longestPause
         }
@@ -74,11 +76,11 @@ struct BriskConversation {
         isConfined = false
     }
 
-    /// Until when to look before sleeping; nil for not at all.
-    var end: Moment? {
-        guard SharedProcessor.hasAnother, streak >= Self.leastStreak, averagePause <= Self.longestPause else {
-            return nil
-        }
-        return Moment(nanoseconds: lastReply.nanoseconds + 2 * averagePause)
+    /// Where to look before sleeping; nil for not at all, or not any more.
+    var endpoint: Int? {
+        guard SharedProcessor.hasAnother, streak >= Self.leastStreak, averagePause <= Self.longestPause,
+            Moment.now - lastReply < 2 * averagePause
+        else { return nil }
+        return partnersEndpoint
     }
 }

@@ -150,16 +150,20 @@ final class ReplyLoop {
         return inputs
     }
 
-    /// Waits until something has come; in a brisk conversation it looks for a moment before it sleeps.
+    /// Waits until something has come. In a brisk conversation it looks for its next requests first, and handles
+    /// them, for one turn.
     private func wait(for poller: inout Poller, _ timeout: Duration?) throws(ZeroMQError) {
-        if let end = conversation.end {
-            repeat {
-                if try poller.wait(timeout: .zero) > 0 { return }
-                conversation.yield()
-            } while Moment.now < end
+        guard let endpoint = conversation.endpoint else {
+            conversation.pauses()
+            _ = try poller.wait(timeout: timeout)
+            return
         }
-        conversation.pauses()
-        _ = try poller.wait(timeout: timeout)
+        guard try poller.wait(timeout: .zero) == 0 else { return }
+        let begin = Moment.now
+        repeat {
+            _ = try receivePackets(from: endpoint)
+            conversation.yield()
+        } while conversation.endpoint != nil && Moment.now - begin < Self.turn.nanoseconds
     }
 
     private func endIdleSessions() {
@@ -272,7 +276,7 @@ final class ReplyLoop {
         for _ in 0..<Self.turn.messages {
             guard let packet = endpoints[endpoint].direct!.receive() else { return false }
             statistics.received += 1
-            conversation.received(from: packet.connection)
+            conversation.received(from: packet.connection, at: endpoint)
             processor.release()
             let route = Route(endpoint: endpoint, client: .anonymous, connection: packet.connection)
             if let request = try packet.frames {

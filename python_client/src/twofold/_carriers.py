@@ -175,6 +175,10 @@ class DirectCarrier:
             raise ConnectionLost from error
 
     def look(self) -> bytes | None:
+        # Faster than the exception of a socket that has nothing.
+        return self._receive() if self._poll.poll(0) else None
+
+    def _receive(self) -> bytes | None:
         try:
             size = self._socket.recv_into(self._packet)
         except BlockingIOError:
@@ -191,8 +195,7 @@ class DirectCarrier:
         return bytes(self._view[_PREFIX.size : end])
 
     def wait(self, seconds: float) -> bytes | None:
-        self._poll.poll(math.ceil(seconds * 1000))
-        return self.look()
+        return self._receive() if self._poll.poll(math.ceil(seconds * 1000)) else None
 
     def has_payload(self) -> bool:
         return self._payload is not None
