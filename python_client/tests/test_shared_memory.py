@@ -281,9 +281,9 @@ def test_a_payload_that_reaches_beyond_its_memory_is_not_read(server: Server) ->
     envs.reset(seed=1)
     envs.step(np.zeros(LANES, np.int64))
     memory = envs._session._connection._memory
-    (process, descriptor, name), opened = next(iter(memory._opened.items()))
-    place = envelope.PayloadInMemory(size=opened.size)
-    place.memory.process, place.memory.descriptor, place.memory.name = process, descriptor, name
+    name, opened = next(iter(memory._opened.items()))
+    place = envelope.PayloadInMemory(size=opened._payload.size + 1)
+    place.memory.name = name
     with pytest.raises(ValueError, match="beyond its memory"):
         memory.view(place)
     envs.close()

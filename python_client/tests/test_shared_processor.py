@@ -1,4 +1,4 @@
-"""While one client steps over ZeroMQ, the socket thread and libzmq's I/O thread share a processor."""
+"""While one client steps over ZeroMQ, the socket and I/O threads share a processor."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ class ServerMemory:
     """
 
     def __init__(self) -> None:
-        self._opened: dict[tuple[int, int, int], NDArray[np.uint8]] = {}
+        # By its name, which is random.
+        self._opened: dict[int, _Opened] = {}
 
     def can_read(self, memory: environment.SharedMemory) -> bool:
         """Whether this process can open that memory."""
@@ -49,8 +50,9 @@ class ServerMemory:
         Raises:
             UNREADABLE: It can't be opened.
         """
-        np.copyto(payload, self.view(place))
-        return self.holds(place)
+        opened = self._open(place.memory)
+        np.copyto(payload, opened.first(place.size))
+        return bool(opened.stamp[0] == place.stamp)
 
     def view(self, place: envelope.PayloadInMemory) -> NDArray[np.uint8]:
         """A payload where it lies, to read only; what was read counts if it `holds` afterwards.
@@ -58,10 +60,7 @@ class ServerMemory:
         Raises:
             UNREADABLE: It can't be opened.
         """
-        payload = self._memory(place.memory)[_PAYLOAD : _PAYLOAD + place.size]
-        if payload.size != place.size:
-            raise ValueError("the payload reaches beyond its memory")
-        return payload
+        return self._open(place.memory).first(place.size)
 
     def holds(self, place: envelope.PayloadInMemory) -> bool:
         """Whether a payload is still there, and was all the time.
@@ -69,23 +68,41 @@ class ServerMemory:
         Raises:
             UNREADABLE: It can't be opened.
         """
-        # The server changes this first.
-        stamp = self._memory(place.memory)[:8]
-        return int.from_bytes(stamp.tobytes(), "little") == place.stamp
+        return bool(self._open(place.memory).stamp[0] == place.stamp)
 
     def close(self) -> None:
         """Lets go of everything: while it is open here, the system keeps it."""
         self._opened.clear()
 
-    def _memory(self, memory: environment.SharedMemory) -> NDArray[np.uint8]:
-        key = (memory.process, memory.descriptor, memory.name)
-        opened = self._opened.get(key)
+    def _open(self, memory: environment.SharedMemory) -> _Opened:
+        opened = self._opened.get(memory.name)
         if opened is None:
-            opened = _open(memory)
+            opened = _Opened(_open(memory))
             if len(self._opened) == _CAPACITY:
                 del self._opened[next(iter(self._opened))]
-            self._opened[key] = opened
+            self._opened[memory.name] = opened
         return opened
+
+
+class _Opened:
+    """One memory that was opened.
+
+    Attributes:
+        stamp: uint64 (1,): the server changes it before it writes a payload.
+    """
+
+    def __init__(self, memory: NDArray[np.uint8]) -> None:
+        if memory.size < _PAYLOAD:
+            raise ValueError("the memory has no room for its stamp")
+        self.stamp = memory[:8].view("<u8")
+        self._payload = memory[_PAYLOAD:]
+
+    def first(self, size: int) -> NDArray[np.uint8]:
+        """So many bytes of the payload."""
+        payload = self._payload[:size]
+        if payload.size != size:
+            raise ValueError("the payload reaches beyond its memory")
+        return payload
 
 
 def _open(memory: environment.SharedMemory) -> NDArray[np.uint8]:
