@@ -158,7 +158,9 @@ struct DirectPacket {
             guard size >= PacketBuffer.prefix, size <= bytes.count else { return nil }
             let prefix = UInt32(littleEndian: bytes.loadUnaligned(as: UInt32.self))
             let payload = PacketBuffer.prefix + Int(prefix & ~PacketBuffer.hasPayload)
-            guard payload <= size, prefix & PacketBuffer.hasPayload != 0 || payload == size else { return nil }
+            guard payload <= size, prefix & PacketBuffer.hasPayload != 0 || payload == size else {
+                return nil
+            }
             let header = try Message(
                 copying: UnsafeRawBufferPointer(rebasing: bytes[PacketBuffer.prefix..<payload]))
             guard prefix & PacketBuffer.hasPayload != 0 else {

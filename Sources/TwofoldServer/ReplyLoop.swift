@@ -141,7 +141,8 @@ final class ReplyLoop {
         var inputs: [(Poller.Item, Source)] = []
         for source in sources {
             switch source {
-            case .messages(let index): inputs.append((poller.add(endpoints[index].socket, for: .input), source))
+            case .messages(let index):
+                inputs.append((poller.add(endpoints[index].socket, for: .input), source))
             case .packets(let index):
                 let descriptor = endpoints[index].direct!.descriptor
                 inputs.append((poller.add(descriptor: descriptor, for: .input), source))

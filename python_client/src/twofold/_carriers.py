@@ -191,6 +191,8 @@ class DirectCarrier:
         if prefix == 0:
             raise ReplyTooLarge
         end = _PREFIX.size + (prefix & ~_HAS_PAYLOAD)
+        if end > size:
+            raise ConnectionLost
         self._payload = self._view[end:size] if prefix & _HAS_PAYLOAD else None
         return bytes(self._view[_PREFIX.size : end])
 
