@@ -350,18 +350,28 @@ private func restart(_ block: UnsafeMutableRawPointer, lane: Int, rules: KernelR
     let cells = block.assumingMemoryBound(to: UInt8.self) + lane
     let words = (block + KernelBlock.words).assumingMemoryBound(to: UInt32.self) + lane
     for cell in 0..<16 { cells[cell * 64] = 0 }
+    // A bit for each cell that has a tile.
+    var tiles: UInt16 = 0
     for placed in 0..<rules.startTiles {
         let first = nextWord(&words[0], &words[64], &words[128], &words[192])
         let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-        var skip = Int((UInt64(first) &* UInt64(16 - placed)) >> 32)
-        var cell = 0
-        while cells[cell * 64] != 0 || skip > 0 {
-            if cells[cell * 64] == 0 { skip -= 1 }
-            cell += 1
+        // The cell that so many empty ones are before: tiles that are not behind it push it on.
+        var cell = Int((UInt64(first) &* UInt64(16 - placed)) >> 32)
+        var rest = tiles
+        while rest != 0 {
+            cell += rest.trailingZeroBitCount <= cell ? 1 : 0
+            rest &= rest &- 1
         }
+        tiles |= 1 &<< UInt16(truncatingIfNeeded: cell)
         cells[cell * 64] = UInt64(second) < rules.fourThreshold ? 2 : 1
     }
     clearCounts(block, lane: lane)
+}
+
+/// The highest bits of the bytes of eight lanes whose episode has ended, the first lane's lowest.
+@inline(__always)
+private func eightFinished(_ phase: Bytes) -> UInt64 {
+    UInt64(littleEndian: UnsafeRawPointer(phase).loadUnaligned(as: UInt64.self)) & 0x8080_8080_8080_8080
 }
 
 private func clearCounts(_ block: UnsafeMutableRawPointer, lane: Int) {
@@ -571,7 +581,13 @@ public enum Kernel {
             moves[lane] = moves[lane] &- moves32
         }
         if finished & 0x80 != 0, !rules.holdsFinished {
-            for lane in 0..<64 where phase[lane] & 0x80 != 0 { restart(block, lane: lane, rules: rules) }
+            for first in stride(from: 0, to: 64, by: 8) {
+                var waiting = eightFinished(phase + first)
+                while waiting != 0 {
+                    restart(block, lane: first + waiting.trailingZeroBitCount / 8, rules: rules)
+                    waiting &= waiting &- 1
+                }
+            }
         }
 
         // The end.

@@ -19,6 +19,9 @@ final class RequestFrames: @unchecked Sendable {
         self.payload = payload
     }
 
+    /// Bytes of the larger of the two.
+    var largestFrame: Int { max(header.size, withPayload { $0?.count ?? 0 }) }
+
     /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         let bytes = header.size + withPayload { $0?.count ?? 0 }

@@ -280,9 +280,7 @@ final class ReplyLoop {
             conversation.received(from: packet.connection, at: endpoint)
             processor.release()
             let route = Route(endpoint: endpoint, client: .anonymous, connection: packet.connection)
-            if let request = try packet.frames {
-                try handle(request, from: route)
-            } else {
+            guard let request = try packet.frames else {
                 try refuse(
                     ServiceError(
                         .invalidArgument, field: "frames",
@@ -290,6 +288,19 @@ final class ReplyLoop {
                             + "payload), the header and the payload, "
                             + "\(DirectListener.maxPacketBytes) bytes at most"),
                     seq: 0, to: route)
+                continue
+            }
+            let limit = configuration.limits.maxMessageBytes
+            if request.largestFrame > limit {
+                // Over ZeroMQ the connection ends without a word.
+                try refuse(
+                    ServiceError(
+                        .resourceExhausted,
+                        "a frame has \(request.largestFrame) bytes; this server accepts max_message_bytes = \(limit)"
+                    ),
+                    seq: 0, to: route)
+            } else {
+                try handle(request, from: route)
             }
             guard Moment.now - begin < Self.turn.nanoseconds else { break }
         }

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Testing
 import TwofoldProtocol
+import TwofoldService
 
 @testable import TwofoldServer
 
@@ -122,6 +123,16 @@ import TwofoldProtocol
         try direct.send(reading, seeds)
         #expect(try direct.receiveRaw() == [0, 0, 0, 0], "the stored reply lies in no shared memory")
         #expect(try server.stop().resent == 2)
+    }
+
+    @Test func `a frame beyond the limit is refused`() throws {
+        let server = try RunningServer(directory.ipc()) { $0.limits.maxMessageBytes = 4096 }
+        let direct = try DirectPeer(beside: server.endpoint)
+        let step = Request(.step, session: newSessionID(), seq: 2)
+        let refusal = try #require(try direct.ask(step, [UInt8](repeating: 0, count: 4097)).error)
+        #expect(refusal.code == .resourceExhausted)
+        #expect(refusal.message.contains("max_message_bytes = 4096"))
+        #expect(try direct.ask(step, [UInt8](repeating: 0, count: 4096)).error?.field == "session")
     }
 
     // MARK: who comes and goes
