@@ -240,12 +240,15 @@ class Connection:
             self.drop()
             raise
 
-    def exchange(self, call: Call, deadline: float) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+    def exchange(
+        self, call: Call, deadline: float, meanwhile: Callable[[], object] | None = None
+    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
         """Sends one request, again where necessary, and waits for its reply.
 
         Args:
             call: The request.
             deadline: When to give up, on the clock of `time.monotonic`.
+            meanwhile: What to do while the server works; may be called any number of times.
 
         Returns:
             The reply, which may be an error, and its payload in an array that nobody else has (but
@@ -260,7 +263,7 @@ class Connection:
         try:
             while True:
                 sent = time.monotonic()
-                received = self._try_once(call, sent + patience, deadline)
+                received = self._try_once(call, sent + patience, deadline, meanwhile)
                 now = time.monotonic()
                 if received is not None:
                     self._broken_handshakes = 0
@@ -286,13 +289,19 @@ class Connection:
             raise
 
     def _try_once(
-        self, call: Call, patience_ends: float, deadline: float
+        self,
+        call: Call,
+        patience_ends: float,
+        deadline: float,
+        meanwhile: Callable[[], object] | None,
     ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
         """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
         try:
             if self._begun != call:
                 self._send(call)
             self._begun = None
+            if meanwhile is not None:
+                meanwhile()
             assert self._carrier is not None
             # What nothing can get lost on is not sent twice.
             until = deadline if self._carrier.is_reliable else min(patience_ends, deadline)

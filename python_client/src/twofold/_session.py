@@ -8,7 +8,7 @@ import functools
 import os
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Literal, NamedTuple
 
@@ -95,6 +95,7 @@ class Session:
         calls: How many calls have begun.
         pending: What was sent and is not finished; the next call finishes it.
         holds: Whether a call stays pending until the caller has used its reply, and says so.
+        meanwhile: What to do while the server makes a step; may be called any number of times.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Session:
         self.calls = 0
         self._is_open = False
         self.network: object = None
+        self.meanwhile: Callable[[], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
@@ -360,7 +362,8 @@ class Session:
         self._connection.check_size(call)
         self.pending = _Pending(seq, operation)
         while True:
-            reply, payload = self._connection.exchange(call, deadline)
+            meanwhile = self.meanwhile if operation.slot == "step" else None
+            reply, payload = self._connection.exchange(call, deadline, meanwhile)
             if not reply.HasField("error"):
                 break
             error = from_reply(reply.error)

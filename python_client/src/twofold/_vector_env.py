@@ -103,6 +103,36 @@ def _noting_interrupts(method: Callable[Arguments, Result]) -> Callable[Argument
     return noting
 
 
+class _InfoMasks:
+    """The masks beside a batch's infos: all true, and each time of their own memory.
+
+    Args:
+        num_envs: Boards.
+        usual: How many a step needs.
+    """
+
+    def __init__(self, num_envs: int, usual: int) -> None:
+        self._num_envs = num_envs
+        self._usual = usual
+        self._buffers = BufferPool()
+        self._ready: list[NDArray[np.bool_]] = []
+
+    def prepare(self) -> None:
+        """Makes the next step's, while the server makes the step."""
+        if not self._ready:
+            self._ready = self._make(self._usual)
+
+    def take(self, count: int) -> list[NDArray[np.bool_]]:
+        """So many masks, bool (N,)."""
+        ready, self._ready = self._ready, []
+        return ready if len(ready) == count else self._make(count)
+
+    def _make(self, count: int) -> list[NDArray[np.bool_]]:
+        masks = self._buffers.take(count * self._num_envs).view(np.bool_)
+        masks.fill(True)
+        return list(masks.reshape(count, self._num_envs))
+
+
 class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     """N boards of one game on a server, stepped together.
 
@@ -218,7 +248,6 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """Takes a new session's boards as its own."""
         self._session = session
         self.num_envs = int(session.create.num_envs)
-        self._mask_buffers = BufferPool()
         # The seeds of the boards' streams, from the first reset on; before it, the seed to draw.
         self._seeds: NDArray[np.uint64] | None = None
         self._drawn_seed: int | None = None
@@ -250,6 +279,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         step = ("observation", "action_mask", "reward", "terminated", "truncated")
         self._reset_layout = Layout(spec.reset, ("observation", "action_mask"))
         self._step_layout = Layout(spec.step, step)
+        # Beside each array but the observation, the reward and the two ends.
+        self._info_masks = _InfoMasks(self.num_envs, len(spec.step.arrays) - 4)
+        self._session.meanwhile = self._info_masks.prepare
         has_afterstates = len(spec.afterstates.arrays) > 0
         self._afterstates_layout = Layout(
             spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
@@ -764,10 +796,8 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     def _infos(self, arrays: dict[str, Array]) -> dict[str, Any]:
         """Infos as Gymnasium has them: beside each array a mask of the boards that have it."""
         infos: dict[str, Any] = {}
-        masks = self._mask_buffers.take(len(arrays) * self.num_envs).view(np.bool_)
-        masks = masks.reshape(len(arrays), self.num_envs)
-        masks.fill(True)
-        for (name, array), mask in zip(arrays.items(), masks):  # noqa: B905 (rows for all of them)
+        masks = self._info_masks.take(len(arrays))
+        for (name, array), mask in zip(arrays.items(), masks):  # noqa: B905 (one for each of them)
             infos[name] = array
             infos["_" + name] = mask
         return infos
