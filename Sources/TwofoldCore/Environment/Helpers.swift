@@ -7,119 +7,113 @@ internal import Synchronization
 ///
 /// A thread that sleeps takes 20 to 50 microseconds to come, a good part of a step. Steps often follow each
 /// other at once (a rollout, several sessions), and then the helpers of the last one are still awake.
+///
+/// This is the room for handing work to threads without a lock, in atomic words that ThreadSanitizer understands.
 enum Helpers {
     /// For how long a helper looks for more: about twice what it takes to wake one up, so that looking never
     /// costs much more than it can save.
     private static let patience = 100_000
 
     private static let queue = DispatchQueue(label: "twofold.helpers", attributes: .concurrent)
-    /// Those who look for a batch.
-    private static let awake = Mutex<[Helper]>([])
+    /// Where helpers look for a batch; who finds no seat does not look.
+    private static let seats = (0..<64).map { _ in Seat() }
 
     /// Calls `body` on this thread and at the same time on up to `count` helpers; `worker`, at most `count`, tells
     /// them apart. Returns when all who have begun are done. A helper that comes only then is sent away, so
     /// whoever is there has to do what is to be done.
     static func perform(with count: Int, _ body: @Sendable (_ worker: Int) -> Void) {
         withoutActuallyEscaping(body) { body in
-            let batch = Batch(body)
-            let ready = awake.withLock { helpers in
-                let ready = Array(helpers.suffix(count))
-                helpers.removeLast(ready.count)
-                return ready
+            // because: nobody uses the pointer after `close`.
+            withUnsafePointer(to: body) { body in
+                let batch = Batch(body)
+                var missing = count
+                for seat in seats where missing > 0 && seat.hand(batch) { missing -= 1 }
+                for _ in 0..<missing { queue.async { help(batch) } }
+                batch.join()
+                batch.close()
             }
-            for helper in ready { helper.take(batch) }
-            for _ in ready.count..<count {
-                queue.async { Helper().help(batch) }
-            }
-            batch.join()
-            batch.close()
         }
     }
 
-    /// One thread that helps, from when it is woken up until it finds nothing more to do.
-    private final class Helper: Sendable {
-        private let next = Mutex<Batch?>(nil)
-        /// Whether `next` is there: it is looked for without the mutex.
-        private let hasNext = Atomic(false)
+    /// What a helper does from when it is woken up until it finds nothing more to do.
+    private static func help(_ batch: Batch) {
+        batch.join()
+        guard let seat = seats.first(where: { $0.sitDown() }) else { return }
+        while let next = seat.look(for: patience) { next.join() }
+    }
 
-        func help(_ batch: Batch) {
-            batch.join()
-            while let next = look() { next.join() }
+    /// Where one helper at a time looks for its next batch.
+    private final class Seat: Sendable {
+        private static let free: UInt = 0
+        private static let looking: UInt = 1
+        private static let working: UInt = 2
+
+        /// One of these, or the address of a batch that was handed over, retained.
+        private let state = Atomic<UInt>(free)
+
+        /// Takes the seat, if it is free.
+        func sitDown() -> Bool { change(Self.free, to: Self.working) }
+
+        /// Hands a batch to who looks here; false where nobody does.
+        func hand(_ batch: Batch) -> Bool {
+            guard state.load(ordering: .relaxed) == Self.looking else { return false }
+            let batch = Unmanaged.passRetained(batch)
+            guard change(Self.looking, to: UInt(bitPattern: batch.toOpaque())) else {
+                batch.release()
+                return false
+            }
+            return true
         }
 
-        /// Hands over the next batch; whoever calls this has taken the helper out of those who look.
-        func take(_ batch: Batch) {
-            next.withLock { $0 = batch }
-            hasNext.store(true, ordering: .releasing)
-        }
-
-        /// The next batch; nil when the time is up.
-        private func look() -> Batch? {
-            awake.withLock { $0.append(self) }
+        /// The next batch; nil, and the seat is free again, when there is none for so many nanoseconds.
+        func look(for nanoseconds: Int) -> Batch? {
+            state.store(Self.looking, ordering: .releasing)
             let begin = DispatchTime.now().uptimeNanoseconds
-            while !hasNext.load(ordering: .acquiring) {
-                if DispatchTime.now().uptimeNanoseconds - begin > patience, leave() { return nil }
+            while state.load(ordering: .relaxed) == Self.looking {
+                if DispatchTime.now().uptimeNanoseconds - begin > nanoseconds,
+                    change(Self.looking, to: Self.free)
+                {
+                    return nil
+                }
                 // Somebody else may need this processor.
                 sched_yield()
             }
-            hasNext.store(false, ordering: .relaxed)
-            return next.withLock { next in
-                defer { next = nil }
-                return next
-            }
+            let handed = state.exchange(Self.working, ordering: .acquiringAndReleasing)
+            return Unmanaged<Batch>.fromOpaque(UnsafeRawPointer(bitPattern: handed)!).takeRetainedValue()
         }
 
-        /// Stops looking; false when somebody is about to hand something over.
-        private func leave() -> Bool {
-            awake.withLock { helpers in
-                guard let index = helpers.firstIndex(where: { $0 === self }) else { return false }
-                helpers.remove(at: index)
-                return true
-            }
+        private func change(_ old: UInt, to new: UInt) -> Bool {
+            state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).exchanged
         }
     }
 
     /// One call of `perform`, from its first worker to its last.
-    private final class Batch: Sendable {
-        private struct Entrance: Sendable {
-            /// Nil once nobody may come in any more.
-            var body: (@Sendable (Int) -> Void)?
-            var workers = 0
-        }
-        private let entrance: Mutex<Entrance>
-        /// Who has come in and not gone.
-        private let inside = Atomic(0)
+    ///
+    /// `@unchecked Sendable` because of `body`: it is used by those who came in before `close`, which waits for them.
+    private final class Batch: @unchecked Sendable {
+        private static let closed = 1
+        private static let one = 2
 
-        init(_ body: @escaping @Sendable (Int) -> Void) {
-            entrance = Mutex(Entrance(body: body))
-        }
+        private let body: UnsafePointer<@Sendable (Int) -> Void>
+        private let workers = Atomic(0)
+        /// Whether nobody may come in any more, and how many are inside.
+        private let state = Atomic(0)
+
+        init(_ body: UnsafePointer<@Sendable (Int) -> Void>) { self.body = body }
 
         /// Takes part, unless it is too late for that.
         func join() {
-            if work() { inside.subtract(1, ordering: .releasing) }
+            let before = state.wrappingAdd(Self.one, ordering: .acquiringAndReleasing).oldValue
+            if before & Self.closed == 0 {
+                body.pointee(workers.wrappingAdd(1, ordering: .relaxed).oldValue)
+            }
+            state.wrappingSubtract(Self.one, ordering: .acquiringAndReleasing)
         }
 
         /// Lets nobody in any more, and waits for those who are still at work.
         func close() {
-            entrance.withLock { $0.body = nil }
-            while inside.load(ordering: .acquiring) > 0 { sched_yield() }
-        }
-
-        /// Not inlined because `body` must have been let go of when this returns: it ends with `perform`.
-        @inline(never)
-        private func work() -> Bool {
-            guard let (body, worker) = enter() else { return false }
-            body(worker)
-            return true
-        }
-
-        private func enter() -> (body: @Sendable (Int) -> Void, worker: Int)? {
-            entrance.withLock { entrance in
-                guard let body = entrance.body else { return nil }
-                defer { entrance.workers += 1 }
-                inside.add(1, ordering: .relaxed)
-                return (body, entrance.workers)
-            }
+            state.bitwiseOr(Self.closed, ordering: .acquiringAndReleasing)
+            while state.load(ordering: .acquiring) != Self.closed { sched_yield() }
         }
     }
 }
