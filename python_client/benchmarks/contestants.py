@@ -174,6 +174,7 @@ TARGETS = (
     Target(f"{_BARE}: of the transport limit", 4096, "rate", "bare-ipc", "limit-ipc", None, True),
     Target(f"{_STEP}: times the numba loop", 4096, "rate", "twofold-ipc", "numba", 4),
     Target(f"{_STEP}: times pgx", 4096, "rate", "twofold-ipc", "pgx", 50),
+    Target(f"{_RAW}: times pgx", 4096, "rate", "raw-ipc", "pgx", None),
     Target(f"{_STEP}: times EnvPool", 4096, "rate", "twofold-ipc", "envpool", 50),
     Target(f"{_STEP}: times Jumanji", 4096, "rate", "twofold-ipc", "jumanji", None),
     Target(f"{_STEP}: times numpy", 4096, "rate", "twofold-ipc", "numpy", None),
