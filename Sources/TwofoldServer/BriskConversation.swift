@@ -49,7 +49,10 @@ struct BriskConversation {
     mutating func replied() { lastReply = .now }
 
     /// To be told of each message that came in another way.
-    mutating func interrupted() { streak = 0 }
+    mutating func interrupted() {
+        streak = 0
+        pauses()
+    }
 
     /// Lets others run who wait for this processor.
     mutating func yield() {

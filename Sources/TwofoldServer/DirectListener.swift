@@ -20,6 +20,8 @@ final class DirectListener {
     /// Each takes a descriptor, and ZeroMQ's connections need some too.
     private static let maxConnections = ProcessUsage.descriptorLimit / 4
     private static let backlog: Int32 = 128
+    /// Who is let in before the others get their turn.
+    private static let connectionsAtATime = 16
 
     /// Readable while somebody wants something.
     let descriptor: Int32
@@ -56,29 +58,35 @@ final class DirectListener {
         _ = IPCPath.clear(path)
     }
 
-    /// The next request that has come, in the order of turns; nil when there is none now. What it tells holds until
-    /// the next call, and until something is sent.
-    func receive() -> DirectPacket? {
-        while true {
-            if waiting.isEmpty {
-                let count = epoll_wait(descriptor, &events, Int32(events.count), 0)
-                guard count > 0 else { return nil }
-                waiting = 0..<Int(count)
-            }
-            let ready = events[waiting.removeFirst()].data.fd
-            guard ready != listener else {
-                accept()
-                continue
-            }
-            // Closed since: its number may even be another's.
-            guard let connection = connections[ready] else { continue }
-            switch packet.receive(from: ready) {
-            case let size where size > 0:
-                return DirectPacket(connection: connection, bytes: packet.bytes, size: size)
-            case 0: end(connection)
-            default: if errno != EAGAIN && errno != EINTR { end(connection) }
-            }
+    /// What there was to do.
+    enum Event {
+        /// A request. What it tells holds until the next call, and until something is sent.
+        case packet(DirectPacket)
+        /// Somebody came or went.
+        case other
+    }
+
+    /// The next thing that has happened, in the order of turns; nil when there is nothing now.
+    func receive() -> Event? {
+        if waiting.isEmpty {
+            let count = epoll_wait(descriptor, &events, Int32(events.count), 0)
+            guard count > 0 else { return nil }
+            waiting = 0..<Int(count)
         }
+        let ready = events[waiting.removeFirst()].data.fd
+        guard ready != listener else {
+            for _ in 0..<Self.connectionsAtATime where !accept() { break }
+            return .other
+        }
+        // Closed since: its number may even be another's.
+        guard let connection = connections[ready] else { return .other }
+        switch packet.receive(from: ready) {
+        case let size where size > 0:
+            return .packet(DirectPacket(connection: connection, bytes: packet.bytes, size: size))
+        case 0: end(connection)
+        default: if errno != EAGAIN && errno != EINTR { end(connection) }
+        }
+        return .other
     }
 
     private func end(_ connection: DirectConnection) {
@@ -86,27 +94,24 @@ final class DirectListener {
         connection.close()
     }
 
-    /// Takes in all who wait, or sends them away: they can still come over ZeroMQ.
-    private func accept() {
-        while true {
-            let accepted = Glibc.accept(listener, nil, nil)
-            if accepted >= 0 {
-                _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
-                guard connections.count < Self.maxConnections, watch(accepted) else {
-                    close(accepted)
-                    continue
-                }
+    /// Takes in who waits, or sends it away: it can still come over ZeroMQ. False when nobody waits.
+    private func accept() -> Bool {
+        let accepted = Glibc.accept(listener, nil, nil)
+        if accepted >= 0 {
+            _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
+            if connections.count < Self.maxConnections, watch(accepted) {
                 connections[accepted] = DirectConnection(accepted, packet)
-            } else if errno == EMFILE || errno == ENFILE {
-                close(spare)
-                let unwanted = Glibc.accept(listener, nil, nil)
-                if unwanted >= 0 { close(unwanted) }
-                spare = open("/dev/null", O_RDONLY | O_CLOEXEC)
-                guard unwanted >= 0 else { return }
-            } else if errno != EINTR && errno != ECONNABORTED {
-                return
+            } else {
+                close(accepted)
             }
+            return true
         }
+        guard errno == EMFILE || errno == ENFILE else { return errno == EINTR || errno == ECONNABORTED }
+        close(spare)
+        let unwanted = Glibc.accept(listener, nil, nil)
+        if unwanted >= 0 { close(unwanted) }
+        spare = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        return unwanted >= 0
     }
 
     private func watch(_ watched: Int32) -> Bool {

@@ -275,36 +275,38 @@ final class ReplyLoop {
     private func receivePackets(from endpoint: Int) throws(ZeroMQError) -> Bool {
         let begin = Moment.now
         for _ in 0..<Self.turn.messages {
-            guard let packet = endpoints[endpoint].direct!.receive() else { return false }
-            statistics.received += 1
-            conversation.received(from: packet.connection, at: endpoint)
-            processor.release()
-            let route = Route(endpoint: endpoint, client: .anonymous, connection: packet.connection)
-            guard let request = try packet.frames else {
-                try refuse(
-                    ServiceError(
-                        .invalidArgument, field: "frames",
-                        "a packet has the size of its header (4 bytes, the highest bit says whether there is a "
-                            + "payload), the header and the payload, "
-                            + "\(DirectListener.maxPacketBytes) bytes at most"),
-                    seq: 0, to: route)
-                continue
-            }
-            let limit = configuration.limits.maxMessageBytes
-            if request.largestFrame > limit {
-                // Over ZeroMQ the connection ends without a word.
-                try refuse(
-                    ServiceError(
-                        .resourceExhausted,
-                        "a frame has \(request.largestFrame) bytes; this server accepts max_message_bytes = \(limit)"
-                    ),
-                    seq: 0, to: route)
-            } else {
-                try handle(request, from: route)
-            }
+            guard let event = endpoints[endpoint].direct!.receive() else { return false }
+            if case .packet(let packet) = event { try handle(packet, from: endpoint) }
             guard Moment.now - begin < Self.turn.nanoseconds else { break }
         }
         return true
+    }
+
+    private func handle(_ packet: DirectPacket, from endpoint: Int) throws(ZeroMQError) {
+        statistics.received += 1
+        conversation.received(from: packet.connection, at: endpoint)
+        processor.release()
+        let route = Route(endpoint: endpoint, client: .anonymous, connection: packet.connection)
+        guard let request = try packet.frames else {
+            return try refuse(
+                ServiceError(
+                    .invalidArgument, field: "frames",
+                    "a packet has the size of its header (4 bytes, the highest bit says whether there is a "
+                        + "payload), the header and the payload, "
+                        + "\(DirectListener.maxPacketBytes) bytes at most"),
+                seq: 0, to: route)
+        }
+        let limit = configuration.limits.maxMessageBytes
+        guard request.largestFrame <= limit else {
+            // Over ZeroMQ the connection ends without a word.
+            return try refuse(
+                ServiceError(
+                    .resourceExhausted,
+                    "a frame has \(request.largestFrame) bytes; this server accepts max_message_bytes = \(limit)"
+                ),
+                seq: 0, to: route)
+        }
+        try handle(request, from: route)
     }
 
     private func receiveMessages(from endpoint: Int) throws(ZeroMQError) -> Bool {

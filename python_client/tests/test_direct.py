@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +102,9 @@ def test_without_the_socket_everything_goes_over_zeromq(own_server: Server) -> N
         assert carriers(envs) == (False, True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_socket_of_somebody_else_is_not_used(
-    own_server: Server, monkeypatch: pytest.MonkeyPatch
+    own_server: Server,
 ) -> None:
     """In a directory that is open to all, another user could have put it there."""
     path = own_server.ipc.removeprefix("ipc://")
@@ -113,11 +114,6 @@ def test_a_socket_of_somebody_else_is_not_used(
     with closing(Game2048VectorEnv(3, endpoint=own_server.ipc)) as envs:
         envs.reset(seed=1)
         assert carriers(envs) == (False, True)
-
-
-test_a_socket_of_somebody_else_is_not_used = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can give files away"
-)(test_a_socket_of_somebody_else_is_not_used)
 
 
 def test_a_server_without_descriptors_left_goes_on_and_is_not_busy(own_server: Server) -> None:
@@ -236,6 +232,31 @@ def test_a_request_that_takes_long_is_sent_once(own_server: Server) -> None:
         counters = _stats(own_server).counters
         assert counters.parked == counters.resent == 0
         assert carriers(envs) == (True, False)
+
+
+def test_two_who_resume_while_a_search_goes_on_both_get_an_answer(own_server: Server) -> None:
+    """The server keeps only the newest that waits; the other has to ask again."""
+    envs = Game2048VectorEnv(3000, endpoint=own_server.ipc)
+    envs.reset(seed=1)
+    token = envs.token
+    found: list[TwofoldVectorEnv] = []
+
+    def search() -> None:
+        with suppress(twofold.StaleEpoch):
+            envs.rollout(500, policy=twofold.policies.Expectimax(depth=2))
+
+    def resume() -> None:
+        found.append(twofold.resume(token, timeout=30))
+
+    threads = [threading.Thread(target=target) for target in (search, resume, resume)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join(25)
+    assert len(found) == 2
+    for each in (envs, *found):
+        each.close()
 
 
 def _stats(server: Server) -> Any:

@@ -13,6 +13,8 @@ enum Helpers {
     /// For how long a helper looks for more: about twice what it takes to wake one up, so that looking never
     /// costs much more than it can save.
     private static let patience = 100_000
+    /// After how long a helper goes back all the same: Dispatch may have others' work for its thread.
+    private static let longestStay = 2_000_000
 
     private static let queue = DispatchQueue(label: "twofold.helpers", attributes: .concurrent)
     /// Where helpers look for a batch; who finds no seat does not look.
@@ -29,7 +31,7 @@ enum Helpers {
                 var missing = count
                 for seat in seats where missing > 0 && seat.hand(batch) { missing -= 1 }
                 for _ in 0..<missing { queue.async { help(batch) } }
-                batch.join()
+                _ = batch.join()
                 batch.close()
             }
         }
@@ -37,9 +39,13 @@ enum Helpers {
 
     /// What a helper does from when it is woken up until it finds nothing more to do.
     private static func help(_ batch: Batch) {
-        batch.join()
-        guard let seat = seats.first(where: { $0.sitDown() }) else { return }
-        while let next = seat.look(for: patience) { next.join() }
+        let begin = DispatchTime.now().uptimeNanoseconds
+        // Who comes too late is not needed.
+        guard batch.join(), let seat = seats.first(where: { $0.sitDown() }) else { return }
+        while let next = seat.look(for: patience) {
+            _ = next.join()
+            if DispatchTime.now().uptimeNanoseconds - begin > longestStay { return seat.getUp() }
+        }
     }
 
     /// Where one helper at a time looks for its next batch.
@@ -53,6 +59,9 @@ enum Helpers {
 
         /// Takes the seat, if it is free.
         func sitDown() -> Bool { change(Self.free, to: Self.working) }
+
+        /// Leaves it; only for who does not look.
+        func getUp() { state.store(Self.free, ordering: .releasing) }
 
         /// Hands a batch to who looks here; false where nobody does.
         func hand(_ batch: Batch) -> Bool {
@@ -101,13 +110,13 @@ enum Helpers {
 
         init(_ body: UnsafePointer<@Sendable (Int) -> Void>) { self.body = body }
 
-        /// Takes part, unless it is too late for that.
-        func join() {
+        /// Takes part, unless it is too late for that; whether it did.
+        func join() -> Bool {
             let before = state.wrappingAdd(Self.one, ordering: .acquiringAndReleasing).oldValue
-            if before & Self.closed == 0 {
-                body.pointee(workers.wrappingAdd(1, ordering: .relaxed).oldValue)
-            }
+            let isOpen = before & Self.closed == 0
+            if isOpen { body.pointee(workers.wrappingAdd(1, ordering: .relaxed).oldValue) }
             state.wrappingSubtract(Self.one, ordering: .acquiringAndReleasing)
+            return isOpen
         }
 
         /// Lets nobody in any more, and waits for those who are still at work.

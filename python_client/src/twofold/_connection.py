@@ -303,9 +303,10 @@ class Connection:
             if meanwhile is not None:
                 meanwhile()
             assert self._carrier is not None
-            # What nothing can get lost on is not sent twice.
-            until = deadline if self._carrier.is_reliable else min(patience_ends, deadline)
-            return self._receive(call, until)
+            # What nothing can get lost on is not sent twice; but of resumes that wait for a request
+            # in progress the server only keeps the newest, whoever it is from.
+            is_answered = self._carrier.is_reliable and call.slot != "resume"
+            return self._receive(call, deadline if is_answered else min(patience_ends, deadline))
         except ConnectionLost:
             # The server may be gone, or has no room for direct connections.
             self._next_direct = time.monotonic() + _DIRECT_PAUSE
