@@ -13,6 +13,12 @@
 // A request is one protobuf frame (Request), then at most one payload frame of raw little-endian
 // arrays. A reply is one protobuf frame (Reply), then at most one payload frame. Over ZeroMQ the
 // server binds ROUTER and a client is any REQ socket: an empty delimiter frame stands before both.
+//
+// Beside an ipc endpoint's socket, at <path>.direct, a Unix socket (SOCK_SEQPACKET) takes the same two frames in one
+// packet of at most 128 KiB: the first one's size (4 bytes, little endian, the highest bit says whether there
+// is a payload frame), then the frames. A packet gets one packet as its reply, as a message gets one message (of
+// repeats that wait for a request in progress only the newest does); four zero bytes say that the reply does not
+// fit, and has to be asked for over ZeroMQ.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
