@@ -39,7 +39,18 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(place.size)
         return copy(self, place, payload)
 
+    copy_known = ServerMemory.copy_known
+
+    def counted_known(
+        self: ServerMemory, words: bytes, stamp: bytes, room: NDArray[np.uint8]
+    ) -> NDArray[np.uint8] | None:
+        payload = copy_known(self, words, stamp, room)
+        if payload is not None:
+            sizes.append(payload.size)
+        return payload
+
     monkeypatch.setattr(ServerMemory, "copy", counted)
+    monkeypatch.setattr(ServerMemory, "copy_known", counted_known)
     return sizes
 
 
@@ -240,6 +251,34 @@ def test_memory_that_was_written_anew_is_no_result(
         return copy(self, place, payload)
 
     monkeypatch.setattr(ServerMemory, "copy", late)
+    with pytest.raises(twofold.StaleEpoch):
+        old.step(np.zeros(LANES, np.int64))
+    taken_over[0].close()
+
+
+def test_known_memory_that_was_written_anew_is_no_result(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, behind steps whose replies have told of that place before."""
+    old = Game2048VectorEnv(LANES, endpoint=server.ipc)
+    old.reset(seed=1)
+    for turn in range(6):
+        old.step(np.full(LANES, turn % 4))
+    copy_known = ServerMemory.copy_known
+    taken_over: list[TwofoldVectorEnv] = []
+
+    def late(
+        self: ServerMemory, words: bytes, stamp: bytes, room: NDArray[np.uint8]
+    ) -> NDArray[np.uint8] | None:
+        if not taken_over:
+            assert words in self._known
+            new = twofold.resume(old.token)
+            taken_over.append(new)
+            for _ in range(4):
+                new.step(np.zeros(LANES, np.int64))
+        return copy_known(self, words, stamp, room)
+
+    monkeypatch.setattr(ServerMemory, "copy_known", late)
     with pytest.raises(twofold.StaleEpoch):
         old.step(np.zeros(LANES, np.int64))
     taken_over[0].close()

@@ -31,6 +31,8 @@ class ServerMemory:
     def __init__(self) -> None:
         # By its name, which is random.
         self._opened: dict[int, _Opened] = {}
+        # And what is open by how a header tells of it; with its payload's size.
+        self._known: dict[bytes, tuple[_Opened, int]] = {}
 
     def can_read(self, memory: environment.SharedMemory) -> bool:
         """Whether this process can open that memory."""
@@ -70,9 +72,32 @@ class ServerMemory:
         """
         return bool(self._open(place.memory).stamp[0] == place.stamp)
 
+    def remember(self, words: bytes, place: envelope.PayloadInMemory) -> None:
+        """From now on these words tell of that place, whatever its stamp is."""
+        self._known[words] = self._open(place.memory), place.size
+
+    def copy_known(
+        self, words: bytes, stamp: bytes, room: NDArray[np.uint8]
+    ) -> NDArray[np.uint8] | None:
+        """Copies the payload that these words tell of; None where it is not known, or not there.
+
+        Args:
+            words: What was remembered.
+            stamp: The eight bytes of the payload's stamp.
+            room: Where it goes; returned as far as it was filled.
+        """
+        known = self._known.get(words)
+        if known is None:
+            return None
+        opened, size = known
+        payload = room if room.size == size else room[:size]
+        np.copyto(payload, opened.first(size))
+        return payload if opened.stamp.tobytes() == stamp else None
+
     def close(self) -> None:
         """Lets go of everything: while it is open here, the system keeps it."""
         self._opened.clear()
+        self._known.clear()
 
     def _open(self, memory: environment.SharedMemory) -> _Opened:
         opened = self._opened.get(memory.name)
@@ -80,6 +105,7 @@ class ServerMemory:
             opened = _Opened(_open(memory))
             if len(self._opened) == _CAPACITY:
                 del self._opened[next(iter(self._opened))]
+                self._known.clear()
             self._opened[memory.name] = opened
         return opened
 
