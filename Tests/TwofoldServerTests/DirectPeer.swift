@@ -3,6 +3,8 @@ import Glibc
 import Testing
 import TwofoldProtocol
 
+@testable import TwofoldServer
+
 /// A client's direct connection, beside an ipc endpoint.
 final class DirectPeer {
     private let descriptor: Int32
@@ -16,18 +18,10 @@ final class DirectPeer {
 
     init(beside endpoint: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
         let path = endpoint.dropFirst("ipc://".count) + ".direct"
-        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
-            throw Failure(errno: ENAMETOOLONG)
-        }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
+        guard path.utf8.count <= IPCPath.maxLength else { throw Failure(errno: ENAMETOOLONG) }
+        let descriptor = descriptor
+        let result = IPCPath.withAddress(String(path)) { connect(descriptor, $0, $1) }
         guard result == 0 else { throw Failure(errno: errno) }
         var time = timeval(tv_sec: Int(patience.components.seconds), tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))

@@ -2,6 +2,8 @@ import Foundation
 import Glibc
 import Synchronization
 
+@testable import TwofoldServer
+
 /// A directory of one's own with a short path; goes with all that is in it.
 final class ScratchDirectory: Sendable {
     let path: String
@@ -45,14 +47,8 @@ final class UnixSocket {
             case .packets: SOCK_SEQPACKET
             }
         descriptor = socket(AF_UNIX, Int32(type.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
+        let descriptor = descriptor
+        let result = IPCPath.withAddress(path) { bind(descriptor, $0, $1) }
         guard result == 0, kind == .datagram || listen(descriptor, 5) == 0 else {
             throw Failure(errno: errno)
         }

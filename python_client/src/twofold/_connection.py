@@ -387,19 +387,19 @@ class Connection:
                 self._check_server()
             if time.monotonic() >= until:
                 return None
-        if frame == call.plain_reply and carrier.has_payload():
-            # What nearly every step gets: nothing to decode.
-            return _DONE, self._receive_payload(call, carrier)
-        if call.plain_reply and frame[:_SEQ_END] == call.plain_reply[:_SEQ_END]:
+        payload = np.empty(0, np.uint8)
+        if carrier.has_payload():
+            payload = self._receive_payload(call, carrier)
+            if frame == call.plain_reply:
+                # What nearly every step gets: nothing to decode.
+                return _DONE, payload
+        elif call.plain_reply and frame[:_SEQ_END] == call.plain_reply[:_SEQ_END]:
             # And what nearly every step of many boards gets: only seq and stamp are new.
             known = self._memory.copy_known(
                 frame[_SEQ_END:-_STAMP_BYTES], frame[-_STAMP_BYTES:], self._room(call)
             )
             if known is not None:
                 return _DONE, known
-        payload = np.empty(0, np.uint8)
-        if carrier.has_payload():
-            payload = self._receive_payload(call, carrier)
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:

@@ -797,7 +797,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """Infos as Gymnasium has them: beside each array a mask of the boards that have it."""
         infos: dict[str, Any] = {}
         masks = self._info_masks.take(len(arrays))
-        for (name, array), mask in zip(arrays.items(), masks):  # noqa: B905 (one for each of them)
+        for (name, array), mask in zip(arrays.items(), masks, strict=True):
             infos[name] = array
             infos["_" + name] = mask
         return infos
