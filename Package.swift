@@ -43,7 +43,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
     ],
     targets: [
-        .systemLibrary(name: "CLinux"),
+        .target(name: "CLinux"),
         .systemLibrary(name: "CZeroMQ"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
         .target(name: "Kernel2048", swiftSettings: settings),
@@ -80,6 +80,7 @@ let package = Package(
             dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
             swiftSettings: settings),
         .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
-        .testTarget(name: "TwofoldServerTests", dependencies: ["TwofoldServer"], swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldServerTests", dependencies: ["CLinux", "TwofoldServer"], swiftSettings: settings),
     ] + avx2Targets + fuzzTargets
 )

@@ -6,7 +6,7 @@ public func availableProcessors() -> Int {
     max(
         1,
         min(
-            Int(twofold_affinity_count()),
+            Int(twofold_count(twofold_affinity(0))),
             tightestCgroupLimit("cpu.max") { processorLimit(cpuMax: $0) } ?? .max))
 }
 

@@ -30,7 +30,7 @@ final class SharedMemory: @unchecked Sendable {
     init?(payload size: Int) {
         let (bytes, overflow) = size.addingReportingOverflow(Self.payloadOffset)
         guard !overflow, Self.count.add(1, ordering: .relaxed).newValue <= Self.maxCount,
-            case let descriptor = Self.sealed("twofold-\(name.hexadecimal)", bytes), descriptor >= 0
+            case let descriptor = twofold_sealed_memory("twofold-\(name.hexadecimal)", bytes), descriptor >= 0
         else {
             Self.count.subtract(1, ordering: .relaxed)
             return nil
@@ -79,24 +79,11 @@ final class SharedMemory: @unchecked Sendable {
         return wire
     }
 
-    /// A memfd of so many zeroes that keeps its size; -1 where there is none to be had.
-    private static func sealed(_ name: String, _ bytes: Int) -> Int32 {
-        let descriptor = memfd_create(name, UInt32(MFD_CLOEXEC) | UInt32(MFD_ALLOW_SEALING))
-        guard descriptor >= 0 else { return -1 }
-        guard ftruncate(descriptor, bytes) == 0,
-            fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0
-        else {
-            close(descriptor)
-            return -1
-        }
-        return descriptor
-    }
-
     /// Where it is from now on; afterwards nobody can map it for writing. Nil where that can't be had.
     private static func map(_ descriptor: Int32, _ bytes: Int) -> UnsafeMutableRawPointer? {
         let address = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
         guard let address, address != MAP_FAILED else { return nil }
-        guard fcntl(descriptor, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 else {
+        guard twofold_seal_writing(descriptor) == 0 else {
             munmap(address, bytes)
             return nil
         }

@@ -43,7 +43,7 @@ struct SharedProcessor {
             if isCrowded || now >= nextChoice { release() }
             if isCrowded { nextChoice = now + Self.term }
         } else if !isCrowded, now >= nextChoice {
-            pin(to: sched_getcpu())
+            pin(to: twofold_processor())
             nextChoice = now + Self.term
         }
         turnSender = nil
@@ -78,7 +78,7 @@ struct SharedProcessor {
     /// Lets the calling thread run wherever the process may. For Dispatch's workers: a thread inherits where
     /// it may run from the one that first needed it, which may be the socket thread.
     @Sendable static func leave() {
-        if twofold_affinity_count() < allCount { _ = twofold_unpin(0, all) }
+        if twofold_count(twofold_affinity(0)) < allCount { _ = twofold_unpin(0, all) }
     }
 
     // MARK: brisk conversations

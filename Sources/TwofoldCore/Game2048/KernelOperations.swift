@@ -63,7 +63,7 @@ struct KernelOperations: Sendable {
     #if canImport(Kernel2048AVX2)
     /// For processors with AVX2; the baseline on others.
     static let avx2 =
-        twofold_has_avx2() == 0
+        !twofold_has_avx2()
         ? baseline
         : KernelOperations(
             step: { Kernel2048AVX2.Kernel.step($0, actions: $1, rules: $2, $3, $4, scratch: $5) },
@@ -92,5 +92,5 @@ struct KernelOperations: Sendable {
 
 extension Engine {
     /// Whether ``avx2`` is more than the baseline here.
-    public static var hasAVX2: Bool { twofold_has_avx2() != 0 }
+    public static var hasAVX2: Bool { twofold_has_avx2() }
 }

@@ -1,0 +1,12 @@
+import CLinux
+import Dispatch
+import Glibc
+import Testing
+
+/// Two modules that declare one of glibc's types differently don't compile together as soon as a file that
+/// sees both looks it up. Other files may or may not do so, from build to build; this one always does.
+@Test func `system types are the same to CLinux, Dispatch and Glibc`() {
+    #expect(MemoryLayout<fd_set>.size * 8 == FD_SETSIZE)
+    #expect(MemoryLayout<sigset_t>.size > 0 && MemoryLayout<stat>.size > 0)
+    #expect(twofold_count(twofold_affinity(0)) >= 1)
+}
