@@ -60,6 +60,14 @@ bool twofold_has_avx2(void) {
 #endif
 }
 
+void twofold_take_lines(void *bytes, size_t count) {
+    // Stores: a prefetch for writing may be dropped, and of many in a row most are.
+    for (size_t offset = 0; offset < count; offset += 64) {
+        volatile char *byte = (volatile char *)bytes + offset;
+        *byte = *byte;
+    }
+}
+
 int twofold_sealed_memory(const char *name, off_t bytes) {
     int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor < 0) return -1;

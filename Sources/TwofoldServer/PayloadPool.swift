@@ -1,3 +1,4 @@
+internal import CLinux
 internal import ZeroMQ
 
 /// The memory of one session's replies: buffers that go out to libzmq without a copy, or are read by a client
@@ -11,10 +12,14 @@ final class PayloadPool {
     private static let capacity = 6
     /// What is shorter than this many bytes is sent as fast as it is told where to find it.
     private static let leastShared = 1 << 15
+    /// What has more bytes than this does not stay in one processor's own cache, and may be written by several.
+    private static let mostPrepared = 1 << 18
 
     private let own: MemoryBudget
     private let shared: MemoryBudget
     private var buffers: [Buffer] = []
+    /// The size of the buffer that was taken last.
+    private var latestSize = 0
 
     /// No buffers yet; those to come are reserved in the session's own budget, and beyond it in the one
     /// that all share.
@@ -50,10 +55,8 @@ final class PayloadPool {
     /// worth it and possible.
     func take(size: Int, shared: Bool = false) throws(MemoryBudget.Exhausted) -> Buffer {
         let shared = shared && size >= Self.leastShared
-        for index in buffers.indices
-        where buffers[index].bytes.count == size && buffers[index].isShared == shared
-            && isKnownUniquelyReferenced(&buffers[index])
-        {
+        latestSize = size
+        if let index = firstFree(size, shared) {
             buffers[index].memory?.renew()
             return buffers[index]
         }
@@ -61,6 +64,22 @@ final class PayloadPool {
         let fresh = Buffer(try reserve(size), shared: shared)
         buffers.append(fresh)
         return fresh
+    }
+
+    /// To be called between a reply and the next request, while there is time. If that will take shared memory of
+    /// the same size, its cache lines come here now: the client has read them on another processor, and the
+    /// writing would wait for each (4096 boards: 15 to 25 microseconds where the two share no cache, as long as
+    /// the step itself).
+    func prepareNext() {
+        guard latestSize <= Self.mostPrepared, let index = firstFree(latestSize, true) else { return }
+        twofold_take_lines(buffers[index].bytes.baseAddress, latestSize)
+    }
+
+    private func firstFree(_ size: Int, _ shared: Bool) -> Int? {
+        buffers.indices.first {
+            buffers[$0].bytes.count == size && buffers[$0].isShared == shared
+                && isKnownUniquelyReferenced(&buffers[$0])
+        }
     }
 
     /// What is kept and free is given up before anything is refused.

@@ -532,6 +532,7 @@ final class ReplyLoop {
             if job.nanoseconds <= limit, !job.isSearch {
                 job.perform()
                 try finish(job)
+                if conversation.endpoint != nil { entry.session?.pool.prepareNext() }
             } else {
                 jobsInProgress += 1
                 (job.isSearch ? searches : queue).async { [mailbox, isRefusing] in

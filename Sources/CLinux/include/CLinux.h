@@ -12,6 +12,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -43,6 +44,10 @@ int twofold_leave_processor(twofold_processors processors);
 
 // Whether the processor and the system can do AVX2.
 bool twofold_has_avx2(void);
+
+// Has the processor that the calling thread runs on take the cache lines of these bytes from all others, for writing
+// that is to come; the bytes stay what they are.
+void twofold_take_lines(void *bytes, size_t count);
 
 // Anonymous memory of so many zeroes in a descriptor, which never shrinks and never grows (memfd_create(2)). -1 with
 // errno where there is none to be had.
