@@ -241,14 +241,18 @@ class Connection:
             raise
 
     def exchange(
-        self, call: Call, deadline: float, meanwhile: Callable[[], object] | None = None
+        self,
+        call: Call,
+        deadline: float,
+        prepare: Callable[[NDArray[np.uint8]], object] | None = None,
     ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
         """Sends one request, again where necessary, and waits for its reply.
 
         Args:
             call: The request.
             deadline: When to give up, on the clock of `time.monotonic`.
-            meanwhile: What to do while the server works; may be called any number of times.
+            prepare: What to do while the server works, with the memory where the payload will be,
+                or that it will be the first part of; may be called any number of times.
 
         Returns:
             The reply, which may be an error, and its payload in an array that nobody else has (but
@@ -263,7 +267,7 @@ class Connection:
         try:
             while True:
                 sent = time.monotonic()
-                received = self._try_once(call, sent + patience, deadline, meanwhile)
+                received = self._try_once(call, sent + patience, deadline, prepare)
                 now = time.monotonic()
                 if received is not None:
                     self._broken_handshakes = 0
@@ -293,20 +297,23 @@ class Connection:
         call: Call,
         patience_ends: float,
         deadline: float,
-        meanwhile: Callable[[], object] | None,
+        prepare: Callable[[NDArray[np.uint8]], object] | None,
     ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
         """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
         try:
             if self._begun != call:
                 self._send(call)
             self._begun = None
-            if meanwhile is not None:
-                meanwhile()
+            room = None
+            if prepare is not None:
+                room = self._room(call)
+                prepare(room)
             assert self._carrier is not None
             # What nothing can get lost on is not sent twice; but of resumes that wait for a request
             # in progress the server only keeps the newest, whoever it is from.
             is_answered = self._carrier.is_reliable and call.slot != "resume"
-            return self._receive(call, deadline if is_answered else min(patience_ends, deadline))
+            until = deadline if is_answered else min(patience_ends, deadline)
+            return self._receive(call, until, room)
         except ConnectionLost:
             # The server may be gone, or has no room for direct connections.
             self._next_direct = time.monotonic() + _DIRECT_PAUSE
@@ -375,8 +382,16 @@ class Connection:
                 self._next_direct = time.monotonic() + _DIRECT_PAUSE
         return self._direct
 
-    def _receive(self, call: Call, until: float) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
-        """The reply; None when there is none in time."""
+    def _receive(
+        self, call: Call, until: float, room: NDArray[np.uint8] | None
+    ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
+        """The reply; None when there is none in time.
+
+        Args:
+            call: What was sent.
+            until: How long to wait, on the clock of `time.monotonic`.
+            room: Where its payload goes; None for memory that is taken when it is there.
+        """
         carrier = self._carrier
         assert carrier is not None
         while True:
@@ -389,14 +404,16 @@ class Connection:
                 return None
         payload = np.empty(0, np.uint8)
         if carrier.has_payload():
-            payload = self._receive_payload(call, carrier)
+            payload = self._receive_payload(call, carrier, room)
             if frame == call.plain_reply:
                 # What nearly every step gets: nothing to decode.
                 return _DONE, payload
         elif call.plain_reply and frame[:_SEQ_END] == call.plain_reply[:_SEQ_END]:
             # And what nearly every step of many boards gets: only seq and stamp are new.
             known = self._memory.copy_known(
-                frame[_SEQ_END:-_STAMP_BYTES], frame[-_STAMP_BYTES:], self._room(call)
+                frame[_SEQ_END:-_STAMP_BYTES],
+                frame[-_STAMP_BYTES:],
+                self._room(call) if room is None else room,
             )
             if known is not None:
                 return _DONE, known
@@ -414,7 +431,7 @@ class Connection:
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
         if not payload.size and reply.HasField("payload"):
-            found = self._find_payload(call, reply.payload)
+            found = self._find_payload(call, reply.payload, room)
             if found is None:
                 time.sleep(max(0.0, min(_FIRST_RETRY, until - time.monotonic())))
                 return None
@@ -426,18 +443,20 @@ class Connection:
             raise self._bad_reply(call, "no payload")
         return reply, payload
 
-    def _receive_payload(self, call: Call, carrier: Carrier) -> NDArray[np.uint8]:
+    def _receive_payload(
+        self, call: Call, carrier: Carrier, room: NDArray[np.uint8] | None
+    ) -> NDArray[np.uint8]:
         """The payload behind the header that was received last."""
         if call.reply_size is None:
             return carrier.take_payload()
-        payload = self._room(call)
+        payload = self._room(call) if room is None else room
         size = carrier.take_payload_into(payload)
         if not call.reply_size <= size <= payload.size:
             raise self._bad_size(call, size)
         return payload if size == payload.size else payload[:size]
 
     def _find_payload(
-        self, call: Call, place: envelope.PayloadInMemory
+        self, call: Call, place: envelope.PayloadInMemory, room: NDArray[np.uint8] | None
     ) -> NDArray[np.uint8] | None:
         """A payload that lies in the server's memory, or a copy of it.
 
@@ -455,7 +474,7 @@ class Connection:
             if call.reply_size is None:
                 payload = np.empty(place.size, np.uint8)
             else:
-                payload = self._room(call)[: place.size]
+                payload = (self._room(call) if room is None else room)[: place.size]
             return payload if self._memory.copy(place, payload) else None
         except UNREADABLE:
             self.reads_memory = False

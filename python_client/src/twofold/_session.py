@@ -95,7 +95,7 @@ class Session:
         calls: How many calls have begun.
         pending: What was sent and is not finished; the next call finishes it.
         holds: Whether a call stays pending until the caller has used its reply, and says so.
-        meanwhile: What to do while the server makes a step; may be called any number of times.
+        prepare_step: What to do while the server makes a step, as `exchange` wants it.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Session:
         self.calls = 0
         self._is_open = False
         self.network: object = None
-        self.meanwhile: Callable[[], object] | None = None
+        self.prepare_step: Callable[[NDArray[np.uint8]], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
@@ -362,8 +362,8 @@ class Session:
         self._connection.check_size(call)
         self.pending = _Pending(seq, operation)
         while True:
-            meanwhile = self.meanwhile if operation.slot == "step" else None
-            reply, payload = self._connection.exchange(call, deadline, meanwhile)
+            prepare = self.prepare_step if operation.slot == "step" else None
+            reply, payload = self._connection.exchange(call, deadline, prepare)
             if not reply.HasField("error"):
                 break
             error = from_reply(reply.error)

@@ -103,34 +103,62 @@ def _noting_interrupts(method: Callable[Arguments, Result]) -> Callable[Argument
     return noting
 
 
-class _InfoMasks:
-    """The masks beside a batch's infos: all true, and each time of their own memory.
+# Boards, rewards, terminations, truncations and infos, with the actions in the server's order.
+_StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
+
+
+class _StepViews:
+    """What a step returns, as views of its reply's payload: made while the server makes the step.
+
+    Args:
+        layout: The payload's.
+        infos: Makes the infos.
+    """
+
+    def __init__(self, layout: Layout, infos: _Infos) -> None:
+        self._layout = layout
+        self._infos = infos
+        self._prepared: tuple[NDArray[np.uint8], _StepResults] | None = None
+
+    def prepare(self, room: NDArray[np.uint8]) -> None:
+        """Makes them of the memory where the payload will be, or that it will be a part of."""
+        self._prepared = room, self._make(room)
+
+    def take(self, payload: NDArray[np.uint8]) -> _StepResults:
+        """Those of a payload, made now if it is somewhere else."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and (payload is prepared[0] or payload.base is prepared[0]):
+            return prepared[1]
+        return self._make(payload)
+
+    def _make(self, payload: NDArray[np.uint8]) -> _StepResults:
+        arrays = self._layout.split(payload)
+        boards, rewards = arrays.pop("observation"), arrays.pop("reward")
+        terminations, truncations = arrays.pop("terminated"), arrays.pop("truncated")
+        return boards, rewards, terminations, truncations, self._infos.of(arrays)
+
+
+class _Infos:
+    """Infos as Gymnasium has them: beside each array a mask of the boards that have it.
 
     Args:
         num_envs: Boards.
-        usual: How many a step needs.
     """
 
-    def __init__(self, num_envs: int, usual: int) -> None:
+    def __init__(self, num_envs: int) -> None:
         self._num_envs = num_envs
-        self._usual = usual
-        self._buffers = BufferPool()
-        self._ready: list[NDArray[np.bool_]] = []
+        self._masks = BufferPool()
 
-    def prepare(self) -> None:
-        """Makes the next step's, while the server makes the step."""
-        if not self._ready:
-            self._ready = self._make(self._usual)
-
-    def take(self, count: int) -> list[NDArray[np.bool_]]:
-        """So many masks, bool (N,)."""
-        ready, self._ready = self._ready, []
-        return ready if len(ready) == count else self._make(count)
-
-    def _make(self, count: int) -> list[NDArray[np.bool_]]:
-        masks = self._buffers.take(count * self._num_envs).view(np.bool_)
+    def of(self, arrays: dict[str, Array]) -> dict[str, Any]:
+        """Those of arrays (N, …) by name; each mask, bool (N,), of its own memory and all true."""
+        infos: dict[str, Any] = {}
+        masks = self._masks.take(len(arrays) * self._num_envs).view(np.bool_)
         masks.fill(True)
-        return list(masks.reshape(count, self._num_envs))
+        rows = masks.reshape(len(arrays), self._num_envs)
+        for (name, array), mask in zip(arrays.items(), rows, strict=True):
+            infos[name] = array
+            infos["_" + name] = mask
+        return infos
 
 
 class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
@@ -278,10 +306,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         self.reward_terms = tuple(spec.reward_terms)
         step = ("observation", "action_mask", "reward", "terminated", "truncated")
         self._reset_layout = Layout(spec.reset, ("observation", "action_mask"))
-        self._step_layout = Layout(spec.step, step)
-        # Beside each array but the observation, the reward and the two ends.
-        self._info_masks = _InfoMasks(self.num_envs, len(spec.step.arrays) - 4)
-        self._session.meanwhile = self._info_masks.prepare
+        self._infos = _Infos(self.num_envs)
+        self._step_views = _StepViews(Layout(spec.step, step), self._infos)
+        self._session.prepare_step = self._step_views.prepare
         has_afterstates = len(spec.afterstates.arrays) > 0
         self._afterstates_layout = Layout(
             spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
@@ -352,12 +379,8 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     def _step_results(
         self, reply: envelope.Reply, payload: NDArray[np.uint8]
     ) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
-        arrays = self._step_layout.split(payload)
-        observations = self._observations(arrays)
-        rewards = arrays.pop("reward")
-        terminations = arrays.pop("terminated")
-        truncations = arrays.pop("truncated")
-        infos = self._infos(arrays)
+        boards, rewards, terminations, truncations, infos = self._step_views.take(payload)
+        observations = self._observations(boards, infos)
         if reply.step.HasField("finals"):
             finals = Layout(reply.step.finals, ("lanes", "observation")).split(payload)
             infos |= self._final_infos(finals, infos)
@@ -779,28 +802,21 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     def _observed(self, payload: NDArray[np.uint8]) -> tuple[Observations, dict[str, Any]]:
         arrays = self._reset_layout.split(payload)
-        return self._observations(arrays), self._infos(arrays)
-
-    def _observations(self, arrays: dict[str, Array]) -> Observations:
-        """The observations, taken out of a reply's arrays, as the user wants them.
-
-        The mask stays among the arrays, in the order of the user's actions; one in the observations
-        is a copy, so that whoever writes to one of the two does not write to the other.
-        """
         boards = arrays.pop("observation")
-        mask = arrays["action_mask"] = self._in_action_order(arrays["action_mask"])
+        infos = self._infos.of(arrays)
+        return self._observations(boards, infos), infos
+
+    def _observations(self, boards: Array, arrays: dict[str, Any]) -> Observations:
+        """The observations as the user wants them, of the server's boards.
+
+        The mask among the other arrays gets the order of the user's actions; one in the
+        observations is a copy, so that whoever writes to one of the two does not write to the
+        other.
+        """
+        arrays["action_mask"] = self._in_action_order(arrays["action_mask"])
         if self._obs_keys is None:
             return boards
-        return dict(zip(self._obs_keys, (boards, mask.copy()), strict=True))
-
-    def _infos(self, arrays: dict[str, Array]) -> dict[str, Any]:
-        """Infos as Gymnasium has them: beside each array a mask of the boards that have it."""
-        infos: dict[str, Any] = {}
-        masks = self._info_masks.take(len(arrays))
-        for (name, array), mask in zip(arrays.items(), masks, strict=True):
-            infos[name] = array
-            infos["_" + name] = mask
-        return infos
+        return dict(zip(self._obs_keys, (boards, arrays["action_mask"].copy()), strict=True))
 
     def _final_infos(self, finals: dict[str, Array], step: dict[str, Array]) -> dict[str, Any]:
         """What SAME_STEP adds to the infos of a step in which episodes have ended.
@@ -812,7 +828,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """
         lanes = finals.pop("lanes").astype(np.intp)
         # Copies, so that whoever keeps one observation does not keep the whole reply.
-        observations = copy.deepcopy(self._observations(finals))
+        observations = copy.deepcopy(self._observations(finals.pop("observation"), finals))
         final_obs = np.full(self.num_envs, None, object)
         for lane, observation in zip(
             lanes, iterate(self.observation_space, observations), strict=True
