@@ -262,12 +262,11 @@ class Connection:
             DeadlineExceeded, ServerDied, ProtocolError: No usable reply.
             AuthenticationFailed: The server wants a key, or another one.
         """
-        started = time.monotonic()
-        patience = min(max(_FIRST_RETRY, call.patience, 4 * self._round_trip), _LONGEST_RETRY)
+        started = sent = time.monotonic()
+        tries = 0
         try:
             while True:
-                sent = time.monotonic()
-                received = self._try_once(call, sent + patience, deadline, prepare)
+                received = self._try_once(call, tries, deadline, prepare)
                 now = time.monotonic()
                 if received is not None:
                     self._broken_handshakes = 0
@@ -287,7 +286,8 @@ class Connection:
                         f"no reply to {call.slot} from {self.endpoint} after {waited}; {advice}"
                     )
                 self.drop()
-                patience = min(2 * patience, _LONGEST_RETRY)
+                tries += 1
+                sent = time.monotonic()
         except BaseException:
             self.drop()
             raise
@@ -295,7 +295,7 @@ class Connection:
     def _try_once(
         self,
         call: Call,
-        patience_ends: float,
+        tries: int,
         deadline: float,
         prepare: Callable[[NDArray[np.uint8]], object] | None,
     ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
@@ -311,8 +311,11 @@ class Connection:
             assert self._carrier is not None
             # What nothing can get lost on is not sent twice; but of resumes that wait for a request
             # in progress the server only keeps the newest, whoever it is from.
-            is_answered = self._carrier.is_reliable and call.slot != "resume"
-            until = deadline if is_answered else min(patience_ends, deadline)
+            until = deadline
+            if not self._carrier.is_reliable or call.slot == "resume":
+                first = max(_FIRST_RETRY, call.patience, 4 * self._round_trip)
+                longer = min(first * 2 ** min(tries, 10), _LONGEST_RETRY)
+                until = min(time.monotonic() + longer, deadline)
             return self._receive(call, until, room)
         except ConnectionLost:
             # The server may be gone, or has no room for direct connections.
@@ -402,13 +405,13 @@ class Connection:
                 self._check_server()
             if time.monotonic() >= until:
                 return None
-        payload = np.empty(0, np.uint8)
+        payload = _NO_PAYLOAD
         if carrier.has_payload():
             payload = self._receive_payload(call, carrier, room)
             if frame == call.plain_reply:
                 # What nearly every step gets: nothing to decode.
                 return _DONE, payload
-        elif call.plain_reply and frame[:_SEQ_END] == call.plain_reply[:_SEQ_END]:
+        elif call.plain_reply and frame.startswith(call.plain_reply[:_SEQ_END]):
             # And what nearly every step of many boards gets: only seq and stamp are new.
             known = self._memory.copy_known(
                 frame[_SEQ_END:-_STAMP_BYTES],
@@ -541,6 +544,7 @@ _STAMP_BYTES = 8
 
 # The result of a request that was carried out and has nothing to tell besides its payload.
 _DONE = envelope.Reply()
+_NO_PAYLOAD = np.empty(0, np.uint8)
 
 
 _own_context: tuple[int, zmq.Context[zmq.Socket[bytes]]] | None = None

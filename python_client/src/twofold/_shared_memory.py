@@ -31,8 +31,8 @@ class ServerMemory:
     def __init__(self) -> None:
         # By its name, which is random.
         self._opened: dict[int, _Opened] = {}
-        # And what is open by how a header tells of it; with its payload's size.
-        self._known: dict[bytes, tuple[_Opened, int]] = {}
+        # And by how a header tells of it: the stamp of what is open, and the payload.
+        self._known: dict[bytes, tuple[NDArray[np.uint64], NDArray[np.uint8]]] = {}
 
     def can_read(self, memory: environment.SharedMemory) -> bool:
         """Whether this process can open that memory."""
@@ -74,7 +74,8 @@ class ServerMemory:
 
     def remember(self, words: bytes, place: envelope.PayloadInMemory) -> None:
         """From now on these words tell of that place, whatever its stamp is."""
-        self._known[words] = self._open(place.memory), place.size
+        opened = self._open(place.memory)
+        self._known[words] = opened.stamp, opened.first(place.size)
 
     def copy_known(
         self, words: bytes, stamp: bytes, room: NDArray[np.uint8]
@@ -89,10 +90,10 @@ class ServerMemory:
         known = self._known.get(words)
         if known is None:
             return None
-        opened, size = known
-        payload = room if room.size == size else room[:size]
-        np.copyto(payload, opened.first(size))
-        return payload if opened.stamp.tobytes() == stamp else None
+        its_stamp, its_payload = known
+        payload = room if room.size == its_payload.size else room[: its_payload.size]
+        np.copyto(payload, its_payload)
+        return payload if its_stamp.tobytes() == stamp else None
 
     def close(self) -> None:
         """Lets go of everything: while it is open here, the system keeps it."""
