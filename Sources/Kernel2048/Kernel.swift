@@ -278,7 +278,9 @@ private func draw(
         words[lane + 64] = (s1 & chosen) | (words[lane + 64] & ~chosen)
         words[lane + 128] = (s2 & chosen) | (words[lane + 128] & ~chosen)
         words[lane + 192] = (s3 & chosen) | (words[lane + 192] & ~chosen)
-        place[lane] = UInt32(truncatingIfNeeded: (UInt64(first) &* UInt64(empties[lane])) >> 32)
+        // The upper half of the product, in 32 bits: there are at most 16 cells.
+        let cells = UInt32(empties[lane])
+        place[lane] = ((first >> 16) &* cells &+ (((first & 0xffff) &* cells) >> 16)) >> 16
         let isFour = UInt32(unsafeBitCast(second <= lastFour, to: UInt8.self)) & anyFour
         exponent[lane] = (1 &+ isFour) & chosen
     }
@@ -337,9 +339,9 @@ private func place(_ cells: Bytes, _ place: Words, _ exponent: Words, into place
 /// below 0 (0xff …) behind it.
 @inline(__always)
 private func put(_ tile: UInt8, _ skip: inout UInt8, _ cell: inout UInt8) {
-    let empty = equal(cell, 0)
-    cell |= tile & empty & equal(skip, 0)
-    skip = skip &+ empty
+    let isMeant = equal(cell | skip, 0)
+    skip = skip &+ equal(cell, 0)
+    cell |= tile & isMeant
 }
 
 // MARK: - restart: a new episode in single lanes
@@ -526,7 +528,7 @@ public enum Kernel {
 
         let bytes = scratch.assumingMemoryBound(to: UInt8.self)
         let oriented = bytes + KernelTrace.afterstate
-        let slid = bytes + KernelTrace.after
+        let slid = bytes + KernelTrace.after  // Until the new tile is there.
         let merges = bytes + KernelTrace.merges
         let action = bytes + KernelTrace.action
         let moved = bytes + KernelTrace.moved
@@ -559,16 +561,16 @@ public enum Kernel {
         draw(
             words, empties, fourThreshold: rules.fourThreshold, where: moved, place: places,
             exponent: exponents)
-        place(oriented, places, exponents, into: slid, rest)
         if finished & 0x80 != 0, rules.holdsFinished {
             // A board that waits stays as it is.
             for cell in stride(from: 0, to: 1024, by: 64) {
                 for lane in 0..<64 {
-                    slid[cell + lane] = select(playing[lane], slid[cell + lane], cells[cell + lane])
+                    oriented[cell + lane] = select(playing[lane], oriented[cell + lane], cells[cell + lane])
                 }
             }
         }
-        block.copyMemory(from: slid, byteCount: 1024)
+        place(oriented, places, exponents, into: cells, rest)
+        if rules.isReported { (scratch + KernelTrace.after).copyMemory(from: cells, byteCount: 1024) }
 
         // The counts; an illegal action counts as a step, not as a move.
         for lane in 0..<64 {

@@ -16,10 +16,12 @@ public struct KernelRules: Sendable {
     public var maxEpisodeSteps: Int32
     /// Whether a finished lane waits for its reset, and a step doesn't start its next episode.
     public var holdsFinished: Bool
+    /// Whether a step leaves the boards before any restart for `Kernel.report`.
+    public var isReported: Bool
 
     public init(
         fourThreshold: UInt64, startTiles: Int, goalExponent: UInt8, stopAtGoal: Bool,
-        illegalTerminates: Bool, maxEpisodeSteps: Int32, holdsFinished: Bool
+        illegalTerminates: Bool, maxEpisodeSteps: Int32, holdsFinished: Bool, isReported: Bool
     ) {
         self.fourThreshold = fourThreshold
         self.startTiles = startTiles
@@ -28,6 +30,7 @@ public struct KernelRules: Sendable {
         self.illegalTerminates = illegalTerminates
         self.maxEpisodeSteps = maxEpisodeSteps
         self.holdsFinished = holdsFinished
+        self.isReported = isReported
     }
 }
 
@@ -108,7 +111,7 @@ public struct KernelOutputs {
 public enum KernelTrace {
     /// The boards after slide and merge, before the spawn: 16 rows.
     @inlinable public static var afterstate: Int { 0 }
-    /// The boards after the spawn, before any restart: 16 rows.
+    /// The boards after the spawn, before any restart: 16 rows; only with `KernelRules.isReported`.
     @inlinable public static var after: Int { 1024 }
     /// The exponents that merges made: for each line of the direction two rows, from the wall on.
     @inlinable public static var merges: Int { 2048 }

@@ -45,14 +45,14 @@ final class KernelEnvironment: VectorEnvironment {
         self.options = options
         self.operations = operations
         checks = BatchChecks(game, options)
+        let report = try TransitionReport(game, options)
         rules = KernelRules(
             fourThreshold: game.spawnLaw.threshold, startTiles: game.config.startTiles,
             goalExponent: game.goalExponent, stopAtGoal: game.config.stopAtGoal,
             illegalTerminates: game.config.illegalAction == .terminate,
             maxEpisodeSteps: options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max,
-            holdsFinished: options.autoreset == .disabled)
+            holdsFinished: options.autoreset == .disabled, isReported: !report.isPlain)
         resetArrays = StandardArrays.reset(game)
-        let report = try TransitionReport(game, options)
         self.report = report.isPlain ? nil : KernelReport(report, game)
         rewardTerms = report.program.names
         stepArrays = StandardArrays.step(game) + report.arrays
