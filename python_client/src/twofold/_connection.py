@@ -416,7 +416,7 @@ class Connection:
             known = self._memory.copy_known(
                 frame[_SEQ_END:-_STAMP_BYTES],
                 frame[-_STAMP_BYTES:],
-                self._room(call) if room is None else room,
+                self._room(call, room),
             )
             if known is not None:
                 return _DONE, known
@@ -452,7 +452,7 @@ class Connection:
         """The payload behind the header that was received last."""
         if call.reply_size is None:
             return carrier.take_payload()
-        payload = self._room(call) if room is None else room
+        payload = self._room(call, room)
         size = carrier.take_payload_into(payload)
         if not call.reply_size <= size <= payload.size:
             raise self._bad_size(call, size)
@@ -477,14 +477,16 @@ class Connection:
             if call.reply_size is None:
                 payload = np.empty(place.size, np.uint8)
             else:
-                payload = (self._room(call) if room is None else room)[: place.size]
+                payload = self._room(call, room)[: place.size]
             return payload if self._memory.copy(place, payload) else None
         except UNREADABLE:
             self.reads_memory = False
             return None
 
-    def _room(self, call: Call) -> NDArray[np.uint8]:
-        """Memory for a reply's payload, as long as it can be."""
+    def _room(self, call: Call, taken: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+        """Memory for a reply's payload, as long as it can be; what was taken for it, if any was."""
+        if taken is not None:
+            return taken
         return self._buffers.take(max(call.reply_size or 0, call.reply_room))
 
     def _bad_size(self, call: Call, size: int) -> ProtocolError:
