@@ -1,7 +1,7 @@
 // What Swift's Glibc module leaves out and the server needs: descriptors that can be polled beside
 // sockets (eventfd, signalfd), many descriptors in one (epoll), the number of processors that this process may run
-// on, what they can do, memory that others can see (memfd_create and its seals), and giving memory back to the
-// system (malloc_trim).
+// on, what they can do, memory that others can see (memfd_create and its seals), cache lines fetched ahead,
+// and giving memory back to the system (malloc_trim).
 //
 // What glibc declares for _GNU_SOURCE only stands behind functions of CLinux.c. Defined here, that macro would
 // change system headers that Glibc and Dispatch have without it (fd_set for one), and two modules that differ in
