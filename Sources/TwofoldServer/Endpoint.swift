@@ -1,17 +1,13 @@
 internal import TwofoldService
 internal import ZeroMQ
 
-/// A bound ROUTER socket, and beside it on ipc the direct connections.
+/// A bound ROUTER socket.
 final class Endpoint {
     let socket: Socket
-    /// Nil over tcp, and where the system gives none.
-    let direct: DirectListener?
     /// The endpoint as clients reach it, the real port in place of 0.
     let name: String
     /// Whether whoever comes in has shown a key.
     let isEncrypted: Bool
-    /// Whether whoever comes in is on this machine.
-    var isLocal: Bool { !Self.isTCP(name) }
 
     /// How long replies that were sent before the end may take to leave.
     private static let linger = Duration.seconds(2)
@@ -31,7 +27,6 @@ final class Endpoint {
             }
             try socket.bind(endpoint)
             name = try socket.lastEndpoint
-            direct = Self.isTCP(endpoint) ? nil : DirectListener(beside: Self.path(of: endpoint))
             self.socket = socket
         } catch {
             throw ServerError("can't listen on '\(endpoint)': \(error)")
@@ -60,10 +55,6 @@ final class Endpoint {
         guard endpoint.hasPrefix("ipc:///") else {
             throw ServerError("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
         }
-        return try IPCPath(path(of: endpoint))
-    }
-
-    private static func path(of ipcEndpoint: String) -> String {
-        String(ipcEndpoint.dropFirst("ipc://".count))
+        return try IPCPath(String(endpoint.dropFirst("ipc://".count)))
     }
 }

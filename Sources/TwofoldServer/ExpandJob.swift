@@ -46,7 +46,7 @@ final class ExpandJob: @unchecked Sendable {
         reply.expand = try request.withPayload { (payload) throws(ServiceError) in
             try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
                 do throws(MemoryBudget.Exhausted) {
-                    let taken = PayloadPool.Buffer(try budget.reserve(size), shared: false)
+                    let taken = PayloadPool.Buffer(try budget.reserve(size))
                     buffer = taken
                     return taken.bytes
                 } catch {

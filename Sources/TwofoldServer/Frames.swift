@@ -19,9 +19,6 @@ final class RequestFrames: @unchecked Sendable {
         self.payload = payload
     }
 
-    /// Bytes of the larger of the two.
-    var largestFrame: Int { max(header.size, withPayload { $0?.count ?? 0 }) }
-
     /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         let bytes = header.size + withPayload { $0?.count ?? 0 }
@@ -38,10 +35,9 @@ final class RequestFrames: @unchecked Sendable {
         }
     }
 
-    /// Whether the other request is this one again, byte for byte; only whether the client can read the
-    /// server's memory may be another now.
+    /// Whether the other request is this one again, byte for byte.
     func isSame(as other: RequestFrames) -> Bool {
-        guard header == other.header || asksTheSame(as: other) else { return false }
+        guard header == other.header else { return false }
         return withPayload { mine in
             other.withPayload { theirs in
                 switch (mine, theirs) {
@@ -53,15 +49,6 @@ final class RequestFrames: @unchecked Sendable {
                 }
             }
         }
-    }
-
-    /// Whether the headers differ in how the reply may come, and in nothing else.
-    private func asksTheSame(as other: RequestFrames) -> Bool {
-        guard var mine = decodeHeader(), let theirs = other.decodeHeader(),
-            mine.readsMemory != theirs.readsMemory
-        else { return false }
-        mine.readsMemory = theirs.readsMemory
-        return mine == theirs
     }
 
     /// The header alone, in memory of its own: what libzmq received lies in a buffer of 8 KiB that a frame
@@ -111,18 +98,13 @@ final class RequestFrames: @unchecked Sendable {
 final class ReplyFrames {
     private var header: Message
     private var payload: Message?
-    /// Whether the header says where to read the payload.
-    private let isInMemory: Bool
 
     /// The reply as protobuf, and its payload where it has one: a buffer, or its first `size` bytes.
     init(_ reply: Reply, payload buffer: PayloadPool.Buffer? = nil, size: Int? = nil) throws(ZeroMQError) {
-        var reply = reply
         if let buffer {
             let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size ?? .max))
             payload = try Message(adopting: bytes, keeping: buffer)
-            if let memory = buffer.memory { reply.payload = memory.holding(size: bytes.count) }
         }
-        isInMemory = reply.hasPayload
         header = try Message(copying: reply.frame)
     }
 
@@ -137,8 +119,6 @@ final class ReplyFrames {
     /// Frames that were written down, the payload's copy in `pool`.
     init(_ saved: SavedFrames, _ pool: PayloadPool) throws {
         header = try Message(copying: saved.header.bytes)
-        // What its header may tell of memory was another process's.
-        isInMemory = false
         guard saved.hasPayload else { return }
         let buffer = try pool.take(size: saved.payload.count)
         saved.payload.withUnsafeBytes { buffer.bytes.copyMemory(from: $0) }
@@ -157,43 +137,24 @@ final class ReplyFrames {
         return frames
     }
 
-    /// Calls `body` with the bytes of the header and of the payload, nil where none is to be sent.
-    func withFrames<Result>(
-        readsMemory: Bool, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer?) -> Result
-    ) -> Result {
-        header.withUnsafeBytes { header in
-            guard payload != nil, !(isInMemory && readsMemory) else { return body(header, nil) }
-            return payload!.withUnsafeBytes { body(header, $0) }
-        }
-    }
-
-    /// Adds the frames to a route, sharing their memory; without a payload that is told where to read,
-    /// for whoever can.
-    func append(to message: inout Multipart, readsMemory: Bool = false) {
+    /// Adds the frames to a route, sharing their memory.
+    func append(to message: inout Multipart) {
         message.append(header.copy())
-        if payload != nil, !(isInMemory && readsMemory) { message.append(payload!.copy()) }
+        if payload != nil { message.append(payload!.copy()) }
     }
 }
 
-/// Where a reply goes: the endpoint that the request came through, and in a ZeroMQ message all frames up to and
-/// including the empty delimiter; and who is there.
+/// Where a reply goes: the endpoint that the request came through, and all frames of its message up to and including
+/// the empty delimiter; and who is there.
 final class Route {
     let endpoint: Int
-    /// The connection that the request came over, if it was no ZeroMQ message.
-    let connection: DirectConnection?
     let client: Client
-    /// Whether whoever is there can read a payload in this process's memory.
-    var readsMemory = false
     /// When the request came.
     let arrived = Moment.now
     var frames: Multipart
 
-    init(
-        endpoint: Int, client: Client, frames: consuming Multipart = Multipart(minimumCapacity: 0),
-        connection: DirectConnection? = nil
-    ) {
+    init(endpoint: Int, client: Client, frames: consuming Multipart) {
         self.endpoint = endpoint
-        self.connection = connection
         self.client = client
         self.frames = frames
     }

@@ -42,11 +42,6 @@ final class IPCPath {
         close(lock)
     }
 
-    /// Clears a dead socket away from a path beside a claimed one; whether nothing is there now.
-    static func clear(_ path: String) -> Bool {
-        path.utf8.count <= maxLength && (try? clearAway(path)) != nil
-    }
-
     private static func holdLock(_ lockPath: String, for path: String) throws(ServerError) -> Int32 {
         while true {
             let lock = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)

@@ -15,8 +15,6 @@ final class Job: @unchecked Sendable {
     let arrived: Moment
     private let op: Request.OneOf_Op
     private let request: RequestFrames
-    /// Whether the client can read a reply's payload in the server's memory.
-    private let readsMemory: Bool
     private let service: EnvironmentService
     private let budget: MemoryBudget
     private let session: ServerSession?
@@ -32,8 +30,7 @@ final class Job: @unchecked Sendable {
 
     init(
         _ entry: SessionLedger.Entry, seq: UInt64, op: Request.OneOf_Op, _ request: RequestFrames,
-        readsMemory: Bool, arrived: Moment,
-        _ service: EnvironmentService, _ budget: MemoryBudget
+        arrived: Moment, _ service: EnvironmentService, _ budget: MemoryBudget
     ) {
         self.entry = entry
         self.seq = seq
@@ -41,7 +38,6 @@ final class Job: @unchecked Sendable {
         self.arrived = arrived
         self.op = op
         self.request = request
-        self.readsMemory = readsMemory
         self.service = service
         self.budget = budget
         session = entry.session
@@ -96,7 +92,7 @@ final class Job: @unchecked Sendable {
         let outcome = try request.withPayload { (payload) throws(ServiceError) in
             try session.environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
                 do throws(MemoryBudget.Exhausted) {
-                    let taken = try session.pool.take(size: size, shared: readsMemory)
+                    let taken = try session.pool.take(size: size)
                     buffer = taken
                     return taken.bytes
                 } catch {

@@ -18,11 +18,4 @@ enum ProcessUsage {
         // Without ".", ".." and the directory's own.
         return count - 3
     }
-
-    /// How many file descriptors it may have.
-    static var descriptorLimit: Int {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return Int(clamping: limit.rlim_cur)
-    }
 }

@@ -6,7 +6,7 @@ public func availableProcessors() -> Int {
     max(
         1,
         min(
-            Int(twofold_count(twofold_affinity(0))),
+            Int(twofold_processor_count()),
             tightestCgroupLimit("cpu.max") { processorLimit(cpuMax: $0) } ?? .max))
 }
 

@@ -12,9 +12,8 @@ internal import ZeroMQ
 ///                                                │ (large)  ▲
 ///                                                └► queue ──┴── mailbox
 ///
-/// The sockets are ZeroMQ's and, for clients on the same machine, those of direct connections; all behind them is
-/// the same. Nothing that a client sends stops it: each message with a delimiter gets one reply, each without is
-/// dropped and counted; each packet gets one reply.
+/// Nothing that a client sends stops it: each message with a delimiter gets one reply, each without is dropped and
+/// counted.
 final class ReplyLoop {
     /// Frames of a message that are looked at: a route through a few proxies, the delimiter, header and
     /// payload.
@@ -51,16 +50,12 @@ final class ReplyLoop {
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let budget: MemoryBudget
     private let attic = MemoryAttic()
-    /// For clients to try whether they can read this process's memory; nil where there is none to be had.
-    private let sample = SharedMemory(payload: 0)
     /// Searches for actions run here, one request at a time, so that they never take all threads.
     private let searches = DispatchQueue(label: "twofold.searches")
     private var ledger: SessionLedger
     private var nextIdleCheck: ContinuousClock.Instant
     private let begin = Moment.now
     private var jobsInProgress = 0
-    private var processor = SharedProcessor()
-    private var conversation = BriskConversation()
     private var expandJobsInProgress = 0
     /// Whether nothing new is begun any more: it is refused as SHUTTING_DOWN.
     private let isRefusing = Flag()
@@ -90,7 +85,7 @@ final class ReplyLoop {
     /// arrived and what is in progress. On `reloadSignals` it reads the list of client keys again.
     func run(stopDescriptor: Int32, reloadSignals: ReloadSignals? = nil) throws(ZeroMQError) {
         var poller = Poller()
-        let inputs = addInputs(to: &poller)
+        let inputs = endpoints.map { poller.add($0.socket, for: .input) }
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
         let stop = poller.add(descriptor: stopDescriptor, for: .input)
         let handshakes = authenticator.map { poller.add($0.socket, for: .input) }
@@ -98,9 +93,8 @@ final class ReplyLoop {
         let parentCheck = configuration.parentProcess.map { _ in Self.parentCheck }
         let timeout = [parentCheck, idleCheck].compactMap(\.self).min()
 
-        defer { processor.release() }
         while true {
-            try wait(for: &poller, timeout)
+            _ = try poller.wait(timeout: timeout)
             if !poller[finished].isEmpty { try sendFinished() }
             if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer() }
             if let reload, !poller[reload].isEmpty {
@@ -111,8 +105,9 @@ final class ReplyLoop {
                 }
                 authenticator.reload()
             }
-            for (input, source) in inputs where !poller[input].isEmpty { _ = try receive(from: source) }
-            processor.endTurn()
+            for (endpoint, input) in inputs.enumerated() where !poller[input].isEmpty {
+                _ = try receive(from: endpoint)
+            }
             endIdleSessions()
             if !poller[stop].isEmpty {
                 logger.info("stopping")
@@ -124,47 +119,6 @@ final class ReplyLoop {
             }
         }
         try drain()
-    }
-
-    /// Where requests come from, by the endpoint's index.
-    private enum Source {
-        case messages(Int)
-        case packets(Int)
-    }
-
-    private var sources: [Source] {
-        endpoints.indices.map { .messages($0) }
-            + endpoints.indices.filter { endpoints[$0].direct != nil }.map { .packets($0) }
-    }
-
-    private func addInputs(to poller: inout Poller) -> [(Poller.Item, Source)] {
-        var inputs: [(Poller.Item, Source)] = []
-        for source in sources {
-            switch source {
-            case .messages(let index):
-                inputs.append((poller.add(endpoints[index].socket, for: .input), source))
-            case .packets(let index):
-                let descriptor = endpoints[index].direct!.descriptor
-                inputs.append((poller.add(descriptor: descriptor, for: .input), source))
-            }
-        }
-        return inputs
-    }
-
-    /// Waits until something has come. In a brisk conversation it looks for its next requests first, and handles
-    /// them, for one turn.
-    private func wait(for poller: inout Poller, _ timeout: Duration?) throws(ZeroMQError) {
-        guard let endpoint = conversation.endpoint else {
-            conversation.pauses()
-            _ = try poller.wait(timeout: timeout)
-            return
-        }
-        guard try poller.wait(timeout: .zero) == 0 else { return }
-        let begin = Moment.now
-        repeat {
-            _ = try receivePackets(from: endpoint)
-            conversation.yield()
-        } while conversation.endpoint != nil && Moment.now - begin < Self.turn.nanoseconds
     }
 
     private func endIdleSessions() {
@@ -183,19 +137,21 @@ final class ReplyLoop {
     private func drain() throws(ZeroMQError) {
         isDraining = true
         let end = ContinuousClock.now + Self.drainTime
-        for source in sources {
-            while ContinuousClock.now < end, try receive(from: source) {}
+        for endpoint in endpoints.indices {
+            while ContinuousClock.now < end, try receive(from: endpoint) {}
         }
         isRefusing.set()
         var poller = Poller()
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
-        let inputs = addInputs(to: &poller)
+        let inputs = endpoints.map { poller.add($0.socket, for: .input) }
         // A private server's clients end with it.
         let farewell = ContinuousClock.now + (configuration.parentProcess == nil ? Self.farewellTime : .zero)
         while jobsInProgress > 0 || ContinuousClock.now < farewell {
             _ = try poller.wait(timeout: jobsInProgress > 0 ? nil : farewell - .now)
             if !poller[finished].isEmpty { try sendFinished() }
-            for (input, source) in inputs where !poller[input].isEmpty { _ = try receive(from: source) }
+            for (endpoint, input) in inputs.enumerated() where !poller[input].isEmpty {
+                _ = try receive(from: endpoint)
+            }
         }
     }
 
@@ -264,52 +220,8 @@ final class ReplyLoop {
 
     // MARK: one message
 
-    /// Handles what is there, for one turn; whether there may be more.
-    private func receive(from source: Source) throws(ZeroMQError) -> Bool {
-        switch source {
-        case .messages(let endpoint): try receiveMessages(from: endpoint)
-        case .packets(let endpoint): try receivePackets(from: endpoint)
-        }
-    }
-
-    private func receivePackets(from endpoint: Int) throws(ZeroMQError) -> Bool {
-        let begin = Moment.now
-        for _ in 0..<Self.turn.messages {
-            guard let event = endpoints[endpoint].direct!.receive() else { return false }
-            if case .packet(let packet) = event { try handle(packet, from: endpoint) }
-            guard Moment.now - begin < Self.turn.nanoseconds else { break }
-        }
-        return true
-    }
-
-    private func handle(_ packet: DirectPacket, from endpoint: Int) throws(ZeroMQError) {
-        statistics.received += 1
-        conversation.received(from: packet.connection, at: endpoint)
-        processor.release()
-        let route = Route(endpoint: endpoint, client: .anonymous, connection: packet.connection)
-        guard let request = try packet.frames else {
-            return try refuse(
-                ServiceError(
-                    .invalidArgument, field: "frames",
-                    "a packet has the size of its header (4 bytes, the highest bit says whether there is a "
-                        + "payload), the header and the payload, "
-                        + "\(DirectListener.maxPacketBytes) bytes at most"),
-                seq: 0, to: route)
-        }
-        let limit = configuration.limits.maxMessageBytes
-        guard request.largestFrame <= limit else {
-            // Over ZeroMQ the connection ends without a word.
-            return try refuse(
-                ServiceError(
-                    .resourceExhausted,
-                    "a frame has \(request.largestFrame) bytes; this server accepts max_message_bytes = \(limit)"
-                ),
-                seq: 0, to: route)
-        }
-        try handle(request, from: route)
-    }
-
-    private func receiveMessages(from endpoint: Int) throws(ZeroMQError) -> Bool {
+    /// Handles the messages that are there, for one turn; whether there may be more.
+    private func receive(from endpoint: Int) throws(ZeroMQError) -> Bool {
         let begin = Moment.now
         for _ in 0..<Self.turn.messages {
             var message = Multipart()
@@ -318,8 +230,6 @@ final class ReplyLoop {
                     into: &message, maxFrames: Self.maxFrames)
             else { return false }
             statistics.received += 1
-            processor.received(from: message[0])
-            conversation.interrupted()
             try handle(message, isWhole: reception == .complete, from: endpoint)
             guard Moment.now - begin < Self.turn.nanoseconds else { break }
         }
@@ -379,7 +289,6 @@ final class ReplyLoop {
                     .invalidArgument, field: "request", "the first frame is no protobuf twofold.v1.Request"),
                 seq: 0, to: route)
         }
-        route.readsMemory = header.readsMemory && endpoints[route.endpoint].isLocal
         switch header.op {
         case nil:
             try refuse(
@@ -389,9 +298,7 @@ final class ReplyLoop {
         case .hello(let hello):
             logger.debug("hello from \(hello.client.prefix(100))")
             try answer(header, request, to: route) { () throws(ServiceError) in
-                var reply = try service.hello(hello)
-                if endpoints[route.endpoint].isLocal, let sample { reply.memory = sample.wire }
-                return .hello(reply)
+                .hello(try service.hello(hello))
             }
         case .stats:
             try answer(header, request, to: route) { () throws(ServiceError) in
@@ -453,7 +360,6 @@ final class ReplyLoop {
             jobsInProgress += 1
             expandJobsInProgress += 1
             queue.async { [mailbox] in
-                SharedProcessor.leave()
                 job.perform()
                 mailbox.deliver(.expand(job))
             }
@@ -526,17 +432,14 @@ final class ReplyLoop {
                 return try refuse(error, RequestKind(op), seq: header.seq, to: ledger.abandon(entry))
             }
             let job = Job(
-                entry, seq: header.seq, op: op, request,
-                readsMemory: route.readsMemory, arrived: route.arrived, service, budget)
+                entry, seq: header.seq, op: op, request, arrived: route.arrived, service, budget)
             let limit = ledger.openCount == 1 ? Self.aloneNanoseconds : Self.inlineNanoseconds
             if job.nanoseconds <= limit, !job.isSearch {
                 job.perform()
                 try finish(job)
-                if conversation.endpoint != nil { entry.session?.pool.prepareNext() }
             } else {
                 jobsInProgress += 1
                 (job.isSearch ? searches : queue).async { [mailbox, isRefusing] in
-                    SharedProcessor.leave()
                     // Searches wait for each other: those that have not begun by then would hold up the stop.
                     job.perform(unless: job.isSearch && isRefusing.isSet)
                     mailbox.deliver(.job(job))
@@ -613,12 +516,7 @@ final class ReplyLoop {
 
     /// A ROUTER never waits: a reply to somebody who has gone is dropped by libzmq.
     private func send(_ reply: ReplyFrames, to route: Route) throws(ZeroMQError) {
-        if let connection = route.connection {
-            connection.send(reply, readsMemory: route.readsMemory)
-            conversation.replied()
-            return
-        }
-        reply.append(to: &route.frames, readsMemory: route.readsMemory)
+        reply.append(to: &route.frames)
         _ = try endpoints[route.endpoint].socket.trySend(&route.frames)
     }
 }

@@ -50,9 +50,9 @@ private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
     reloadSignals: ReloadSignals?, logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws -> ServerStatistics {
-    let workers = Workers(threads: configuration.threads, beforeWork: SharedProcessor.leave)
+    let workers = Workers(threads: configuration.threads)
     var policyBudget = configuration.policyBudget
-    policyBudget.workers = Workers(threads: configuration.searchThreads, beforeWork: SharedProcessor.leave)
+    policyBudget.workers = Workers(threads: configuration.searchThreads)
     let service = EnvironmentService(
         limits: configuration.limits, workers: workers, engine: configuration.engine,
         policyBudget: policyBudget, version: ServerConfiguration.version)

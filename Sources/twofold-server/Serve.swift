@@ -95,8 +95,6 @@ struct Serve: ParsableCommand {
         let reloadSignals = try ReloadSignals()
         // Whoever read the log may be gone: that is no reason to end.
         signal(SIGPIPE, SIG_IGN)
-        // Under `ulimit -f` shared memory counts as a file: without it payloads are sent.
-        signal(SIGXFSZ, SIG_IGN)
         raiseDescriptorLimit()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
         let level = try setting(logLevel, "LOG_LEVEL") ?? .info

@@ -26,8 +26,7 @@ let messageTypes: [String: any Message.Type] = Dictionary(
         Twofold_V1_GreedyPolicy.self, Twofold_V1_ExpectimaxPolicy.self, Twofold_V1_Heuristic.self,
         Twofold_V1_NTuplePolicy.self, Twofold_V1_PolicyRequest.self, Twofold_V1_PolicyReply.self,
         Twofold_V1_NTupleForm.self, Twofold_V1_NTuple.self, Twofold_V1_WeightsPiece.self,
-        Twofold_V1_SavedSession.self, Twofold_V1_SavedFrames.self, Twofold_V1_SharedMemory.self,
-        Twofold_V1_PayloadInMemory.self,
+        Twofold_V1_SavedSession.self, Twofold_V1_SavedFrames.self,
     ] as [any Message.Type]).map { ($0.protoMessageName, $0) })
 
 /// One message of Tests/Fixtures/messages.json, which Python writes and reads too.

@@ -28,7 +28,7 @@ import ZeroMQ
             try player.reset(seed: 1)
             try player.step(turn: 0)
         }
-        #expect(directory.files == ["s", "s.direct", "s.lock"])
+        #expect(directory.files == ["s", "s.lock"])
         server.signal(signal)
         #expect(try server.exit() == .code(0))
         #expect(directory.files == [])
@@ -53,7 +53,7 @@ import ZeroMQ
             _ = try hello(server.endpoints()[0])
             server.signal(SIGKILL)
             #expect(try server.exit() == .signal(SIGKILL))
-            #expect(directory.files == ["s", "s.direct", "s.lock"])
+            #expect(directory.files == ["s", "s.lock"])
         }
     }
 
@@ -84,7 +84,7 @@ import ZeroMQ
         let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ >/dev/null & echo $!; wait"
         let parent = try ServerProcess(
             command: ["/bin/sh", "-c", script, program, directory.ipc()], errors: log)
-        let isUp = eventually { directory.files == ["s", "s.direct", "s.lock"] }
+        let isUp = eventually { directory.files == ["s", "s.lock"] }
         #expect(isUp)
         Thread.sleep(forTimeInterval: 0.6)
         _ = try hello(directory.ipc())

@@ -115,8 +115,6 @@ final class Player {
     var peer: Peer
     private(set) var seq: UInt64 = 0
     private(set) var created = CreateReply()
-    /// Whether its requests say that it can read the server's memory.
-    var readsMemory = false
     /// The last request and its payload, to send them again.
     private(set) var last: (request: Request, payload: [UInt8]?) = (Request(), nil)
 
@@ -136,9 +134,7 @@ final class Player {
 
     /// The next request.
     func request(_ op: Request.OneOf_Op) -> Request {
-        var request = Request(op, session: id, seq: seq + 1)
-        request.readsMemory = readsMemory
-        return request
+        Request(op, session: id, seq: seq + 1)
     }
 
     /// Sends the next request; whoever does so has to receive its reply with `receive`.

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import Synchronization
 
 /// Spreads the lanes of a batch over threads, in chunks of whole 64-lane blocks.
@@ -11,16 +12,13 @@ public struct Workers: Sendable {
     public let threads: Int
     /// Lanes in a chunk; nil where it follows from how long a lane takes.
     public let chunk: Int?
-    /// What a thread does before it takes its first chunk of a batch that is spread.
-    let beforeWork: @Sendable () -> Void
 
     /// At most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes; it is for
     /// tests, to show that it makes no difference.
-    public init(threads: Int, chunk: Int? = nil, beforeWork: @escaping @Sendable () -> Void = {}) {
+    public init(threads: Int, chunk: Int? = nil) {
         precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
         self.chunk = chunk.map(Workers.wholeBlocks)
-        self.beforeWork = beforeWork
     }
 
     private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
@@ -36,8 +34,7 @@ public struct Workers: Sendable {
         let workers = min(threads, chunks)
         guard workers > 1 else { return body(0..<lanes, 0) }
         let next = Atomic(0)
-        Helpers.perform(with: workers - 1) { worker in
-            beforeWork()
+        DispatchQueue.concurrentPerform(iterations: workers) { worker in
             while true {
                 let mine = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard mine < chunks else { return }

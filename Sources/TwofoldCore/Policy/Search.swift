@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import Synchronization
 
 /// Runs a choice that takes long over the lanes, one after the other on a few threads, until all have
@@ -13,8 +14,7 @@ struct Search: Sendable {
     ) throws(EnvironmentError) {
         let next = Atomic(0)
         let isLate = Atomic(false)
-        Helpers.perform(with: min(workers.threads, lanes) - 1) { worker in
-            workers.beforeWork()
+        DispatchQueue.concurrentPerform(iterations: min(workers.threads, lanes)) { worker in
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard lane < lanes, !isLate.load(ordering: .relaxed) else { return }

@@ -13,12 +13,6 @@
 // A request is one protobuf frame (Request), then at most one payload frame of raw little-endian
 // arrays. A reply is one protobuf frame (Reply), then at most one payload frame. Over ZeroMQ the
 // server binds ROUTER and a client is any REQ socket: an empty delimiter frame stands before both.
-//
-// Beside an ipc endpoint's socket, at <path>.direct, a Unix socket (SOCK_SEQPACKET) takes the same two frames in one
-// packet of at most 128 KiB: the first one's size (4 bytes, little endian, the highest bit says whether there
-// is a payload frame), then the frames. A packet gets one packet as its reply, as a message gets one message (of
-// repeats that wait for a request in progress only the newest does); four zero bytes say that the reply does not
-// fit, and has to be asked for over ZeroMQ.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -283,14 +277,6 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
     set {_uniqueStorage()._op = .policy(newValue)}
   }
 
-  /// Whether the client can read the server's memory (HelloReply.memory): the reply may then say where its
-  /// payload lies, in place of a payload frame. The only thing in which a repeat may differ: who finds that
-  /// it can't read a payload asks for it again without this.
-  public var readsMemory: Bool {
-    get {_storage._readsMemory}
-    set {_uniqueStorage()._readsMemory = newValue}
-  }
-
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public nonisolated enum OneOf_Op: Equatable, Sendable {
@@ -318,160 +304,143 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
 }
 
 /// One reply. A result stands in the slot of its request's number; an error in a slot of its own.
-public nonisolated struct Twofold_V1_Reply: @unchecked Sendable {
+public nonisolated struct Twofold_V1_Reply: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
   /// The request's seq; 0 where the request could not be read.
-  public var seq: UInt64 {
-    get {_storage._seq}
-    set {_uniqueStorage()._seq = newValue}
-  }
+  public var seq: UInt64 = 0
 
-  public var result: OneOf_Result? {
-    get {return _storage._result}
-    set {_uniqueStorage()._result = newValue}
-  }
+  public var result: Twofold_V1_Reply.OneOf_Result? = nil
 
   public var error: Twofold_V1_Error {
     get {
-      if case .error(let v)? = _storage._result {return v}
+      if case .error(let v)? = result {return v}
       return Twofold_V1_Error()
     }
-    set {_uniqueStorage()._result = .error(newValue)}
+    set {result = .error(newValue)}
   }
 
   public var hello: Twofold_V1_HelloReply {
     get {
-      if case .hello(let v)? = _storage._result {return v}
+      if case .hello(let v)? = result {return v}
       return Twofold_V1_HelloReply()
     }
-    set {_uniqueStorage()._result = .hello(newValue)}
+    set {result = .hello(newValue)}
   }
 
   public var create: Twofold_V1_CreateReply {
     get {
-      if case .create(let v)? = _storage._result {return v}
+      if case .create(let v)? = result {return v}
       return Twofold_V1_CreateReply()
     }
-    set {_uniqueStorage()._result = .create(newValue)}
+    set {result = .create(newValue)}
   }
 
   public var reset: Twofold_V1_ResetReply {
     get {
-      if case .reset(let v)? = _storage._result {return v}
+      if case .reset(let v)? = result {return v}
       return Twofold_V1_ResetReply()
     }
-    set {_uniqueStorage()._result = .reset(newValue)}
+    set {result = .reset(newValue)}
   }
 
   public var step: Twofold_V1_StepReply {
     get {
-      if case .step(let v)? = _storage._result {return v}
+      if case .step(let v)? = result {return v}
       return Twofold_V1_StepReply()
     }
-    set {_uniqueStorage()._result = .step(newValue)}
+    set {result = .step(newValue)}
   }
 
   public var observe: Twofold_V1_ObserveReply {
     get {
-      if case .observe(let v)? = _storage._result {return v}
+      if case .observe(let v)? = result {return v}
       return Twofold_V1_ObserveReply()
     }
-    set {_uniqueStorage()._result = .observe(newValue)}
+    set {result = .observe(newValue)}
   }
 
   public var afterstates: Twofold_V1_AfterstatesReply {
     get {
-      if case .afterstates(let v)? = _storage._result {return v}
+      if case .afterstates(let v)? = result {return v}
       return Twofold_V1_AfterstatesReply()
     }
-    set {_uniqueStorage()._result = .afterstates(newValue)}
+    set {result = .afterstates(newValue)}
   }
 
   public var close: Twofold_V1_CloseReply {
     get {
-      if case .close(let v)? = _storage._result {return v}
+      if case .close(let v)? = result {return v}
       return Twofold_V1_CloseReply()
     }
-    set {_uniqueStorage()._result = .close(newValue)}
+    set {result = .close(newValue)}
   }
 
   public var snapshot: Twofold_V1_SnapshotReply {
     get {
-      if case .snapshot(let v)? = _storage._result {return v}
+      if case .snapshot(let v)? = result {return v}
       return Twofold_V1_SnapshotReply()
     }
-    set {_uniqueStorage()._result = .snapshot(newValue)}
+    set {result = .snapshot(newValue)}
   }
 
   public var restore: Twofold_V1_RestoreReply {
     get {
-      if case .restore(let v)? = _storage._result {return v}
+      if case .restore(let v)? = result {return v}
       return Twofold_V1_RestoreReply()
     }
-    set {_uniqueStorage()._result = .restore(newValue)}
+    set {result = .restore(newValue)}
   }
 
   public var expand: Twofold_V1_ExpandReply {
     get {
-      if case .expand(let v)? = _storage._result {return v}
+      if case .expand(let v)? = result {return v}
       return Twofold_V1_ExpandReply()
     }
-    set {_uniqueStorage()._result = .expand(newValue)}
+    set {result = .expand(newValue)}
   }
 
   public var stats: Twofold_V1_StatsReply {
     get {
-      if case .stats(let v)? = _storage._result {return v}
+      if case .stats(let v)? = result {return v}
       return Twofold_V1_StatsReply()
     }
-    set {_uniqueStorage()._result = .stats(newValue)}
+    set {result = .stats(newValue)}
   }
 
   public var resume: Twofold_V1_ResumeReply {
     get {
-      if case .resume(let v)? = _storage._result {return v}
+      if case .resume(let v)? = result {return v}
       return Twofold_V1_ResumeReply()
     }
-    set {_uniqueStorage()._result = .resume(newValue)}
+    set {result = .resume(newValue)}
   }
 
   public var keepalive: Twofold_V1_KeepaliveReply {
     get {
-      if case .keepalive(let v)? = _storage._result {return v}
+      if case .keepalive(let v)? = result {return v}
       return Twofold_V1_KeepaliveReply()
     }
-    set {_uniqueStorage()._result = .keepalive(newValue)}
+    set {result = .keepalive(newValue)}
   }
 
   public var rollout: Twofold_V1_RolloutReply {
     get {
-      if case .rollout(let v)? = _storage._result {return v}
+      if case .rollout(let v)? = result {return v}
       return Twofold_V1_RolloutReply()
     }
-    set {_uniqueStorage()._result = .rollout(newValue)}
+    set {result = .rollout(newValue)}
   }
 
   public var policy: Twofold_V1_PolicyReply {
     get {
-      if case .policy(let v)? = _storage._result {return v}
+      if case .policy(let v)? = result {return v}
       return Twofold_V1_PolicyReply()
     }
-    set {_uniqueStorage()._result = .policy(newValue)}
+    set {result = .policy(newValue)}
   }
-
-  /// Where the payload lies when no payload frame comes with the reply. A reply with a payload frame may
-  /// have this, too (that of a resume): then the frame counts.
-  public var payload: Twofold_V1_PayloadInMemory {
-    get {_storage._payload ?? Twofold_V1_PayloadInMemory()}
-    set {_uniqueStorage()._payload = newValue}
-  }
-  /// Returns true if `payload` has been explicitly set.
-  public var hasPayload: Bool {_storage._payload != nil}
-  /// Clears the value of `payload`. Subsequent reads from it will return its default value.
-  public mutating func clearPayload() {_uniqueStorage()._payload = nil}
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -496,37 +465,6 @@ public nonisolated struct Twofold_V1_Reply: @unchecked Sendable {
   }
 
   public init() {}
-
-  fileprivate var _storage = _StorageClass.defaultInstance
-}
-
-/// A payload that a client on the same machine reads out of the server's memory.
-public nonisolated struct Twofold_V1_PayloadInMemory: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  public var memory: Twofold_V1_SharedMemory {
-    get {_memory ?? Twofold_V1_SharedMemory()}
-    set {_memory = newValue}
-  }
-  /// Returns true if `memory` has been explicitly set.
-  public var hasMemory: Bool {self._memory != nil}
-  /// Clears the value of `memory`. Subsequent reads from it will return its default value.
-  public mutating func clearMemory() {self._memory = nil}
-
-  /// Bytes of the payload, from byte 64 of the memory.
-  public var size: UInt64 = 0
-
-  /// The first eight bytes of the memory for as long as the payload lies there. They change before anything
-  /// else is written there, so whoever finds them after copying has copied this payload.
-  public var stamp: UInt64 = 0
-
-  public var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  public init() {}
-
-  fileprivate var _memory: Twofold_V1_SharedMemory? = nil
 }
 
 /// Why a request was refused. A refused request changed nothing and used up no seq.
@@ -593,14 +531,13 @@ nonisolated extension Twofold_V1_ErrorCode: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Request"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}session\0\u{1}epoch\0\u{1}seq\0\u{2}\u{d}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0\u{4}\u{2}reads_memory\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}session\0\u{1}epoch\0\u{1}seq\0\u{2}\u{d}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0\u{b}reads_memory\0\u{c} \u{1}")
 
   fileprivate class _StorageClass {
     var _session: Data = Data()
     var _epoch: UInt32 = 0
     var _seq: UInt64 = 0
     var _op: Twofold_V1_Request.OneOf_Op?
-    var _readsMemory: Bool = false
 
       // This property is used as the initial default value for new instances of the type.
       // The type itself is protecting the reference to its storage via CoW semantics.
@@ -615,7 +552,6 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
       _epoch = source._epoch
       _seq = source._seq
       _op = source._op
-      _readsMemory = source._readsMemory
     }
   }
 
@@ -832,7 +768,6 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
             _storage._op = .policy(v)
           }
         }()
-        case 32: try { try decoder.decodeSingularBoolField(value: &_storage._readsMemory) }()
         default: break
         }
       }
@@ -917,9 +852,6 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
       }()
       case nil: break
       }
-      if _storage._readsMemory != false {
-        try visitor.visitSingularBoolField(value: _storage._readsMemory, fieldNumber: 32)
-      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -933,7 +865,6 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
         if _storage._epoch != rhs_storage._epoch {return false}
         if _storage._seq != rhs_storage._seq {return false}
         if _storage._op != rhs_storage._op {return false}
-        if _storage._readsMemory != rhs_storage._readsMemory {return false}
         return true
       }
       if !storagesAreEqual {return false}
@@ -945,362 +876,7 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
 
 nonisolated extension Twofold_V1_Reply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Reply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}seq\0\u{2}\u{e}error\0\u{1}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0\u{2}\u{2}payload\0")
-
-  fileprivate class _StorageClass {
-    var _seq: UInt64 = 0
-    var _result: Twofold_V1_Reply.OneOf_Result?
-    var _payload: Twofold_V1_PayloadInMemory? = nil
-
-      // This property is used as the initial default value for new instances of the type.
-      // The type itself is protecting the reference to its storage via CoW semantics.
-      // This will force a copy to be made of this reference when the first mutation occurs;
-      // hence, it is safe to mark this as `nonisolated(unsafe)`.
-      static nonisolated(unsafe) let defaultInstance = _StorageClass()
-
-    private init() {}
-
-    init(copying source: _StorageClass) {
-      _seq = source._seq
-      _result = source._result
-      _payload = source._payload
-    }
-  }
-
-  fileprivate mutating func _uniqueStorage() -> _StorageClass {
-    if !isKnownUniquelyReferenced(&_storage) {
-      _storage = _StorageClass(copying: _storage)
-    }
-    return _storage
-  }
-
-  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    _ = _uniqueStorage()
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      while let fieldNumber = try decoder.nextFieldNumber() {
-        // The use of inline closures is to circumvent an issue where the compiler
-        // allocates stack space for every case branch when no optimizations are
-        // enabled. https://github.com/apple/swift-protobuf/issues/1034
-        switch fieldNumber {
-        case 1: try { try decoder.decodeSingularFixed64Field(value: &_storage._seq) }()
-        case 15: try {
-          var v: Twofold_V1_Error?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .error(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .error(v)
-          }
-        }()
-        case 16: try {
-          var v: Twofold_V1_HelloReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .hello(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .hello(v)
-          }
-        }()
-        case 17: try {
-          var v: Twofold_V1_CreateReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .create(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .create(v)
-          }
-        }()
-        case 18: try {
-          var v: Twofold_V1_ResetReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .reset(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .reset(v)
-          }
-        }()
-        case 19: try {
-          var v: Twofold_V1_StepReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .step(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .step(v)
-          }
-        }()
-        case 20: try {
-          var v: Twofold_V1_ObserveReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .observe(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .observe(v)
-          }
-        }()
-        case 21: try {
-          var v: Twofold_V1_AfterstatesReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .afterstates(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .afterstates(v)
-          }
-        }()
-        case 22: try {
-          var v: Twofold_V1_CloseReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .close(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .close(v)
-          }
-        }()
-        case 23: try {
-          var v: Twofold_V1_SnapshotReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .snapshot(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .snapshot(v)
-          }
-        }()
-        case 24: try {
-          var v: Twofold_V1_RestoreReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .restore(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .restore(v)
-          }
-        }()
-        case 25: try {
-          var v: Twofold_V1_ExpandReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .expand(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .expand(v)
-          }
-        }()
-        case 26: try {
-          var v: Twofold_V1_StatsReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .stats(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .stats(v)
-          }
-        }()
-        case 27: try {
-          var v: Twofold_V1_ResumeReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .resume(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .resume(v)
-          }
-        }()
-        case 28: try {
-          var v: Twofold_V1_KeepaliveReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .keepalive(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .keepalive(v)
-          }
-        }()
-        case 29: try {
-          var v: Twofold_V1_RolloutReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .rollout(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .rollout(v)
-          }
-        }()
-        case 30: try {
-          var v: Twofold_V1_PolicyReply?
-          var hadOneofValue = false
-          if let current = _storage._result {
-            hadOneofValue = true
-            if case .policy(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._result = .policy(v)
-          }
-        }()
-        case 32: try { try decoder.decodeSingularMessageField(value: &_storage._payload) }()
-        default: break
-        }
-      }
-    }
-  }
-
-  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every if/case branch local when no optimizations
-      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-      // https://github.com/apple/swift-protobuf/issues/1182
-      if _storage._seq != 0 {
-        try visitor.visitSingularFixed64Field(value: _storage._seq, fieldNumber: 1)
-      }
-      switch _storage._result {
-      case .error?: try {
-        guard case .error(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 15)
-      }()
-      case .hello?: try {
-        guard case .hello(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
-      }()
-      case .create?: try {
-        guard case .create(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
-      }()
-      case .reset?: try {
-        guard case .reset(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
-      }()
-      case .step?: try {
-        guard case .step(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 19)
-      }()
-      case .observe?: try {
-        guard case .observe(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
-      }()
-      case .afterstates?: try {
-        guard case .afterstates(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
-      }()
-      case .close?: try {
-        guard case .close(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
-      }()
-      case .snapshot?: try {
-        guard case .snapshot(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 23)
-      }()
-      case .restore?: try {
-        guard case .restore(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 24)
-      }()
-      case .expand?: try {
-        guard case .expand(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 25)
-      }()
-      case .stats?: try {
-        guard case .stats(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 26)
-      }()
-      case .resume?: try {
-        guard case .resume(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 27)
-      }()
-      case .keepalive?: try {
-        guard case .keepalive(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 28)
-      }()
-      case .rollout?: try {
-        guard case .rollout(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 29)
-      }()
-      case .policy?: try {
-        guard case .policy(let v)? = _storage._result else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 30)
-      }()
-      case nil: break
-      }
-      try { if let v = _storage._payload {
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 32)
-      } }()
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  public static func ==(lhs: Twofold_V1_Reply, rhs: Twofold_V1_Reply) -> Bool {
-    if lhs._storage !== rhs._storage {
-      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
-        let _storage = _args.0
-        let rhs_storage = _args.1
-        if _storage._seq != rhs_storage._seq {return false}
-        if _storage._result != rhs_storage._result {return false}
-        if _storage._payload != rhs_storage._payload {return false}
-        return true
-      }
-      if !storagesAreEqual {return false}
-    }
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension Twofold_V1_PayloadInMemory: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  public static let protoMessageName: String = _protobuf_package + ".PayloadInMemory"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}memory\0\u{1}size\0\u{1}stamp\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}seq\0\u{2}\u{e}error\0\u{1}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0\u{b}payload\0\u{c} \u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1308,9 +884,215 @@ nonisolated extension Twofold_V1_PayloadInMemory: SwiftProtobuf.Message, SwiftPr
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 1: try { try decoder.decodeSingularMessageField(value: &self._memory) }()
-      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.size) }()
-      case 3: try { try decoder.decodeSingularFixed64Field(value: &self.stamp) }()
+      case 1: try { try decoder.decodeSingularFixed64Field(value: &self.seq) }()
+      case 15: try {
+        var v: Twofold_V1_Error?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .error(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .error(v)
+        }
+      }()
+      case 16: try {
+        var v: Twofold_V1_HelloReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .hello(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .hello(v)
+        }
+      }()
+      case 17: try {
+        var v: Twofold_V1_CreateReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .create(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .create(v)
+        }
+      }()
+      case 18: try {
+        var v: Twofold_V1_ResetReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .reset(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .reset(v)
+        }
+      }()
+      case 19: try {
+        var v: Twofold_V1_StepReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .step(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .step(v)
+        }
+      }()
+      case 20: try {
+        var v: Twofold_V1_ObserveReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .observe(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .observe(v)
+        }
+      }()
+      case 21: try {
+        var v: Twofold_V1_AfterstatesReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .afterstates(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .afterstates(v)
+        }
+      }()
+      case 22: try {
+        var v: Twofold_V1_CloseReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .close(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .close(v)
+        }
+      }()
+      case 23: try {
+        var v: Twofold_V1_SnapshotReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .snapshot(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .snapshot(v)
+        }
+      }()
+      case 24: try {
+        var v: Twofold_V1_RestoreReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .restore(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .restore(v)
+        }
+      }()
+      case 25: try {
+        var v: Twofold_V1_ExpandReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .expand(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .expand(v)
+        }
+      }()
+      case 26: try {
+        var v: Twofold_V1_StatsReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .stats(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .stats(v)
+        }
+      }()
+      case 27: try {
+        var v: Twofold_V1_ResumeReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .resume(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .resume(v)
+        }
+      }()
+      case 28: try {
+        var v: Twofold_V1_KeepaliveReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .keepalive(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .keepalive(v)
+        }
+      }()
+      case 29: try {
+        var v: Twofold_V1_RolloutReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .rollout(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .rollout(v)
+        }
+      }()
+      case 30: try {
+        var v: Twofold_V1_PolicyReply?
+        var hadOneofValue = false
+        if let current = self.result {
+          hadOneofValue = true
+          if case .policy(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.result = .policy(v)
+        }
+      }()
       default: break
       }
     }
@@ -1321,22 +1103,82 @@ nonisolated extension Twofold_V1_PayloadInMemory: SwiftProtobuf.Message, SwiftPr
     // allocates stack space for every if/case branch local when no optimizations
     // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
     // https://github.com/apple/swift-protobuf/issues/1182
-    try { if let v = self._memory {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
-    } }()
-    if self.size != 0 {
-      try visitor.visitSingularUInt64Field(value: self.size, fieldNumber: 2)
+    if self.seq != 0 {
+      try visitor.visitSingularFixed64Field(value: self.seq, fieldNumber: 1)
     }
-    if self.stamp != 0 {
-      try visitor.visitSingularFixed64Field(value: self.stamp, fieldNumber: 3)
+    switch self.result {
+    case .error?: try {
+      guard case .error(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 15)
+    }()
+    case .hello?: try {
+      guard case .hello(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
+    }()
+    case .create?: try {
+      guard case .create(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
+    }()
+    case .reset?: try {
+      guard case .reset(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
+    }()
+    case .step?: try {
+      guard case .step(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 19)
+    }()
+    case .observe?: try {
+      guard case .observe(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
+    }()
+    case .afterstates?: try {
+      guard case .afterstates(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
+    }()
+    case .close?: try {
+      guard case .close(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
+    }()
+    case .snapshot?: try {
+      guard case .snapshot(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 23)
+    }()
+    case .restore?: try {
+      guard case .restore(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 24)
+    }()
+    case .expand?: try {
+      guard case .expand(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 25)
+    }()
+    case .stats?: try {
+      guard case .stats(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 26)
+    }()
+    case .resume?: try {
+      guard case .resume(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 27)
+    }()
+    case .keepalive?: try {
+      guard case .keepalive(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 28)
+    }()
+    case .rollout?: try {
+      guard case .rollout(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 29)
+    }()
+    case .policy?: try {
+      guard case .policy(let v)? = self.result else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 30)
+    }()
+    case nil: break
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
-  public static func ==(lhs: Twofold_V1_PayloadInMemory, rhs: Twofold_V1_PayloadInMemory) -> Bool {
-    if lhs._memory != rhs._memory {return false}
-    if lhs.size != rhs.size {return false}
-    if lhs.stamp != rhs.stamp {return false}
+  public static func ==(lhs: Twofold_V1_Reply, rhs: Twofold_V1_Reply) -> Bool {
+    if lhs.seq != rhs.seq {return false}
+    if lhs.result != rhs.result {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

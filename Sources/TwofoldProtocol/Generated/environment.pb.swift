@@ -175,46 +175,11 @@ public nonisolated struct Twofold_V1_HelloReply: Sendable {
   /// Threads that one batch is spread over.
   public var threads: UInt32 = 0
 
-  /// On ipc endpoints: memory of the server to try, a stamp and no payload. A client that can open it and finds what
-  /// it should may set Request.reads_memory. Absent where the server shares none.
-  public var memory: Twofold_V1_SharedMemory {
-    get {_memory ?? Twofold_V1_SharedMemory()}
-    set {_memory = newValue}
-  }
-  /// Returns true if `memory` has been explicitly set.
-  public var hasMemory: Bool {self._memory != nil}
-  /// Clears the value of `memory`. Subsequent reads from it will return its default value.
-  public mutating func clearMemory() {self._memory = nil}
-
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
 
   fileprivate var _limits: Twofold_V1_Limits? = nil
-  fileprivate var _memory: Twofold_V1_SharedMemory? = nil
-}
-
-/// Memory of the server (a memfd) that processes of the same user on the same machine can open for reading:
-/// /proc/<process>/fd/<descriptor>. That link reads "/memfd:twofold-<name, 16 hexadecimal digits> (deleted)";
-/// a file of any other name is somebody else's, and not to be opened.
-public nonisolated struct Twofold_V1_SharedMemory: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  public var process: UInt32 = 0
-
-  public var descriptor: UInt32 = 0
-
-  /// Random; told here and in the link's text.
-  public var name: UInt64 = 0
-
-  /// Bytes of the memory. It never shrinks, and nobody but the server can write to it.
-  public var size: UInt64 = 0
-
-  public var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  public init() {}
 }
 
 public nonisolated struct Twofold_V1_EnvironmentInfo: Sendable {
@@ -987,7 +952,7 @@ nonisolated extension Twofold_V1_HelloRequest: SwiftProtobuf.Message, SwiftProto
 
 nonisolated extension Twofold_V1_HelloReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".HelloReply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}protocol_version\0\u{3}server_version\0\u{1}environments\0\u{1}limits\0\u{1}threads\0\u{1}memory\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}protocol_version\0\u{3}server_version\0\u{1}environments\0\u{1}limits\0\u{1}threads\0\u{b}memory\0\u{c}\u{6}\u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1000,7 +965,6 @@ nonisolated extension Twofold_V1_HelloReply: SwiftProtobuf.Message, SwiftProtobu
       case 3: try { try decoder.decodeRepeatedMessageField(value: &self.environments) }()
       case 4: try { try decoder.decodeSingularMessageField(value: &self._limits) }()
       case 5: try { try decoder.decodeSingularUInt32Field(value: &self.threads) }()
-      case 6: try { try decoder.decodeSingularMessageField(value: &self._memory) }()
       default: break
       }
     }
@@ -1026,9 +990,6 @@ nonisolated extension Twofold_V1_HelloReply: SwiftProtobuf.Message, SwiftProtobu
     if self.threads != 0 {
       try visitor.visitSingularUInt32Field(value: self.threads, fieldNumber: 5)
     }
-    try { if let v = self._memory {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1038,52 +999,6 @@ nonisolated extension Twofold_V1_HelloReply: SwiftProtobuf.Message, SwiftProtobu
     if lhs.environments != rhs.environments {return false}
     if lhs._limits != rhs._limits {return false}
     if lhs.threads != rhs.threads {return false}
-    if lhs._memory != rhs._memory {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension Twofold_V1_SharedMemory: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  public static let protoMessageName: String = _protobuf_package + ".SharedMemory"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}process\0\u{1}descriptor\0\u{1}name\0\u{1}size\0")
-
-  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularUInt32Field(value: &self.process) }()
-      case 2: try { try decoder.decodeSingularUInt32Field(value: &self.descriptor) }()
-      case 3: try { try decoder.decodeSingularFixed64Field(value: &self.name) }()
-      case 4: try { try decoder.decodeSingularUInt64Field(value: &self.size) }()
-      default: break
-      }
-    }
-  }
-
-  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.process != 0 {
-      try visitor.visitSingularUInt32Field(value: self.process, fieldNumber: 1)
-    }
-    if self.descriptor != 0 {
-      try visitor.visitSingularUInt32Field(value: self.descriptor, fieldNumber: 2)
-    }
-    if self.name != 0 {
-      try visitor.visitSingularFixed64Field(value: self.name, fieldNumber: 3)
-    }
-    if self.size != 0 {
-      try visitor.visitSingularUInt64Field(value: self.size, fieldNumber: 4)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  public static func ==(lhs: Twofold_V1_SharedMemory, rhs: Twofold_V1_SharedMemory) -> Bool {
-    if lhs.process != rhs.process {return false}
-    if lhs.descriptor != rhs.descriptor {return false}
-    if lhs.name != rhs.name {return false}
-    if lhs.size != rhs.size {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

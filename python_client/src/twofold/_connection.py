@@ -17,13 +17,6 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from twofold._buffers import BufferPool
-from twofold._carriers import (
-    Carrier,
-    ConnectionLost,
-    DirectCarrier,
-    ReplyTooLarge,
-    ZeroMQCarrier,
-)
 from twofold._curve import CurveKeys
 from twofold._exceptions import (
     AuthenticationFailed,
@@ -34,7 +27,6 @@ from twofold._exceptions import (
     UnsupportedVersion,
     from_reply,
 )
-from twofold._shared_memory import UNREADABLE, ServerMemory
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -46,13 +38,6 @@ _FIRST_RETRY = 0.020
 _LONGEST_RETRY = 1.0
 # How often a wait looks whether the private server still lives.
 _LIVENESS_INTERVAL = 0.1
-# Where a server usually answers within this time, the client looks again and again for twice as
-# long as that before it goes to sleep: to be woken up takes longer than a step.
-_LONGEST_SPIN = 0.0005
-# With a single one the server could not run meanwhile.
-_HAS_ANOTHER_CPU = len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else False
-# After a direct connection has failed, everything goes over ZeroMQ for so long.
-_DIRECT_PAUSE = 1.0
 # sun_path has 108 bytes with the closing zero.
 LONGEST_IPC_PATH = 107
 
@@ -136,18 +121,14 @@ class Call(NamedTuple):
     """Bytes in the reply's payload frame, at most, where they are not always as many."""
     patience: float = 0.0
     """Seconds that go by at least before the request is sent again."""
-    in_place: bool = False
-    """Whether a payload in the server's memory is left there: whoever reads it asks `is_intact`."""
 
 
 class Connection:
-    """A REQ socket, on one machine a direct connection beside it, and what is known of the server.
+    """A REQ socket, and what is known of the server.
 
-    A carrier with a request under way is given up on the first trouble, and the request is sent
-    again over a new one, byte for byte but for `reads_memory`: the server answers a repeat with the
-    stored reply. So a deadline or a KeyboardInterrupt leaves nothing half-read behind. It does not
-    matter which carrier brings a request: what a direct connection can't take goes over ZeroMQ, and
-    so does everything where there is none.
+    A socket with a request under way is given up on the first trouble, and the request is sent
+    again over a new one, byte for byte: the server answers a repeat with the stored reply. So a
+    deadline or a KeyboardInterrupt leaves nothing half-read behind.
 
     Args:
         endpoint: A checked address.
@@ -157,7 +138,6 @@ class Connection:
     Attributes:
         limits: What the server accepts.
         server_version: What it calls itself.
-        reads_memory: Whether replies may say where in the server's memory their payload lies.
     """
 
     def __init__(
@@ -169,28 +149,20 @@ class Connection:
         self.endpoint = endpoint
         self.limits = environment.Limits()
         self.server_version = ""
-        self.reads_memory = False
         self._check_server = check_server
         self._curve = curve
-        # What the last request was sent over: one of these two.
-        self._carrier: Carrier | None = None
-        self._zeromq: ZeroMQCarrier | None = None
-        self._direct: DirectCarrier | None = None
-        # When to look for the direct one again; never over tcp.
-        self._next_direct = 0.0 if endpoint.startswith("ipc://") else math.inf
-        # Requests whose replies did not fit it.
-        self._too_large: set[str] = set()
+        self._socket: zmq.Socket[bytes] | None = None
+        self._receive_timeout = -1
         # Tells of handshakes that failed, which libzmq does not; over tcp, where there are keys.
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken_handshakes = 0
         # From before a request goes out until its reply is there: what an interrupt leaves is no
-        # carrier for the next request.
+        # socket for the next request.
         self._is_under_way = False
         # The request that was sent ahead, and whose reply nobody has asked for yet.
         self._begun: Call | None = None
         self._round_trip = 0.0
         self._buffers = BufferPool()
-        self._memory = ServerMemory()
 
     def hello(self, deadline: float) -> None:
         """Asks who is there, and learns the server's limits.
@@ -215,8 +187,6 @@ class Connection:
             )
         self.limits = reply.hello.limits
         self.server_version = reply.hello.server_version
-        memory = reply.hello.memory
-        self.reads_memory = reply.hello.HasField("memory") and self._memory.can_read(memory)
 
     def check_size(self, call: Call) -> None:
         """Raises ResourceExhausted for a request larger than the server accepts."""
@@ -233,7 +203,7 @@ class Connection:
         try:
             self._send(call)
             self._begun = call
-        except (zmq.ZMQError, ConnectionLost):
+        except zmq.ZMQError:
             # Nothing is lost: `exchange` sends it.
             self.drop()
         except BaseException:
@@ -255,8 +225,8 @@ class Connection:
                 or that it will be the first part of; may be called any number of times.
 
         Returns:
-            The reply, which may be an error, and its payload in an array that nobody else has (but
-            for `in_place`), aligned for every dtype; empty where there is none.
+            The reply, which may be an error, and its payload in an array that nobody else has,
+            aligned for every dtype; empty where there is none.
 
         Raises:
             DeadlineExceeded, ServerDied, ProtocolError: No usable reply.
@@ -300,53 +270,29 @@ class Connection:
         prepare: Callable[[NDArray[np.uint8]], object] | None,
     ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
         """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
-        try:
-            if self._begun != call:
-                self._send(call)
-            self._begun = None
-            room = None
-            if prepare is not None:
-                room = self._room(call)
-                prepare(room)
-            assert self._carrier is not None
-            # What nothing can get lost on is not sent twice; but of resumes that wait for a request
-            # in progress the server only keeps the newest, whoever it is from.
-            until = deadline
-            if not self._carrier.is_reliable or call.slot == "resume":
-                first = max(_FIRST_RETRY, call.patience, 4 * self._round_trip)
-                longer = min(first * 2 ** min(tries, 10), _LONGEST_RETRY)
-                until = min(time.monotonic() + longer, deadline)
-            return self._receive(call, until, room)
-        except ConnectionLost:
-            # The server may be gone, or has no room for direct connections.
-            self._next_direct = time.monotonic() + _DIRECT_PAUSE
-        except ReplyTooLarge:
-            self._too_large.add(call.slot)
-        return None
-
-    def is_intact(self, reply: envelope.Reply) -> bool:
-        """Whether what was read of a reply's payload is right; not if it was changed meanwhile."""
-        return not reply.HasField("payload") or self._memory.holds(reply.payload)
+        if self._begun != call:
+            self._send(call)
+        self._begun = None
+        room = None
+        if prepare is not None:
+            room = self._room(call)
+            prepare(room)
+        first = max(_FIRST_RETRY, call.patience, 4 * self._round_trip)
+        longer = min(first * 2 ** min(tries, 10), _LONGEST_RETRY)
+        return self._receive(call, min(time.monotonic() + longer, deadline), room)
 
     def drop(self) -> None:
-        """Closes the carriers; the next exchange opens others."""
-        self._begun = self._carrier = None
-        direct, self._direct = self._direct, None
-        if direct is not None:
-            direct.close()
-        socket, self._zeromq = self._zeromq, None
+        """Closes the socket; the next exchange opens another."""
+        self._begun = None
+        socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None:
             if monitor is not None:
                 monitor.close()
+                socket.disable_monitor()
             socket.close()
 
-    def close(self) -> None:
-        """Closes the carriers for good, and lets go of the server's memory."""
-        self.drop()
-        self._memory.close()
-
-    def _open(self) -> ZeroMQCarrier:
+    def _open(self) -> zmq.Socket[bytes]:
         socket = _context().socket(zmq.REQ)
         socket.linger = 0
         # A plain REQ would take a late reply to an earlier try for the answer to the next request.
@@ -360,30 +306,20 @@ class Connection:
         if self.endpoint.startswith("tcp://"):
             self._monitor = socket.get_monitor_socket(_HANDSHAKE_FAILURES)
         socket.connect(self.endpoint)
-        self._zeromq = ZeroMQCarrier(socket, is_monitored=self._monitor is not None)
-        return self._zeromq
+        self._socket = socket
+        self._receive_timeout = -1
+        return socket
 
     def _send(self, call: Call) -> None:
         if self._is_under_way:
             self.drop()
         self._is_under_way = True
-        # Protobuf allows fields in any order.
-        request = _READS_MEMORY + call.request if self.reads_memory else call.request
-        size = len(request) + len(call.payload or b"")
-        carrier = self._find_direct(call.slot, size) or self._zeromq or self._open()
-        self._carrier = carrier
-        carrier.send(request, call.payload)
-
-    def _find_direct(self, slot: str, size: int) -> DirectCarrier | None:
-        """The direct connection, if there is one and it can take this request."""
-        if slot in self._too_large or not DirectCarrier.fits(size):
-            return None
-        if self._direct is None and time.monotonic() >= self._next_direct:
-            try:
-                self._direct = DirectCarrier(self.endpoint.removeprefix("ipc://"))
-            except OSError:
-                self._next_direct = time.monotonic() + _DIRECT_PAUSE
-        return self._direct
+        socket = self._socket or self._open()
+        if call.payload is None:
+            socket.send(call.request, zmq.DONTWAIT)
+        else:
+            socket.send(call.request, zmq.DONTWAIT | zmq.SNDMORE)
+            socket.send(call.payload, zmq.DONTWAIT)
 
     def _receive(
         self, call: Call, until: float, room: NDArray[np.uint8] | None
@@ -395,10 +331,10 @@ class Connection:
             until: How long to wait, on the clock of `time.monotonic`.
             room: Where its payload goes; None for memory that is taken when it is there.
         """
-        carrier = self._carrier
-        assert carrier is not None
+        socket = self._socket
+        assert socket is not None
         while True:
-            frame = self._receive_frame(carrier, until - time.monotonic())
+            frame = self._receive_frame(socket, until - time.monotonic())
             if frame is not None:
                 break
             if self._check_server is not None:
@@ -406,20 +342,11 @@ class Connection:
             if time.monotonic() >= until:
                 return None
         payload = _NO_PAYLOAD
-        if carrier.has_payload():
-            payload = self._receive_payload(call, carrier, room)
+        if socket.get(zmq.RCVMORE):
+            payload = self._receive_payload(call, socket, room)
             if frame == call.plain_reply:
                 # What nearly every step gets: nothing to decode.
                 return _DONE, payload
-        elif call.plain_reply and frame.startswith(call.plain_reply[:_SEQ_END]):
-            # And what nearly every step of many boards gets: only seq and stamp are new.
-            known = self._memory.copy_known(
-                frame[_SEQ_END:-_STAMP_BYTES],
-                frame[-_STAMP_BYTES:],
-                self._room(call, room),
-            )
-            if known is not None:
-                return _DONE, known
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
@@ -427,70 +354,32 @@ class Connection:
         slot = reply.WhichOneof("result")
         # A request that the server cannot read is answered with seq 0.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
-            if carrier.is_reliable:
-                raise ConnectionLost
             time.sleep(max(0.0, until - time.monotonic()))
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
-        if not payload.size and reply.HasField("payload"):
-            found = self._find_payload(call, reply.payload, room)
-            if found is None:
-                time.sleep(max(0.0, min(_FIRST_RETRY, until - time.monotonic())))
-                return None
-            payload = found
-            stamp = reply.payload.stamp.to_bytes(_STAMP_BYTES, "little")
-            if call.plain_reply and not reply.step.ListFields() and frame.endswith(stamp):
-                self._memory.remember(frame[_SEQ_END:-_STAMP_BYTES], reply.payload)
         if slot == call.slot and payload.size < (call.reply_size or 0):
             raise self._bad_reply(call, "no payload")
         return reply, payload
 
     def _receive_payload(
-        self, call: Call, carrier: Carrier, room: NDArray[np.uint8] | None
+        self, call: Call, socket: zmq.Socket[bytes], room: NDArray[np.uint8] | None
     ) -> NDArray[np.uint8]:
         """The payload behind the header that was received last."""
         if call.reply_size is None:
-            return carrier.take_payload()
+            return np.frombuffer(socket.recv(), np.uint8)
         payload = self._room(call, room)
-        size = carrier.take_payload_into(payload)
-        if not call.reply_size <= size <= payload.size:
-            raise self._bad_size(call, size)
+        size = socket.recv_into(payload.data)
+        # A third frame is none of ours.
+        if not call.reply_size <= size <= payload.size or socket.get(zmq.RCVMORE):
+            raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
         return payload if size == payload.size else payload[:size]
-
-    def _find_payload(
-        self, call: Call, place: envelope.PayloadInMemory, room: NDArray[np.uint8] | None
-    ) -> NDArray[np.uint8] | None:
-        """A payload that lies in the server's memory, or a copy of it.
-
-        None where it does not any more, since the server is gone or somebody has taken the session
-        over, or where this process can't open it: the next try will be told, or sent everything.
-        """
-        if call.reply_size is not None:
-            largest = max(call.reply_size, call.reply_room)
-            if not call.reply_size <= place.size <= largest:
-                raise self._bad_size(call, place.size)
-        try:
-            if call.in_place:
-                payload = self._memory.view(place)
-                return payload if self._memory.holds(place) else None
-            if call.reply_size is None:
-                payload = np.empty(place.size, np.uint8)
-            else:
-                payload = self._room(call, room)[: place.size]
-            return payload if self._memory.copy(place, payload) else None
-        except UNREADABLE:
-            self.reads_memory = False
-            return None
 
     def _room(self, call: Call, taken: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
         """Memory for a reply's payload, as long as it can be; what was taken for it, if any was."""
         if taken is not None:
             return taken
         return self._buffers.take(max(call.reply_size or 0, call.reply_room))
-
-    def _bad_size(self, call: Call, size: int) -> ProtocolError:
-        return self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
 
     def _check_handshake(self, is_last: bool) -> None:
         """Raises AuthenticationFailed when the server and this client don't accept each other.
@@ -524,25 +413,17 @@ class Connection:
             "is that a twofold server?"
         )
 
-    def _receive_frame(self, carrier: Carrier, wait: float) -> bytes | None:
+    def _receive_frame(self, socket: zmq.Socket[bytes], wait: float) -> bytes | None:
         """The next header; None after `wait` seconds or after the liveness interval."""
-        if _HAS_ANOTHER_CPU and self._round_trip < _LONGEST_SPIN:
-            end = time.perf_counter() + min(2 * self._round_trip, wait)
-            while time.perf_counter() < end:
-                frame = carrier.look()
-                if frame is not None:
-                    return frame
-                # Who brings the reply may be waiting for this very processor.
-                os.sched_yield()
-        return carrier.wait(max(0.0, min(wait, _LIVENESS_INTERVAL)))
+        milliseconds = math.ceil(max(0.0, min(wait, _LIVENESS_INTERVAL)) * 1000)
+        if milliseconds != self._receive_timeout:
+            socket.set(zmq.RCVTIMEO, milliseconds)
+            self._receive_timeout = milliseconds
+        try:
+            return socket.recv()
+        except zmq.Again:
+            return None
 
-
-# The field of a request that says so.
-_READS_MEMORY = envelope.Request(reads_memory=True).SerializeToString()
-
-# Where a reply's seq ends, its first field; and what a place ends with, its last one.
-_SEQ_END = 9
-_STAMP_BYTES = 8
 
 # The result of a request that was carried out and has nothing to tell besides its payload.
 _DONE = envelope.Reply()

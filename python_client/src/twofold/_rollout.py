@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from twofold import _arguments, policies
 from twofold._arrays import Layout
 from twofold._buffers import BufferPool
-from twofold._exceptions import InvalidArgument, ProtocolError
+from twofold._exceptions import InvalidArgument
 from twofold._session import Session
 from twofold.v1 import envelope_pb2 as envelope
-from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
 Array = NDArray[Any]
@@ -166,9 +165,6 @@ def run(
             following = request(done)
             session.begin("rollout", *following, most)
         parts.add(reply.rollout, answer)
-        if not session.is_intact(reply):
-            session.call("keepalive", envelope.Request(keepalive=environment.KeepaliveRequest()))
-            raise ProtocolError("the server has changed what it has told")
         if done == steps:
             return parts.whole(has_finals)
 
@@ -264,7 +260,7 @@ class _Parts:
         arrays = Layout(reply.arrays, ("observation", "action_mask", *_STEP_ARRAYS)).split(payload)
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
-            # Out of memory that is used again, here or in the server.
+            # Out of memory that is used again.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
         if reply.steps == self.steps and payload.flags.writeable:

@@ -175,8 +175,7 @@ class Session:
             reply_room: Bytes that the reply's payload has at most, where `spec` doesn't tell.
 
         Returns:
-            The reply, and its payload, (size,), fresh; empty where the reply has none. A rollout's
-            may lie in the server's memory, and is right if `is_intact` says so afterwards.
+            The reply, and its payload, (size,), fresh; empty where the reply has none.
 
         Raises:
             RequestError: The server refused; nothing has changed.
@@ -264,13 +263,6 @@ class Session:
         self.pending = _Pending(call.seq, operation)
         self._connection.begin(call)
 
-    def is_intact(self, reply: envelope.Reply) -> bool:
-        """Whether what was read of a rollout's payload is right, be it with the next one begun.
-
-        It is not when somebody has taken the session over meanwhile; the next request is told so.
-        """
-        return self._connection.is_intact(reply)
-
     def close(self, timeout: float = _CLOSE_DEADLINE) -> None:
         """Ends the session; never raises for a server that is gone; twice is fine."""
         if not self._is_open or os.getpid() != self._pid:
@@ -281,14 +273,14 @@ class Session:
                 with contextlib.suppress(Exception):
                     self._say_goodbye(time.monotonic() + timeout)
         finally:
-            self._connection.close()
+            self._connection.drop()
             if self._server is not None:
                 _private_server.release(self._server)
 
     def leave(self) -> None:
         """Lets go of the session without ending it."""
         self._is_open = False
-        self._connection.close()
+        self._connection.drop()
         if self._server is not None:
             _private_server.release(self._server)
 
@@ -398,8 +390,7 @@ class Session:
             size, room = self._step_size, self._step_room
             return Call("step", seq, request, operation.payload, size, plain_reply, room)
         slot, _, payload, room = operation
-        reply_size, in_place = self._reply_size(slot), slot == "rollout"
-        return Call(slot, seq, request, payload, reply_size, reply_room=room, in_place=in_place)
+        return Call(slot, seq, request, payload, self._reply_size(slot), reply_room=room)
 
     # ---- beginning, and beginning anew -----------------------------------------------------------
 

@@ -37,7 +37,7 @@ ERROR_CODE_SHUTTING_DOWN: ErrorCode
 ERROR_CODE_INTERNAL: ErrorCode
 
 class Request(_message.Message):
-    __slots__ = ("session", "epoch", "seq", "hello", "create", "reset", "step", "observe", "afterstates", "close", "snapshot", "restore", "expand", "stats", "resume", "keepalive", "rollout", "policy", "reads_memory")
+    __slots__ = ("session", "epoch", "seq", "hello", "create", "reset", "step", "observe", "afterstates", "close", "snapshot", "restore", "expand", "stats", "resume", "keepalive", "rollout", "policy")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -56,7 +56,6 @@ class Request(_message.Message):
     KEEPALIVE_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
-    READS_MEMORY_FIELD_NUMBER: _ClassVar[int]
     session: bytes
     epoch: int
     seq: int
@@ -75,11 +74,10 @@ class Request(_message.Message):
     keepalive: _environment_pb2.KeepaliveRequest
     rollout: _rollout_pb2.RolloutRequest
     policy: _rollout_pb2.PolicyRequest
-    reads_memory: bool
-    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., seq: _Optional[int] = ..., hello: _Optional[_Union[_environment_pb2.HelloRequest, _Mapping]] = ..., create: _Optional[_Union[_environment_pb2.CreateRequest, _Mapping]] = ..., reset: _Optional[_Union[_environment_pb2.ResetRequest, _Mapping]] = ..., step: _Optional[_Union[_environment_pb2.StepRequest, _Mapping]] = ..., observe: _Optional[_Union[_environment_pb2.ObserveRequest, _Mapping]] = ..., afterstates: _Optional[_Union[_environment_pb2.AfterstatesRequest, _Mapping]] = ..., close: _Optional[_Union[_environment_pb2.CloseRequest, _Mapping]] = ..., snapshot: _Optional[_Union[_environment_pb2.SnapshotRequest, _Mapping]] = ..., restore: _Optional[_Union[_environment_pb2.RestoreRequest, _Mapping]] = ..., expand: _Optional[_Union[_rules_pb2.ExpandRequest, _Mapping]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsRequest, _Mapping]] = ..., resume: _Optional[_Union[_environment_pb2.ResumeRequest, _Mapping]] = ..., keepalive: _Optional[_Union[_environment_pb2.KeepaliveRequest, _Mapping]] = ..., rollout: _Optional[_Union[_rollout_pb2.RolloutRequest, _Mapping]] = ..., policy: _Optional[_Union[_rollout_pb2.PolicyRequest, _Mapping]] = ..., reads_memory: bool = ...) -> None: ...
+    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., seq: _Optional[int] = ..., hello: _Optional[_Union[_environment_pb2.HelloRequest, _Mapping]] = ..., create: _Optional[_Union[_environment_pb2.CreateRequest, _Mapping]] = ..., reset: _Optional[_Union[_environment_pb2.ResetRequest, _Mapping]] = ..., step: _Optional[_Union[_environment_pb2.StepRequest, _Mapping]] = ..., observe: _Optional[_Union[_environment_pb2.ObserveRequest, _Mapping]] = ..., afterstates: _Optional[_Union[_environment_pb2.AfterstatesRequest, _Mapping]] = ..., close: _Optional[_Union[_environment_pb2.CloseRequest, _Mapping]] = ..., snapshot: _Optional[_Union[_environment_pb2.SnapshotRequest, _Mapping]] = ..., restore: _Optional[_Union[_environment_pb2.RestoreRequest, _Mapping]] = ..., expand: _Optional[_Union[_rules_pb2.ExpandRequest, _Mapping]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsRequest, _Mapping]] = ..., resume: _Optional[_Union[_environment_pb2.ResumeRequest, _Mapping]] = ..., keepalive: _Optional[_Union[_environment_pb2.KeepaliveRequest, _Mapping]] = ..., rollout: _Optional[_Union[_rollout_pb2.RolloutRequest, _Mapping]] = ..., policy: _Optional[_Union[_rollout_pb2.PolicyRequest, _Mapping]] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("seq", "error", "hello", "create", "reset", "step", "observe", "afterstates", "close", "snapshot", "restore", "expand", "stats", "resume", "keepalive", "rollout", "policy", "payload")
+    __slots__ = ("seq", "error", "hello", "create", "reset", "step", "observe", "afterstates", "close", "snapshot", "restore", "expand", "stats", "resume", "keepalive", "rollout", "policy")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -97,7 +95,6 @@ class Reply(_message.Message):
     KEEPALIVE_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
-    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     seq: int
     error: Error
     hello: _environment_pb2.HelloReply
@@ -115,18 +112,7 @@ class Reply(_message.Message):
     keepalive: _environment_pb2.KeepaliveReply
     rollout: _rollout_pb2.RolloutReply
     policy: _rollout_pb2.PolicyReply
-    payload: PayloadInMemory
-    def __init__(self, seq: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., hello: _Optional[_Union[_environment_pb2.HelloReply, _Mapping]] = ..., create: _Optional[_Union[_environment_pb2.CreateReply, _Mapping]] = ..., reset: _Optional[_Union[_environment_pb2.ResetReply, _Mapping]] = ..., step: _Optional[_Union[_environment_pb2.StepReply, _Mapping]] = ..., observe: _Optional[_Union[_environment_pb2.ObserveReply, _Mapping]] = ..., afterstates: _Optional[_Union[_environment_pb2.AfterstatesReply, _Mapping]] = ..., close: _Optional[_Union[_environment_pb2.CloseReply, _Mapping]] = ..., snapshot: _Optional[_Union[_environment_pb2.SnapshotReply, _Mapping]] = ..., restore: _Optional[_Union[_environment_pb2.RestoreReply, _Mapping]] = ..., expand: _Optional[_Union[_rules_pb2.ExpandReply, _Mapping]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsReply, _Mapping]] = ..., resume: _Optional[_Union[_environment_pb2.ResumeReply, _Mapping]] = ..., keepalive: _Optional[_Union[_environment_pb2.KeepaliveReply, _Mapping]] = ..., rollout: _Optional[_Union[_rollout_pb2.RolloutReply, _Mapping]] = ..., policy: _Optional[_Union[_rollout_pb2.PolicyReply, _Mapping]] = ..., payload: _Optional[_Union[PayloadInMemory, _Mapping]] = ...) -> None: ...
-
-class PayloadInMemory(_message.Message):
-    __slots__ = ("memory", "size", "stamp")
-    MEMORY_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    STAMP_FIELD_NUMBER: _ClassVar[int]
-    memory: _environment_pb2.SharedMemory
-    size: int
-    stamp: int
-    def __init__(self, memory: _Optional[_Union[_environment_pb2.SharedMemory, _Mapping]] = ..., size: _Optional[int] = ..., stamp: _Optional[int] = ...) -> None: ...
+    def __init__(self, seq: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., hello: _Optional[_Union[_environment_pb2.HelloReply, _Mapping]] = ..., create: _Optional[_Union[_environment_pb2.CreateReply, _Mapping]] = ..., reset: _Optional[_Union[_environment_pb2.ResetReply, _Mapping]] = ..., step: _Optional[_Union[_environment_pb2.StepReply, _Mapping]] = ..., observe: _Optional[_Union[_environment_pb2.ObserveReply, _Mapping]] = ..., afterstates: _Optional[_Union[_environment_pb2.AfterstatesReply, _Mapping]] = ..., close: _Optional[_Union[_environment_pb2.CloseReply, _Mapping]] = ..., snapshot: _Optional[_Union[_environment_pb2.SnapshotReply, _Mapping]] = ..., restore: _Optional[_Union[_environment_pb2.RestoreReply, _Mapping]] = ..., expand: _Optional[_Union[_rules_pb2.ExpandReply, _Mapping]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsReply, _Mapping]] = ..., resume: _Optional[_Union[_environment_pb2.ResumeReply, _Mapping]] = ..., keepalive: _Optional[_Union[_environment_pb2.KeepaliveReply, _Mapping]] = ..., rollout: _Optional[_Union[_rollout_pb2.RolloutReply, _Mapping]] = ..., policy: _Optional[_Union[_rollout_pb2.PolicyReply, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "field", "lane", "expected_seq", "retry_after_ms")

@@ -45,32 +45,18 @@ class HelloRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., client: _Optional[str] = ...) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("protocol_version", "server_version", "environments", "limits", "threads", "memory")
+    __slots__ = ("protocol_version", "server_version", "environments", "limits", "threads")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     ENVIRONMENTS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
-    MEMORY_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     server_version: str
     environments: _containers.RepeatedCompositeFieldContainer[EnvironmentInfo]
     limits: Limits
     threads: int
-    memory: SharedMemory
-    def __init__(self, protocol_version: _Optional[int] = ..., server_version: _Optional[str] = ..., environments: _Optional[_Iterable[_Union[EnvironmentInfo, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., threads: _Optional[int] = ..., memory: _Optional[_Union[SharedMemory, _Mapping]] = ...) -> None: ...
-
-class SharedMemory(_message.Message):
-    __slots__ = ("process", "descriptor", "name", "size")
-    PROCESS_FIELD_NUMBER: _ClassVar[int]
-    DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    process: int
-    descriptor: int
-    name: int
-    size: int
-    def __init__(self, process: _Optional[int] = ..., descriptor: _Optional[int] = ..., name: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., server_version: _Optional[str] = ..., environments: _Optional[_Iterable[_Union[EnvironmentInfo, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., threads: _Optional[int] = ...) -> None: ...
 
 class EnvironmentInfo(_message.Message):
     __slots__ = ("id", "actions", "reward_terms", "extra_infos")
