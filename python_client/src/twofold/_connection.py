@@ -288,8 +288,9 @@ class Connection:
         monitor, self._monitor = self._monitor, None
         if socket is not None:
             if monitor is not None:
-                monitor.close()
+                # In this order: libzmq waits for good for a reader of its events that has gone.
                 socket.disable_monitor()
+                monitor.close()
             socket.close()
 
     def _open(self) -> zmq.Socket[bytes]:

@@ -1,0 +1,50 @@
+"""Asks an address where nobody speaks ZeroMQ again and again; tests run it in a process of its own.
+
+    python -m reconnecting SECONDS
+
+A closed socket whose monitor still had something to say froze the process, interpreter lock and
+all, so that no timeout of a test's own could end it. How often each cycle is tried matters, so the
+sockets reconnect after a millisecond.
+"""
+
+import contextlib
+import socket
+import sys
+import threading
+import time
+
+import zmq
+
+from twofold import _connection
+from twofold._connection import Call, Connection
+from twofold._exceptions import TransportError
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+
+def accept_and_close(listener: socket.socket) -> None:
+    """What docker-proxy and `ssh -L` do while nothing listens behind them."""
+    while True:
+        with contextlib.suppress(OSError):
+            listener.accept()[0].close()
+
+
+def main(seconds: float) -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    threading.Thread(target=accept_and_close, args=(listener,), daemon=True).start()
+    context: zmq.Context[zmq.Socket[bytes]] = _connection._context()
+    context.setsockopt(zmq.RECONNECT_IVL, 1)
+    hello = envelope.Request(hello=environment.HelloRequest(protocol_version=1))
+    call = Call("hello", 0, hello.SerializeToString())
+    end = time.monotonic() + seconds
+    cycles = 0
+    while time.monotonic() < end:
+        connection = Connection(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
+        with contextlib.suppress(TransportError):
+            connection.exchange(call, time.monotonic() + 0.004)
+        cycles += 1
+    print(cycles)
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))

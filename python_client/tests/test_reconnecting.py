@@ -1,0 +1,25 @@
+"""A socket that is given up is closed in an order that never freezes the process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+BUSY = "while True: pass"
+
+
+def test_an_address_where_nobody_speaks_zeromq_can_be_asked_forever() -> None:
+    """Beside two busy processes the wrong order froze within seconds, each time."""
+    neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "reconnecting", "8"],
+            cwd=Path(__file__).parent,
+            stdout=subprocess.PIPE,
+            timeout=60,
+            check=True,
+        )
+        assert int(done.stdout) > 100
+    finally:
+        for neighbour in neighbours:
+            neighbour.kill()
+            neighbour.wait()
