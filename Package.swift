@@ -59,9 +59,13 @@ let package = Package(
             dependencies: ["TwofoldCore", "TwofoldProtocol"],
             swiftSettings: settings),
         .target(
+            name: "TwofoldSessions",
+            dependencies: ["CLinux", "TwofoldCore", "TwofoldProtocol", "TwofoldService"],
+            swiftSettings: settings),
+        .target(
             name: "TwofoldServer",
             dependencies: [
-                "CLinux", "TwofoldCore", "TwofoldService", "ZeroMQ",
+                "CLinux", "TwofoldCore", "TwofoldService", "TwofoldSessions", "ZeroMQ",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -69,7 +73,7 @@ let package = Package(
         .executableTarget(
             name: "twofold-server",
             dependencies: [
-                "TwofoldBench", "TwofoldCore", "TwofoldServer", "ZeroMQ",
+                "TwofoldBench", "TwofoldCore", "TwofoldServer", "TwofoldSessions", "ZeroMQ",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
@@ -80,7 +84,15 @@ let package = Package(
             dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
             swiftSettings: settings),
         .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
+        .target(
+            name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",
+            swiftSettings: settings),
         .testTarget(
-            name: "TwofoldServerTests", dependencies: ["CLinux", "TwofoldServer"], swiftSettings: settings),
+            name: "TwofoldSessionsTests", dependencies: ["TwofoldSessions", "TwofoldTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldServerTests",
+            dependencies: ["CLinux", "TwofoldServer", "TwofoldSessions", "TwofoldTestSupport"],
+            swiftSettings: settings),
     ] + avx2Targets + fuzzTargets
 )

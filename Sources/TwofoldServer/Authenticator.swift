@@ -1,4 +1,5 @@
 internal import Logging
+internal import TwofoldSessions
 internal import ZeroMQ
 
 /// Says who is let in at encrypted endpoints: those whose public key is in the list.
@@ -68,7 +69,7 @@ final class Authenticator {
     func name(of client: Client) -> String? {
         switch client {
         case .anonymous: ""
-        case .key(let key): names[key]
+        case .key(let key): CurvePublicKey(key).flatMap { names[$0] }
         }
     }
 

@@ -1,6 +1,7 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
+internal import TwofoldSessions
 internal import ZeroMQ
 
 /// One request for the rules over arrays of boards, from its check to its outcome. It belongs to no session:
@@ -55,7 +56,8 @@ final class ExpandJob: @unchecked Sendable {
             }
         }
         do throws(ZeroMQError) {
-            return try ReplyFrames(reply, payload: buffer)
+            return try ReplyFrames(
+                reply, payload: buffer.map { ServerSession.Payload($0, size: $0.bytes.count) })
         } catch {
             throw ServiceError(.internal, "no memory for the reply: \(error)")
         }

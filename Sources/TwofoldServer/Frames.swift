@@ -2,14 +2,18 @@ internal import FoundationEssentials
 internal import Glibc
 internal import TwofoldProtocol
 internal import TwofoldService
+internal import TwofoldSessions
 internal import ZeroMQ
+
+/// The server's ledger keeps frames.
+typealias ServerLedger = SessionLedger<RequestFrames, ReplyFrames, Route>
 
 /// The frames of one request as they came, without the route. Kept by the ledger until the session's
 /// next request, to recognise repeats; libzmq's own memory, so nothing is copied.
 ///
 /// `@unchecked Sendable` because nothing changes it after the socket thread has admitted it: a worker reads
 /// the payload while the socket thread compares it with a repeat.
-final class RequestFrames: @unchecked Sendable {
+final class RequestFrames: KeptRequest, @unchecked Sendable {
     let header: Message
     let payload: Message?
     private var reservation: MemoryBudget.Reservation?
@@ -52,8 +56,8 @@ final class RequestFrames: @unchecked Sendable {
     }
 
     /// The header alone, in memory of its own: what libzmq received lies in a buffer of 8 KiB that a frame
-    /// keeps alive as a whole, too much for a closed session that is only remembered.
-    var compactHeader: RequestFrames {
+    /// keeps alive as a whole.
+    var compact: RequestFrames {
         // Without memory for a few bytes the process has ended long before.
         RequestFrames(header: header.withUnsafeBytes { try! Message(copying: $0) }, payload: nil)
     }
@@ -99,12 +103,9 @@ final class ReplyFrames {
     private var header: Message
     private var payload: Message?
 
-    /// The reply as protobuf, and its payload where it has one: a buffer, or its first `size` bytes.
-    init(_ reply: Reply, payload buffer: PayloadPool.Buffer? = nil, size: Int? = nil) throws(ZeroMQError) {
-        if let buffer {
-            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size ?? .max))
-            payload = try Message(adopting: bytes, keeping: buffer)
-        }
+    /// The reply as protobuf, and its payload where it has one.
+    init(_ reply: Reply, payload: ServerSession.Payload? = nil) throws(ZeroMQError) {
+        if let payload { self.payload = try Message(adopting: payload.bytes, keeping: payload.buffer) }
         header = try Message(copying: reply.frame)
     }
 
@@ -146,7 +147,7 @@ final class ReplyFrames {
 
 /// Where a reply goes: the endpoint that the request came through, and all frames of its message up to and including
 /// the empty delimiter; and who is there.
-final class Route {
+final class Route: ReplyRoute {
     let endpoint: Int
     let client: Client
     /// When the request came.

@@ -1,3 +1,5 @@
+internal import TwofoldSessions
+
 /// How long requests of one kind took lately, as counts in buckets that grow with the time:
 ///
 ///     1.00 1.12 1.25 … 1.87 | 2.00 2.25 … 3.75 | 4.00 …  microseconds

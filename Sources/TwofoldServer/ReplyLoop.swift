@@ -3,6 +3,7 @@ internal import Glibc
 internal import Logging
 internal import TwofoldProtocol
 internal import TwofoldService
+internal import TwofoldSessions
 internal import ZeroMQ
 
 /// The thread that owns the sockets and the ledger: takes requests in, sends replies out, and carries
@@ -52,7 +53,7 @@ final class ReplyLoop {
     private let attic = MemoryAttic()
     /// Searches for actions run here, one request at a time, so that they never take all threads.
     private let searches = DispatchQueue(label: "twofold.searches")
-    private var ledger: SessionLedger
+    private var ledger: ServerLedger
     private var nextIdleCheck: ContinuousClock.Instant
     private let begin = Moment.now
     private var jobsInProgress = 0
@@ -74,7 +75,7 @@ final class ReplyLoop {
         self.logger = logger
         mailbox = try Mailbox()
         budget = MemoryBudget(limit: configuration.limits.maxBytes)
-        ledger = SessionLedger(configuration.limits)
+        ledger = ServerLedger(configuration.limits)
         idleCheck = configuration.limits.idleTimeout.map { min(.seconds(60), $0 / 4) }
         nextIdleCheck = .now + (idleCheck ?? .zero)
     }
@@ -126,7 +127,7 @@ final class ReplyLoop {
             return
         }
         nextIdleCheck = .now + idleCheck
-        for entry in ledger.endIdle(for: idleTimeout) {
+        for entry in ledger.endIdle(for: idleTimeout, at: .now) {
             logEnd(of: entry, "idle for \(idleTimeout.components.seconds) s")
             statistics.sessionsExpired += 1
             attic.clear(afterFreeing: entry.session?.bytes ?? 0)
@@ -181,9 +182,12 @@ final class ReplyLoop {
                 let (environment, _) = try service.create(saved.create)
                 let session = try ServerSession(environment, budget)
                 try session.takeUp(saved)
-                guard let entry = try ledger.takeUp(saved, session, budget) else {
-                    throw ServerError("it makes no sense")
-                }
+                let request = try RequestFrames(saved.lastRequest)
+                try request.reserve(in: budget)
+                let reply = try ReplyFrames(saved.lastReply, session.pool)
+                guard CurvePublicKey(saved.clientKey) != nil || saved.clientKey.isEmpty,
+                    let entry = ledger.takeUp(saved, session, last: (request, reply), at: .now)
+                else { throw ServerError("it makes no sense") }
                 statistics.sessionsCreated += 1
                 if !directory.remove(name) {
                     logger.error(
@@ -208,6 +212,8 @@ final class ReplyLoop {
             }
             do {
                 var saved = entry.saved
+                // An open session that is not busy has carried out its create, at least.
+                (saved.lastRequest, saved.lastReply) = (entry.last!.request.saved, entry.last!.reply.saved)
                 try entry.session?.environment.save(into: &saved)
                 try directory.write(saved)
                 logEnd(of: entry, "the server stops, and keeps it")
@@ -271,7 +277,8 @@ final class ReplyLoop {
     private func client(of frame: borrowing Message, at endpoint: Int) -> Client? {
         guard endpoints[endpoint].isEncrypted else { return .anonymous }
         guard let key = frame.userID.flatMap(CurvePublicKey.init) else { return nil }
-        return authenticator?.name(of: .key(key)) == nil ? nil : .key(key)
+        let client = Client.key(key.description)
+        return authenticator?.name(of: client) == nil ? nil : client
     }
 
     private func handle(_ request: RequestFrames, from route: Route) throws(ZeroMQError) {
@@ -367,14 +374,14 @@ final class ReplyLoop {
     }
 
     private func resume(_ header: Request, from route: Route) throws(ZeroMQError) {
-        switch try ledger.resume(header, from: route) {
+        switch ledger.resume(header, from: route, at: route.arrived) {
         case .refuse(let error):
             try refuse(error, .resume, seq: header.seq, to: route)
         case .waits(let inPlaceOfAnother):
             if inPlaceOfAnother { statistics.parked += 1 }
-        case .answer(let reply):
+        case .answer(let reply, let last):
             statistics.countExecuted(.resume, arrived: route.arrived, steps: 0)
-            try send(reply, to: route)
+            try send(last.resumed(reply, seq: header.seq), to: route)
         }
     }
 
@@ -416,7 +423,7 @@ final class ReplyLoop {
     private func admit(
         _ header: Request, _ op: Request.OneOf_Op, _ request: RequestFrames, from route: Route
     ) throws(ZeroMQError) {
-        switch ledger.admit(header, request, from: route) {
+        switch ledger.admit(header, request, from: route, at: route.arrived) {
         case .refuse(let error):
             try refuse(error, RequestKind(op), seq: header.seq, to: route)
         case .resend(let reply):
@@ -475,7 +482,7 @@ final class ReplyLoop {
         }
     }
 
-    private func note(_ change: SessionLedger.Change, of job: Job) {
+    private func note(_ change: ServerLedger.Change, of job: Job) {
         switch change {
         case .none: break
         case .created(let session):
@@ -495,7 +502,7 @@ final class ReplyLoop {
         }
     }
 
-    private func logEnd(of entry: SessionLedger.Entry, _ reason: String) {
+    private func logEnd(of entry: ServerLedger.Entry, _ reason: String) {
         logger.info(
             "session \(entry.id) ended: \(reason)",
             metadata: [

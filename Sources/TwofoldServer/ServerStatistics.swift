@@ -1,4 +1,5 @@
 internal import TwofoldProtocol
+internal import TwofoldSessions
 
 /// What the server has counted since its start. Each message that came in is one of executed, refused,
 /// resent, parked or dropped, or is in progress.

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import TwofoldBench
 import TwofoldServer
+import TwofoldSessions
 
 /// `twofold-server bench`
 struct Bench: ParsableCommand {

@@ -4,6 +4,7 @@ import Logging
 import TwofoldCore
 import TwofoldServer
 import TwofoldService
+import TwofoldSessions
 
 /// `twofold-server serve`
 struct Serve: ParsableCommand {

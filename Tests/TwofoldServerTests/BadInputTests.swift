@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Testing
 import TwofoldProtocol
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

@@ -1,5 +1,6 @@
 import Testing
 import TwofoldProtocol
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

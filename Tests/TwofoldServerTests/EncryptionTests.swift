@@ -3,6 +3,7 @@ import Glibc
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

@@ -3,9 +3,11 @@ import Glibc
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct ExecutableTests {
     private let directory = ScratchDirectory()

@@ -1,5 +1,6 @@
 import Testing
 import TwofoldProtocol
+import TwofoldTestSupport
 import ZeroMQ
 
 /// The rules over arrays of boards, over a socket and without a session.

@@ -1,6 +1,8 @@
 import Testing
+import TwofoldTestSupport
 
 @testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct LatencyHistogramTests {
     private let start = Moment(nanoseconds: 1_000_000_000_000)

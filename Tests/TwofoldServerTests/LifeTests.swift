@@ -2,6 +2,7 @@ import Foundation
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

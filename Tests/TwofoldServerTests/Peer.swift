@@ -3,6 +3,7 @@ import Testing
 import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 /// A client's socket, in a context of its own. Stays on one thread.

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 import TwofoldProtocol
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

@@ -2,6 +2,7 @@ import Testing
 import TwofoldProtocol
 import TwofoldServer
 import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 /// Rollouts over a socket: searching must not keep others waiting.

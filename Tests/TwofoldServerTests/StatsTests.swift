@@ -2,7 +2,9 @@ import Foundation
 import Glibc
 import Testing
 import TwofoldProtocol
+import TwofoldSessions
 import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

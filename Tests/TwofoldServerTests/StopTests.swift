@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import Testing
 import TwofoldProtocol
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer

@@ -1,9 +1,9 @@
-/// The memory of one session's replies: buffers that go out to libzmq without a copy, and are free again when
-/// libzmq and the ledger have both let go of the message.
+/// The memory of one session's replies: buffers that the ledger keeps and a carrier sends without a copy, and that
+/// are free again when both have let go of them.
 ///
-/// Used by whoever executes the session's request. A message holds its buffer by a reference, so a
-/// buffer that only the pool still refers to is free; nobody has to give it back.
-final class PayloadPool {
+/// Used by whoever executes the session's request. Whoever needs a buffer holds a reference, so one
+/// that only the pool still refers to is free; nobody has to give it back.
+package final class PayloadPool {
     /// Buffers that are kept: a session's replies have up to three sizes, and two of each are enough
     /// for a client that waits for its replies.
     private static let capacity = 6
@@ -14,7 +14,7 @@ final class PayloadPool {
 
     /// No buffers yet; those to come are reserved in the session's own budget, and beyond it in the one
     /// that all share.
-    init(_ own: MemoryBudget, then shared: MemoryBudget) {
+    package init(_ own: MemoryBudget, then shared: MemoryBudget) {
         self.own = own
         self.shared = shared
     }
@@ -23,11 +23,11 @@ final class PayloadPool {
     ///
     /// This is the room for the memory of replies. `@unchecked Sendable` because only one request
     /// writes it, while no message refers to it; afterwards it is only read.
-    final class Buffer: @unchecked Sendable {
-        let bytes: UnsafeMutableRawBufferPointer
+    package final class Buffer: @unchecked Sendable {
+        package let bytes: UnsafeMutableRawBufferPointer
         private let reservation: MemoryBudget.Reservation
 
-        init(_ reservation: MemoryBudget.Reservation) {
+        package init(_ reservation: MemoryBudget.Reservation) {
             self.reservation = reservation
             bytes = .allocate(byteCount: reservation.bytes, alignment: 64)
         }
@@ -36,7 +36,7 @@ final class PayloadPool {
     }
 
     /// A buffer of exactly this many bytes, its content arbitrary.
-    func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
+    package func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
         let free = buffers.indices.first {
             buffers[$0].bytes.count == size && isKnownUniquelyReferenced(&buffers[$0])
         }

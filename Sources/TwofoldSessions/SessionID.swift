@@ -1,28 +1,33 @@
-internal import FoundationEssentials
+package import FoundationEssentials
 
 /// The 16 random bytes by which a client names its session: a secret, since whoever knows it can step it.
 ///
 /// Its description is safe to log: eight hex digits of a keyed hash, the key drawn at each start.
-struct SessionID: Hashable, Sendable, CustomStringConvertible {
+package struct SessionID: Hashable, Sendable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
 
     /// Nil unless `bytes` are 16.
-    init?(_ bytes: Data) {
+    package init?(_ bytes: Data) {
+        guard let id = bytes.withUnsafeBytes({ SessionID(bytes: $0) }) else { return nil }
+        self = id
+    }
+
+    /// Nil unless `bytes` are 16.
+    package init?(bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 16 else { return nil }
-        (high, low) = bytes.withUnsafeBytes {
-            ($0.loadUnaligned(as: UInt64.self), $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-        }
+        high = bytes.loadUnaligned(as: UInt64.self)
+        low = bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
     }
 
     /// The 16 bytes.
-    var bytes: Data {
+    package var bytes: Data {
         var bytes = Data()
         for half in [high, low] { withUnsafeBytes(of: half) { bytes.append(contentsOf: $0) } }
         return bytes
     }
 
-    var description: String {
+    package var description: String {
         // Hasher is SipHash with a key that the process draws: the id can't be found from the hash.
         let digits = String(UInt32(truncatingIfNeeded: hashValue), radix: 16)
         return String(repeating: "0", count: 8 - digits.count) + digits

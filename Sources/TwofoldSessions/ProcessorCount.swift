@@ -2,7 +2,7 @@ internal import CLinux
 
 /// How many processors this process may use: the smaller of its affinity mask and its cgroup's
 /// `cpu.max`, at least 1. (Dispatch reads only the first.)
-public func availableProcessors() -> Int {
+package func availableProcessors() -> Int {
     max(
         1,
         min(
@@ -11,7 +11,7 @@ public func availableProcessors() -> Int {
 }
 
 /// Reads "quota period", both in microseconds; nil for "max", which is no limit.
-func processorLimit(cpuMax text: String) -> Int? {
+package func processorLimit(cpuMax text: String) -> Int? {
     let numbers = text.split(whereSeparator: \.isWhitespace).map { Int($0) }
     guard numbers.count == 2, let quota = numbers[0], let period = numbers[1], quota > 0, period > 0 else {
         return nil

@@ -2,8 +2,9 @@ import Foundation
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct SessionLedgerTests {
     private let one = sessionBytes(1)
@@ -145,7 +146,7 @@ import TwofoldService
         let bytes: [UInt8] = [0x15, 1, 0, 0, 0] + step(2).bytes
         let header = try #require(try RequestFrames(header: bytes).decodeHeader())
         #expect(header == step(2))
-        let verdict = ledger.admit(header, try RequestFrames(header: bytes), from: Route())
+        let verdict = ledger.admit(header, try RequestFrames(header: bytes), from: Route(), at: .start)
         #expect(verdict.refusal?.code == .conflict)
     }
 

@@ -1,9 +1,8 @@
 import Dispatch
 import Testing
 import TwofoldService
-import ZeroMQ
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct MemoryBudgetTests {
     @Test func `what is reserved counts until it goes`() throws {
@@ -57,19 +56,5 @@ import ZeroMQ
         #expect(budget.used == 70)
         #expect(throws: MemoryBudget.Exhausted.self) { try pool.take(size: 31) }
         withExtendedLifetime(held) {}
-    }
-
-    @Test func `a reply that libzmq still has counts after its session has gone`() throws {
-        let budget = MemoryBudget(limit: 100)
-        var pool: PayloadPool? = PayloadPool(try budget.part(50), then: budget)
-        var message: Message? = try {
-            let buffer = try pool!.take(size: 30)
-            return try Message(adopting: buffer.bytes, keeping: buffer)
-        }()
-        pool = nil
-        #expect(budget.used == 50)
-        #expect(message!.size == 30)
-        message = nil
-        #expect(budget.used == 0)
     }
 }

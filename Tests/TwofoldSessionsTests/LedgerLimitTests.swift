@@ -2,13 +2,13 @@ import Foundation
 import Testing
 import TwofoldProtocol
 import TwofoldService
-import ZeroMQ
+import TwofoldTestSupport
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct LedgerLimitTests {
-    private let alice = Client.key(try! CurveKeyPair().publicKey)
-    private let bob = Client.key(try! CurveKeyPair().publicKey)
+    private let alice = Client.key("alice")
+    private let bob = Client.key("bob")
 
     private func ledger(_ change: (inout Limits) -> Void) -> SessionLedger {
         var limits = Limits()
@@ -94,20 +94,23 @@ import ZeroMQ
     @Test func `a session that nobody asks anything of ends, one that is asked or busy doesn't`() throws {
         var ledger = ledger { _ in }
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
-        Thread.sleep(forTimeInterval: 0.02)
+        let later = Moment(nanoseconds: 20_000_000)
         // The second is asked, with an error; the third is busy.
-        #expect(try ledger.admit(Request(.step, session: sessionBytes(2), seq: 7)).refusal != nil)
-        let busy = try #require(try ledger.admit(Request(.step, session: sessionBytes(3), seq: 2)).entry)
-        let ended = ledger.endIdle(for: .milliseconds(10))
+        #expect(try ledger.admit(Request(.step, session: sessionBytes(2), seq: 7), at: later).refusal != nil)
+        let busy = try #require(
+            try ledger.admit(Request(.step, session: sessionBytes(3), seq: 2), at: later).entry)
+        let ended = ledger.endIdle(for: .milliseconds(10), at: later)
         #expect(ended.map(\.id) == [SessionID(sessionBytes(1))])
         #expect(ledger.openCount == 2)
         #expect(ledger.openBoards == 2)
         #expect(
             try ledger.admit(Request(.step, session: sessionBytes(1), seq: 2)).refusal?.code == .notFound)
-        Thread.sleep(forTimeInterval: 0.02)
-        #expect(ledger.endIdle(for: .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(2))])
+        let muchLater = Moment(nanoseconds: 40_000_000)
+        #expect(
+            ledger.endIdle(for: .milliseconds(10), at: muchLater).map(\.id) == [SessionID(sessionBytes(2))])
         _ = ledger.abandon(busy)
-        #expect(ledger.endIdle(for: .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(3))])
+        #expect(
+            ledger.endIdle(for: .milliseconds(10), at: muchLater).map(\.id) == [SessionID(sessionBytes(3))])
         #expect(ledger.openCount == 0)
     }
 
@@ -116,8 +119,7 @@ import ZeroMQ
         try ledger.open(sessionBytes(1))
         let close = Request(.close, session: sessionBytes(1), seq: 2)
         let reply = try ledger.carryOut(close, change: .closed)
-        Thread.sleep(forTimeInterval: 0.02)
-        #expect(ledger.endIdle(for: .milliseconds(10)).isEmpty)
+        #expect(ledger.endIdle(for: .milliseconds(10), at: Moment(nanoseconds: 20_000_000)).isEmpty)
         #expect(try ledger.admit(close).resent === reply)
     }
 }

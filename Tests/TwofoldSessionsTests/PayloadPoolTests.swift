@@ -1,8 +1,7 @@
 import Testing
 import TwofoldProtocol
-import ZeroMQ
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct PayloadPoolTests {
     private let pool = PayloadPool(MemoryBudget(limit: 0), then: MemoryBudget(limit: .max))
@@ -33,39 +32,6 @@ import ZeroMQ
         let small = try ObjectIdentifier(pool.take(size: 100))
         #expect(try ObjectIdentifier(pool.take(size: 101)) != small)
         #expect(try ObjectIdentifier(pool.take(size: 100)) == small)
-    }
-
-    @Test func `a message and each of its copies keep the buffer`() throws {
-        var message: Message?
-        let first = try {
-            let buffer = try pool.take(size: 1000)
-            message = try Message(adopting: buffer.bytes, keeping: buffer)
-            return ObjectIdentifier(buffer)
-        }()
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
-        var copy: Message? = message!.copy()
-        message = nil
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
-        #expect(copy!.size == 1000)
-        copy = nil
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
-    }
-
-    @Test func `a reply keeps its buffer, also after it was sent`() throws {
-        var first: ObjectIdentifier?
-        var reply: ReplyFrames? = try {
-            let buffer = try pool.take(size: 1000)
-            first = ObjectIdentifier(buffer)
-            return try ReplyFrames(Reply(), payload: buffer)
-        }()
-        var route = Multipart()
-        reply!.append(to: &route)
-        #expect(route.count == 2)
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent and stored")
-        reply = nil
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent")
-        route.removeAll()
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
     }
 
     @Test func `at most six buffers are kept, and one that is in use lives on without the pool`() throws {

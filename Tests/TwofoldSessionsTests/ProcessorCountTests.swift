@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct ProcessorCountTests {
     @Test(

@@ -1,10 +1,24 @@
 internal import FoundationEssentials
-internal import TwofoldProtocol
-internal import TwofoldService
-internal import ZeroMQ
+package import TwofoldProtocol
+package import TwofoldService
+
+/// A request as the ledger keeps it, to recognise repeats.
+package protocol KeptRequest {
+    /// Whether the other request is this one again, byte for byte.
+    func isSame(as other: Self) -> Bool
+    /// The same without a payload, in as little memory as it takes: for a closed session that is only remembered.
+    var compact: Self { get }
+}
+
+/// Where a reply goes.
+package protocol ReplyRoute {
+    /// Who asked.
+    var client: Client { get }
+}
 
 /// Who is where in their session: decides for each request whether it is carried out, answered from
-/// memory, parked, or refused. Belongs to the socket thread.
+/// memory, parked, or refused. It has no clock, and knows nothing of how requests come and replies go: a carrier
+/// brings the types of what it keeps. One thread at a time.
 ///
 ///     seq == last       same bytes: the stored reply again       other bytes: CONFLICT
 ///     seq == last + 1   carry it out                             in progress, same bytes: park
@@ -12,58 +26,58 @@ internal import ZeroMQ
 ///
 /// So a client may repeat a request as often as it likes, over any connection, and it is applied once.
 /// A refused request leaves no trace. Repeats are recognised by comparing all their bytes with the
-/// request that is kept (libzmq's own memory, so keeping it costs no copy): unlike a digest that can't
-/// be wrong, and it costs nothing while there are no repeats.
-struct SessionLedger {
+/// request that is kept: unlike a digest that can't be wrong, and it costs nothing while there are no repeats.
+package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply, Route: ReplyRoute> {
     /// One session's line in the ledger.
-    final class Entry {
-        let id: SessionID
+    package final class Entry {
+        package let id: SessionID
         /// Whose session it is.
-        let owner: Client
+        package let owner: Client
         /// Boards that create asked for.
-        let boards: Int
-        let begin = Moment.now
+        package let boards: Int
+        package let begin: Moment
         /// When a request for it came last.
-        fileprivate(set) var lastRequest = Moment.now
+        package fileprivate(set) var lastRequest: Moment
         /// Requests that were carried out since its begin.
-        fileprivate(set) var requests = 0
+        package fileprivate(set) var requests = 0
         /// What it was created with.
         fileprivate var create: CreateRequest
-        fileprivate(set) var epoch: UInt32 = 1
+        package fileprivate(set) var epoch: UInt32 = 1
         /// Who resumed it last; nil before anybody has.
         fileprivate var holder: Data?
         /// Who resumes it as soon as the request in progress is done.
         fileprivate var successor: Successor?
         /// The last request that was carried out; 0 while create is.
-        fileprivate(set) var lastSeq: UInt64 = 0
-        fileprivate var last: (request: RequestFrames, reply: ReplyFrames)?
-        fileprivate var inProgress: (request: RequestFrames, route: Route)?
+        package fileprivate(set) var lastSeq: UInt64 = 0
+        /// That request and its reply. An open session that is not busy has carried out its create, at least.
+        package fileprivate(set) var last: (request: KeptRequest, reply: KeptReply)?
+        fileprivate var inProgress: (request: KeptRequest, route: Route)?
         /// What the session's requests run on; nil before create has succeeded and after close.
-        fileprivate(set) var session: ServerSession?
+        package fileprivate(set) var session: ServerSession?
 
-        fileprivate init(_ id: SessionID, owner: Client, boards: Int, create: CreateRequest) {
+        fileprivate init(_ id: SessionID, owner: Client, boards: Int, create: CreateRequest, at now: Moment) {
             self.id = id
             self.owner = owner
             self.boards = boards
             self.create = create
+            begin = now
+            lastRequest = now
         }
 
         /// Whether a request is being carried out.
-        var isBusy: Bool { inProgress != nil }
+        package var isBusy: Bool { inProgress != nil }
 
         fileprivate var isClosed: Bool { lastSeq > 0 && session == nil }
 
-        /// The entry between two requests, to be written down; apart from what the session itself has.
-        /// An open session has carried out its create, at least.
-        var saved: SavedSession {
+        /// The entry between two requests, to be written down; apart from what the session itself and the carrier
+        /// have.
+        package var saved: SavedSession {
             var saved = SavedSession()
             saved.id = id.bytes
-            if case .key(let key) = owner { saved.clientKey = "\(key)" }
+            if case .key(let key) = owner { saved.clientKey = key }
             saved.epoch = epoch
             if let holder { saved.holder = holder }
             saved.lastSeq = lastSeq
-            saved.lastRequest = last!.request.saved
-            saved.lastReply = last!.reply.saved
             saved.requests = UInt64(requests)
             saved.create = create
             return saved
@@ -71,19 +85,20 @@ struct SessionLedger {
     }
 
     /// What to do with a request.
-    enum Verdict {
+    package enum Verdict {
         /// Carry it out, then tell ``complete(_:reply:change:)`` or ``abandon(_:)``.
         case execute(Entry)
         /// Send this again.
-        case resend(ReplyFrames)
+        case resend(KeptReply)
         /// Nothing now: it is being carried out, and the reply will go to this newest route.
         case parked
         case refuse(ServiceError)
     }
 
     /// What to do with a resume.
-    enum Resumption {
-        case answer(ReplyFrames)
+    package enum Resumption {
+        /// Answer this, with the session's last reply inside.
+        case answer(ResumeReply, last: KeptReply)
         /// Nothing now: a request is being carried out, and ``takeSuccessor(of:)`` tells when it is done.
         /// An earlier resume that waited gets no reply.
         case waits(inPlaceOfAnother: Bool)
@@ -91,64 +106,75 @@ struct SessionLedger {
     }
 
     /// A resume that waits.
-    struct Successor {
-        let header: Request
-        let route: Route
+    package struct Successor {
+        package let header: Request
+        package let route: Route
     }
 
     /// What a request that was carried out made of its session.
-    enum Change {
+    package enum Change {
         case none
         case created(ServerSession)
         case closed
     }
 
     /// Closed sessions that are remembered, so that a repeated close gets its reply.
-    static let maxTombstones = 10_000
+    package static var maxTombstones: Int { 10_000 }
 
     private let limits: Limits
     /// Boards of all sessions that are open, those being created included.
-    private(set) var openBoards = 0
+    package private(set) var openBoards = 0
     private var sessionsOfClient: [Client: Int] = [:]
     private var entries: [SessionID: Entry] = [:]
     private var tombstones: [SessionID] = []
     private var oldestTombstone = 0
 
-    init(_ limits: Limits) { self.limits = limits }
+    package init(_ limits: Limits) { self.limits = limits }
 
     /// Sessions that are open, those being created included.
-    var openCount: Int { entries.count - (tombstones.count - oldestTombstone) }
+    package var openCount: Int { entries.count - (tombstones.count - oldestTombstone) }
 
     /// Sessions that are open, in no order.
-    var openEntries: [Entry] { entries.values.filter { !$0.isClosed } }
+    package var openEntries: [Entry] { entries.values.filter { !$0.isClosed } }
 
     /// Decides about a request that names a session; an entry to execute is busy from now on.
-    mutating func admit(_ header: Request, _ request: RequestFrames, from route: Route) -> Verdict {
-        guard let id = SessionID(header.session) else {
-            return .refuse(Self.noID(header))
+    package mutating func admit(
+        _ header: Request, _ request: KeptRequest, from route: Route, at now: Moment
+    ) -> Verdict {
+        guard let id = SessionID(header.session) else { return .refuse(Self.noID(header)) }
+        guard case .create(let create) = header.op else {
+            return admit(id, epoch: header.epoch, seq: header.seq, request, from: route, at: now)
         }
-        var isCreate = false
-        if case .create = header.op { isCreate = true }
         guard let entry = entries[id] else {
-            return isCreate ? admitCreate(id, header, request, from: route) : .refuse(Self.unknown(id))
+            return admitCreate(id, header, create, request, from: route, at: now)
         }
-        // To anybody but its owner a session is not there.
-        guard entry.owner == route.client else { return .refuse(Self.unknown(id)) }
-        entry.lastRequest = route.arrived
-        guard header.epoch == entry.epoch else {
-            return .refuse(
-                header.epoch < entry.epoch
-                    ? ServiceError(.staleEpoch, field: "epoch", "the session was resumed by somebody else")
-                    : ServiceError(
-                        .invalidArgument, field: "epoch",
-                        "epoch \(header.epoch) was never given; the session's is \(entry.epoch)"))
-        }
-        return admit(header.seq, isCreate: isCreate, request, from: route, to: entry)
+        return admit(
+            header.seq, epoch: header.epoch, isCreate: true, request, from: route, to: entry, at: now)
+    }
+
+    /// The same of a request that is no create.
+    package func admit(
+        _ id: SessionID, epoch: UInt32, seq: UInt64, _ request: KeptRequest, from route: Route, at now: Moment
+    ) -> Verdict {
+        guard let entry = entries[id] else { return .refuse(Self.unknown(id)) }
+        return admit(seq, epoch: epoch, isCreate: false, request, from: route, to: entry, at: now)
     }
 
     private func admit(
-        _ seq: UInt64, isCreate: Bool, _ request: RequestFrames, from route: Route, to entry: Entry
+        _ seq: UInt64, epoch: UInt32, isCreate: Bool, _ request: KeptRequest, from route: Route,
+        to entry: Entry, at now: Moment
     ) -> Verdict {
+        // To anybody but its owner a session is not there.
+        guard entry.owner == route.client else { return .refuse(Self.unknown(entry.id)) }
+        entry.lastRequest = now
+        guard epoch == entry.epoch else {
+            return .refuse(
+                epoch < entry.epoch
+                    ? ServiceError(.staleEpoch, field: "epoch", "the session was resumed by somebody else")
+                    : ServiceError(
+                        .invalidArgument, field: "epoch",
+                        "epoch \(epoch) was never given; the session's is \(entry.epoch)"))
+        }
         if seq == entry.lastSeq, let last = entry.last {
             return last.request.isSame(as: request) ? .resend(last.reply) : .refuse(Self.conflict(seq))
         }
@@ -172,7 +198,8 @@ struct SessionLedger {
     }
 
     private mutating func admitCreate(
-        _ id: SessionID, _ header: Request, _ request: RequestFrames, from route: Route
+        _ id: SessionID, _ header: Request, _ create: CreateRequest, _ request: KeptRequest,
+        from route: Route, at now: Moment
     ) -> Verdict {
         guard header.seq == 1 else {
             return .refuse(
@@ -186,11 +213,11 @@ struct SessionLedger {
                     .invalidArgument, field: "epoch",
                     "create has epoch \(header.epoch); a session begins with epoch 1"))
         }
-        var boards = Int(clamping: header.create.numEnvs)
+        var boards = Int(clamping: create.numEnvs)
         if let refusal = exceededLimit(boards: boards, of: route.client) { return .refuse(refusal) }
         // A create that goes beyond a session's limit will be refused by that.
         if boards > limits.maxBoardsPerSession { boards = 0 }
-        let entry = Entry(id, owner: route.client, boards: boards, create: header.create)
+        let entry = Entry(id, owner: route.client, boards: boards, create: create, at: now)
         openBoards += boards
         sessionsOfClient[route.client, default: 0] += 1
         entry.inProgress = (request, route)
@@ -199,25 +226,20 @@ struct SessionLedger {
     }
 
     /// Takes a session up again that was written down; nil when what was written makes no sense.
-    mutating func takeUp(
-        _ saved: SavedSession, _ session: ServerSession, _ budget: MemoryBudget
-    ) throws -> Entry? {
-        var owner = Client.anonymous
-        if !saved.clientKey.isEmpty {
-            guard let key = CurvePublicKey(saved.clientKey) else { return nil }
-            owner = .key(key)
-        }
+    package mutating func takeUp(
+        _ saved: SavedSession, _ session: ServerSession, last: (request: KeptRequest, reply: KeptReply),
+        at now: Moment
+    ) -> Entry? {
         guard let id = SessionID(saved.id), entries[id] == nil, saved.epoch > 0,
             (1..<UInt64.max).contains(saved.lastSeq), saved.requests < UInt64(Int.max)
         else { return nil }
+        let owner = saved.clientKey.isEmpty ? Client.anonymous : .key(saved.clientKey)
         let entry = Entry(
-            id, owner: owner, boards: session.environment.lanes, create: saved.create)
+            id, owner: owner, boards: session.environment.lanes, create: saved.create, at: now)
         entry.epoch = saved.epoch
         entry.holder = saved.holder.isEmpty ? nil : saved.holder
         entry.lastSeq = saved.lastSeq
-        let request = try RequestFrames(saved.lastRequest)
-        try request.reserve(in: budget)
-        entry.last = (request, try ReplyFrames(saved.lastReply, session.pool))
+        entry.last = last
         entry.requests = Int(saved.requests)
         entry.session = session
         entries[id] = entry
@@ -229,7 +251,7 @@ struct SessionLedger {
     // MARK: resume
 
     /// Hands a session over: raises its epoch, unless this holder has it already.
-    func resume(_ header: Request, from route: Route) throws(ZeroMQError) -> Resumption {
+    package func resume(_ header: Request, from route: Route, at now: Moment) -> Resumption {
         guard let id = SessionID(header.session) else { return .refuse(Self.noID(header)) }
         guard let entry = entries[id], entry.owner == route.client, !entry.isClosed else {
             return .refuse(Self.unknown(id))
@@ -241,7 +263,7 @@ struct SessionLedger {
                     .invalidArgument, field: "holder",
                     "holder has \(holder.count) bytes; it has to be 16 random ones"))
         }
-        entry.lastRequest = route.arrived
+        entry.lastRequest = now
         // At most one, the newest; the other asks again.
         if entry.isBusy {
             let replacesAnother = entry.successor != nil
@@ -262,12 +284,11 @@ struct SessionLedger {
         reply.create = entry.create
         reply.created = entry.session!.environment.createReply
         reply.wasReset = entry.session!.environment.wasReset
-        // An open session that is not busy has carried out its create, at least.
-        return .answer(try entry.last!.reply.resumed(reply, seq: header.seq))
+        return .answer(reply, last: entry.last!.reply)
     }
 
     /// Who waits to resume a session whose request is done, if anybody does.
-    func takeSuccessor(of entry: Entry) -> Successor? {
+    package func takeSuccessor(of entry: Entry) -> Successor? {
         defer { entry.successor = nil }
         return entry.successor
     }
@@ -294,7 +315,8 @@ struct SessionLedger {
     }
 
     /// The request in progress was carried out; returns where the reply goes.
-    mutating func complete(_ entry: Entry, reply: ReplyFrames, change: Change) -> Route {
+    @discardableResult
+    package mutating func complete(_ entry: Entry, reply: KeptReply, change: Change) -> Route {
         let (request, route) = entry.inProgress!
         entry.inProgress = nil
         entry.lastSeq += 1
@@ -307,7 +329,7 @@ struct SessionLedger {
             entry.session = nil
             entry.create = CreateRequest()
             // A close has no payload.
-            entry.last?.request = request.compactHeader
+            entry.last?.request = request.compact
             giveBack(entry)
             bury(entry.id)
         }
@@ -316,8 +338,7 @@ struct SessionLedger {
 
     /// Ends the sessions that nobody has asked anything of for so long, and that nothing is in progress
     /// for; these.
-    mutating func endIdle(for time: Duration) -> [Entry] {
-        let now = Moment.now
+    package mutating func endIdle(for time: Duration, at now: Moment) -> [Entry] {
         let limit = Int(time / .nanoseconds(1))
         let idle = entries.values.filter {
             now - $0.lastRequest > limit && !$0.isBusy && !$0.isClosed
@@ -336,7 +357,8 @@ struct SessionLedger {
     }
 
     /// The request in progress was refused: nothing has happened; returns where the error goes.
-    mutating func abandon(_ entry: Entry) -> Route {
+    @discardableResult
+    package mutating func abandon(_ entry: Entry) -> Route {
         let route = entry.inProgress!.route
         entry.inProgress = nil
         if entry.lastSeq == 0 {

@@ -3,22 +3,22 @@ internal import Synchronization
 /// How many bytes all sessions together may take, and how many they do.
 ///
 /// Boards, the memory of replies, the requests that are kept and the policies each hold a ``Reservation`` for as long
-/// as they live, so what is counted is what is there: also a reply that libzmq still has to send to a
+/// as they live, so what is counted is what is there: also a reply that a carrier still has to send to a
 /// client which doesn't read.
-final class MemoryBudget: Sendable {
+package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
-    let limit: Int
+    package let limit: Int
     private let reserved = Atomic(0)
     /// What this budget itself is a part of; kept for as long as anything of it is in use.
     private let whole: Reservation?
 
-    init(limit: Int) {
+    package init(limit: Int) {
         self.limit = limit
         whole = nil
     }
 
     /// A budget of so many bytes that are reserved in this one.
-    func part(_ bytes: Int) throws(Exhausted) -> MemoryBudget { MemoryBudget(try reserve(bytes)) }
+    package func part(_ bytes: Int) throws(Exhausted) -> MemoryBudget { MemoryBudget(try reserve(bytes)) }
 
     private init(_ whole: Reservation) {
         limit = whole.bytes
@@ -26,11 +26,11 @@ final class MemoryBudget: Sendable {
     }
 
     /// Bytes that are reserved now.
-    var used: Int { reserved.load(ordering: .relaxed) }
+    package var used: Int { reserved.load(ordering: .relaxed) }
 
     /// A part of the budget, given back when it goes.
-    final class Reservation: Sendable {
-        let bytes: Int
+    package final class Reservation: Sendable {
+        package let bytes: Int
         private let budget: MemoryBudget
 
         fileprivate init(_ budget: MemoryBudget, bytes: Int) {
@@ -42,7 +42,7 @@ final class MemoryBudget: Sendable {
     }
 
     /// Reserves so many bytes; throws ``Exhausted`` when that many are not left. Any thread may ask.
-    func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
+    package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
         precondition(bytes >= 0)
         var now = reserved.load(ordering: .relaxed)
         while true {
@@ -55,11 +55,11 @@ final class MemoryBudget: Sendable {
     }
 
     /// There are not so many bytes left.
-    struct Exhausted: Error, CustomStringConvertible {
+    package struct Exhausted: Error, CustomStringConvertible {
         let bytes: Int
         let limit: Int
 
-        var description: String {
+        package var description: String {
             "\(bytes) bytes more are needed; this server allows max_bytes = \(limit) for all sessions together, "
                 + "and too much of that is in use"
         }

@@ -1,15 +1,15 @@
-import Foundation
+package import Foundation
 import SwiftProtobuf
-import TwofoldProtocol
+package import TwofoldProtocol
 
-// Requests as they travel. Apart from the files that use ZeroMQ, which has a Message too.
+// Requests as they travel, for the tests of several modules.
 
 extension Request {
     /// The header frame.
-    var bytes: [UInt8] { try! serializedBytes() }
+    package var bytes: [UInt8] { try! serializedBytes() }
 
     /// A request of a session.
-    init(_ op: OneOf_Op, session: Data = Data(), epoch: UInt32 = 1, seq: UInt64 = 0) {
+    package init(_ op: OneOf_Op, session: Data = Data(), epoch: UInt32 = 1, seq: UInt64 = 0) {
         self.init()
         self.session = session
         self.epoch = epoch
@@ -20,15 +20,15 @@ extension Request {
 
 extension Reply {
     /// The reply in a header frame.
-    init(bytes: [UInt8]) throws { try self.init(serializedBytes: bytes) }
+    package init(bytes: [UInt8]) throws { try self.init(serializedBytes: bytes) }
 
     /// Whether anything travelled that the protocol doesn't know.
-    var hasUnknownFields: Bool { !unknownFields.data.isEmpty }
+    package var hasUnknownFields: Bool { !unknownFields.data.isEmpty }
 }
 
 extension Request.OneOf_Op {
     /// Hello in this protocol's version.
-    static var hello: Self {
+    package static var hello: Self {
         var request = HelloRequest()
         request.protocolVersion = 1
         request.client = "a test"
@@ -36,7 +36,7 @@ extension Request.OneOf_Op {
     }
 
     /// Create boards of 2048.
-    static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
+    package static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
         var request = CreateRequest()
         request.environmentID = "twofold/Game2048-v0"
         request.numEnvs = UInt64(lanes)
@@ -45,26 +45,26 @@ extension Request.OneOf_Op {
     }
 
     /// Reset all lanes with new seeds.
-    static var seededReset: Self {
+    package static var seededReset: Self {
         var request = ResetRequest()
         request.seeds = true
         return .reset(request)
     }
 
-    static var step: Self { .step(.init()) }
-    static var observe: Self { .observe(.init()) }
-    static var afterstates: Self { .afterstates(.init()) }
-    static var close: Self { .close(.init()) }
+    package static var step: Self { .step(.init()) }
+    package static var observe: Self { .observe(.init()) }
+    package static var afterstates: Self { .afterstates(.init()) }
+    package static var close: Self { .close(.init()) }
 }
 
 /// Seeds as they travel: 8 bytes each, little-endian.
-func bytes(of seeds: [UInt64]) -> [UInt8] {
+package func bytes(of seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
 }
 
 extension PayloadLayoutMessage {
     /// The rows that some lanes have in a payload, array after array.
-    func rows(_ lanes: Range<Int>, of payload: [UInt8]) -> [String: [UInt8]] {
+    package func rows(_ lanes: Range<Int>, of payload: [UInt8]) -> [String: [UInt8]] {
         var rows: [String: [UInt8]] = [:]
         for array in arrays {
             var row = array.shape.dropFirst().reduce(1) { $0 * Int($1) }
@@ -79,18 +79,18 @@ extension PayloadLayoutMessage {
     }
 
     /// One array of a payload.
-    func array(_ name: String, of payload: [UInt8]) -> [UInt8] {
+    package func array(_ name: String, of payload: [UInt8]) -> [UInt8] {
         rows(0..<Int(arrays[0].shape[0]), of: payload)[name]!
     }
 }
 
 /// Numbers that look random and are the same in every run.
-struct Dice: RandomNumberGenerator {
+package struct Dice: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) { state = seed }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var word = state
         word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
@@ -99,7 +99,7 @@ struct Dice: RandomNumberGenerator {
     }
 
     /// So many bytes of anything.
-    mutating func bytes(_ count: Int) -> [UInt8] {
+    package mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
 }

@@ -2,9 +2,9 @@ import Foundation
 import Testing
 import TwofoldProtocol
 import TwofoldService
-import ZeroMQ
+import TwofoldTestSupport
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct ResumeTests {
     private let one = sessionBytes(1)
@@ -18,7 +18,8 @@ import ZeroMQ
     private func resume(_ holder: UInt8, from route: Route = Route()) throws -> SessionLedger.Resumption {
         var resume = ResumeRequest()
         resume.holder = sessionBytes(holder)
-        return try ledger.resume(Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route)
+        return ledger.resume(
+            Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route, at: .start)
     }
 
     /// The session's epoch, told by which of its next requests is carried out.
@@ -55,7 +56,7 @@ import ZeroMQ
         let successor = try #require(ledger.takeSuccessor(of: entry))
         #expect(successor.route === second)
         #expect(ledger.takeSuccessor(of: entry) == nil)
-        #expect(try ledger.resume(successor.header, from: successor.route).isAnswer)
+        #expect(ledger.resume(successor.header, from: successor.route, at: .start).isAnswer)
         #expect(try isHeld(by: 2, next: 3))
     }
 
@@ -65,8 +66,8 @@ import ZeroMQ
         var other = ResumeRequest()
         other.holder = sessionBytes(7)
         let request = Request(.resume(other), session: one, epoch: 0, seq: 0)
-        let stranger = Route(.key(try CurveKeyPair().publicKey))
-        #expect(try ledger.resume(request, from: stranger).refusal?.code == .notFound)
+        let stranger = Route(.key("stranger"))
+        #expect(ledger.resume(request, from: stranger, at: .start).refusal?.code == .notFound)
         try ledger.carryOut(Request(.close, session: one, seq: 2), change: .closed)
         #expect(try resume(7).refusal?.code == .notFound)
     }
@@ -77,7 +78,7 @@ import ZeroMQ
         var resume = ResumeRequest()
         resume.holder = Data(repeating: 1, count: count)
         let request = Request(.resume(resume), session: one, epoch: 0, seq: 0)
-        let refusal = try #require(try ledger.resume(request, from: Route()).refusal)
+        let refusal = try #require(ledger.resume(request, from: Route(), at: .start).refusal)
         #expect(refusal.code == .invalidArgument)
         #expect(refusal.field == "holder")
         #expect(try isHeld(by: 1, next: 2))

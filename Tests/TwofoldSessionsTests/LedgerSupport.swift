@@ -3,39 +3,48 @@ import Testing
 import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
-import ZeroMQ
+import TwofoldTestSupport
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 /// A session id of 16 times the same byte.
 func sessionBytes(_ byte: UInt8) -> Data { Data(repeating: byte, count: 16) }
 
-extension RequestFrames {
-    /// The frames as they come from the wire: memory of their own each time.
-    convenience init(header: [UInt8], payload: [UInt8]? = nil) throws {
-        let header = try Message(copying: header)
-        if let payload {
-            self.init(header: header, payload: try Message(copying: payload))
-        } else {
-            self.init(header: header, payload: nil)
-        }
+/// The ledger of a carrier that keeps plain bytes.
+typealias SessionLedger = TwofoldSessions.SessionLedger<RequestFrames, ReplyFrames, Route>
+
+/// A request in bytes of its own.
+final class RequestFrames: KeptRequest {
+    private let header: [UInt8]
+    private let payload: [UInt8]?
+
+    init(header: [UInt8], payload: [UInt8]? = nil) throws {
+        self.header = header
+        self.payload = payload
     }
+
+    func isSame(as other: RequestFrames) -> Bool { header == other.header && payload == other.payload }
+
+    var compact: RequestFrames { try! RequestFrames(header: header) }
+
+    func decodeHeader() -> Request? { header.withUnsafeBytes { Request(frame: $0) } }
 }
 
-extension Route {
-    /// A route that goes nowhere.
-    convenience init(_ client: Client = .anonymous) {
-        self.init(endpoint: 0, client: client, frames: Multipart())
-    }
+/// A reply that is only told from others.
+final class ReplyFrames {
+    init(seq: UInt64 = 0) throws {}
 }
 
-extension ReplyFrames {
-    /// A reply to this seq.
-    convenience init(seq: UInt64 = 0) throws {
-        var reply = Reply()
-        reply.seq = seq
-        try self.init(reply)
-    }
+/// A route that goes nowhere.
+final class Route: ReplyRoute {
+    let client: Client
+
+    init(_ client: Client = .anonymous) { self.client = client }
+}
+
+extension Moment {
+    /// When nothing depends on it.
+    static let start = Moment(nanoseconds: 0)
 }
 
 extension ServerSession {
@@ -56,10 +65,10 @@ extension SessionLedger {
     }
 
     /// Asks about a request as it comes from the wire.
-    mutating func admit(_ request: Request, payload: [UInt8]? = nil, from route: Route = Route()) throws
-        -> Verdict
-    {
-        try admit(request, RequestFrames(header: request.bytes, payload: payload), from: route)
+    mutating func admit(
+        _ request: Request, payload: [UInt8]? = nil, from route: Route = Route(), at now: Moment = .start
+    ) throws -> Verdict {
+        try admit(request, RequestFrames(header: request.bytes, payload: payload), from: route, at: now)
     }
 
     /// Has a request carried out; the reply that was stored.

@@ -3,14 +3,14 @@ internal import Glibc
 
 /// How many bytes of memory this process may use: the smaller of the machine's and its cgroup's
 /// `memory.max`.
-public func availableMemory() -> Int {
+package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
     return min(machine, tightestCgroupLimit("memory.max") { Int($0) } ?? .max)
 }
 
 /// The tightest limit that a file says of this process's cgroup (version 2) and those above it; nil where
 /// none says any. `read` gets the file's text without white space around it, nil for "no limit".
-func tightestCgroupLimit(_ file: String, read: (String) -> Int?) -> Int? {
+package func tightestCgroupLimit(_ file: String, read: (String) -> Int?) -> Int? {
     guard
         let membership = try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8),
         let line = membership.split(separator: "\n").first(where: { $0.hasPrefix("0::") })

@@ -2,8 +2,9 @@ import Foundation
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 /// The rules of DESIGN.md, told once more and as simply as possible: each session is the list of what
 /// was carried out, in full.

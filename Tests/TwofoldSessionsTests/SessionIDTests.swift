@@ -1,7 +1,8 @@
 import Foundation
 import Testing
+import TwofoldTestSupport
 
-@testable import TwofoldServer
+@testable import TwofoldSessions
 
 @Suite struct SessionIDTests {
     @Test func `an id has 16 bytes`() {

@@ -1,0 +1,154 @@
+internal import TwofoldCore
+package import TwofoldProtocol
+package import TwofoldService
+
+/// What an open session needs to carry out its requests: the environment, the memory that its replies
+/// go to, and the part of the budget that both are counted in.
+///
+/// Used by one request at a time; the ledger only keeps it.
+package final class ServerSession {
+    package let environment: EnvironmentSession
+    package let pool: PayloadPool
+    /// Bytes that are reserved for its boards and the replies of stepping them.
+    package let bytes: Int
+    private let boards: MemoryBudget.Reservation
+    private let budget: MemoryBudget
+    /// What the policies take.
+    private var policies: [MemoryBudget.Reservation] = []
+    /// What they will take once the request in progress is done, and the part of it that is new.
+    private var wanted: Int?
+    private var more: MemoryBudget.Reservation?
+
+    /// Reserves memory for the boards and for the replies that stepping them takes: a session that is
+    /// admitted can be stepped, whatever others do.
+    package init(_ environment: EnvironmentSession, _ budget: MemoryBudget) throws(MemoryBudget.Exhausted) {
+        bytes = environment.bytes + environment.replyBytes
+        let own = try budget.part(bytes)
+        boards = try own.reserve(environment.bytes)
+        pool = PayloadPool(own, then: budget)
+        self.environment = environment
+        self.budget = budget
+    }
+
+    /// Carries out a create: makes the boards once there is room for them; how much one takes is asked of a single
+    /// one.
+    package static func create(
+        _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
+    ) throws(ServiceError) -> (ServerSession, CreateReply) {
+        let (environment, reply) = try makeEnvironment(create, service, budget)
+        do throws(MemoryBudget.Exhausted) {
+            return (try ServerSession(environment, budget), reply)
+        } catch {
+            throw noMemoryForBoards(error)
+        }
+    }
+
+    private static func makeEnvironment(
+        _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
+    ) throws(ServiceError) -> (EnvironmentSession, CreateReply) {
+        var room: MemoryBudget.Reservation?
+        // Any other number is refused by the service.
+        if (1...UInt64(service.limits.maxBoardsPerSession)).contains(create.numEnvs) {
+            var single = create
+            single.numEnvs = 1
+            let bytes = try service.create(single).0.bytes * Int(create.numEnvs)
+            do throws(MemoryBudget.Exhausted) { room = try budget.reserve(bytes) } catch {
+                throw noMemoryForBoards(error)
+            }
+        }
+        defer { withExtendedLifetime(room) {} }
+        return try service.create(create)
+    }
+
+    private static func noMemoryForBoards(_ error: MemoryBudget.Exhausted) -> ServiceError {
+        ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
+    }
+
+    /// What came of a request.
+    package struct Outcome {
+        package let result: Reply.OneOf_Result
+        /// Where the payload is; nil where there is none.
+        package let payload: Payload?
+        /// Boards that were stepped, each as often as it was.
+        package let steps: Int
+    }
+
+    /// The first bytes of a buffer.
+    package struct Payload {
+        package let buffer: PayloadPool.Buffer
+        package let size: Int
+
+        package init(_ buffer: PayloadPool.Buffer, size: Int) {
+            self.buffer = buffer
+            self.size = size
+        }
+
+        package var bytes: UnsafeMutableRawBufferPointer {
+            UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size))
+        }
+    }
+
+    /// Carries out a request of the session, whose payload frame is `payload`; nil where it has none. A request
+    /// that throws has changed nothing.
+    package func execute(
+        _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
+    ) throws(ServiceError) -> Outcome {
+        do throws(MemoryBudget.Exhausted) { try reservePolicies(for: op) } catch {
+            throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
+        }
+        var buffer: PayloadPool.Buffer?
+        let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
+            do throws(MemoryBudget.Exhausted) {
+                let taken = try pool.take(size: size)
+                buffer = taken
+                return taken.bytes
+            } catch {
+                throw .exhausted("", "no memory for the reply: \(error)")
+            }
+        }
+        settlePolicies()
+        let steps =
+            switch outcome.result {
+            case .step: environment.lanes
+            case .rollout(let rollout): Int(rollout.steps) * environment.lanes
+            default: 0
+            }
+        return Outcome(
+            result: outcome.result, payload: buffer.map { Payload($0, size: outcome.payloadSize) },
+            steps: steps)
+    }
+
+    /// Goes on from what was written down.
+    package func takeUp(_ saved: SavedSession) throws {
+        if saved.hasNetwork {
+            var request = PolicyRequest()
+            request.network = saved.network
+            try reservePolicies(for: .policy(request))
+        }
+        try environment.takeUp(saved)
+        settlePolicies()
+    }
+
+    private var held: Int { policies.reduce(0) { $0 + $1.bytes } }
+
+    /// Reserves what the policies will take beyond what they do, if a request is carried out.
+    private func reservePolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) {
+        wanted = environment.policyBytes(after: op)
+        more = nil
+        if let wanted, wanted > held { more = try budget.reserve(wanted - held) }
+    }
+
+    /// The request was carried out.
+    private func settlePolicies() {
+        guard let wanted else { return }
+        if let more {
+            policies.append(more)
+        } else if wanted < held {
+            policies = []
+            // because: that much has just been given back; should others have been faster, it is not counted
+            // until the policies change again.
+            if let reservation = try? budget.reserve(wanted) { policies = [reservation] }
+        }
+        more = nil
+    }
+}

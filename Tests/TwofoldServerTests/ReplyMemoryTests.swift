@@ -1,0 +1,58 @@
+import Testing
+import TwofoldProtocol
+import ZeroMQ
+
+@testable import TwofoldServer
+@testable import TwofoldSessions
+
+/// What libzmq still has to send holds its memory.
+@Suite struct ReplyMemoryTests {
+    private let pool = PayloadPool(MemoryBudget(limit: 0), then: MemoryBudget(limit: .max))
+
+    @Test func `a message and each of its copies keep the buffer`() throws {
+        var message: Message?
+        let first = try {
+            let buffer = try pool.take(size: 1000)
+            message = try Message(adopting: buffer.bytes, keeping: buffer)
+            return ObjectIdentifier(buffer)
+        }()
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
+        var copy: Message? = message!.copy()
+        message = nil
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
+        #expect(copy!.size == 1000)
+        copy = nil
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
+    }
+
+    @Test func `a reply keeps its buffer, also after it was sent`() throws {
+        var first: ObjectIdentifier?
+        var reply: ReplyFrames? = try {
+            let buffer = try pool.take(size: 1000)
+            first = ObjectIdentifier(buffer)
+            return try ReplyFrames(Reply(), payload: .init(buffer, size: buffer.bytes.count))
+        }()
+        var route = Multipart()
+        reply!.append(to: &route)
+        #expect(route.count == 2)
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent and stored")
+        reply = nil
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent")
+        route.removeAll()
+        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
+    }
+
+    @Test func `a reply that libzmq still has counts after its session has gone`() throws {
+        let budget = MemoryBudget(limit: 100)
+        var pool: PayloadPool? = PayloadPool(try budget.part(50), then: budget)
+        var message: Message? = try {
+            let buffer = try pool!.take(size: 30)
+            return try Message(adopting: buffer.bytes, keeping: buffer)
+        }()
+        pool = nil
+        #expect(budget.used == 50)
+        #expect(message!.size == 30)
+        message = nil
+        #expect(budget.used == 0)
+    }
+}
