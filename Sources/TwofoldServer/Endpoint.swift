@@ -1,4 +1,5 @@
 internal import TwofoldService
+internal import TwofoldSessions
 internal import ZeroMQ
 
 /// A bound ROUTER socket.
@@ -19,7 +20,7 @@ final class Endpoint {
         isEncrypted = configuration.encryption != nil && Self.isTCP(endpoint)
         do throws(ZeroMQError) {
             let socket = try Socket(.router, in: context)
-            try socket.set(.maxMessageSize, to: Int64(configuration.limits.maxMessageBytes))
+            try socket.set(.maxMessageSize, to: Int64(configuration.service.limits.maxMessageBytes))
             try socket.set(.linger, to: Self.linger)
             if isEncrypted, let encryption = configuration.encryption {
                 try socket.serveCurve(encryption.keys.secretKey)

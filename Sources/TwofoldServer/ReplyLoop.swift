@@ -74,9 +74,9 @@ final class ReplyLoop {
         self.configuration = configuration
         self.logger = logger
         mailbox = try Mailbox()
-        budget = MemoryBudget(limit: configuration.limits.maxBytes)
-        ledger = ServerLedger(configuration.limits)
-        idleCheck = configuration.limits.idleTimeout.map { min(.seconds(60), $0 / 4) }
+        budget = MemoryBudget(limit: configuration.service.limits.maxBytes)
+        ledger = ServerLedger(configuration.service.limits)
+        idleCheck = configuration.service.limits.idleTimeout.map { min(.seconds(60), $0 / 4) }
         nextIdleCheck = .now + (idleCheck ?? .zero)
     }
 
@@ -123,7 +123,8 @@ final class ReplyLoop {
     }
 
     private func endIdleSessions() {
-        guard let idleCheck, let idleTimeout = configuration.limits.idleTimeout, nextIdleCheck <= .now else {
+        guard let idleCheck, let idleTimeout = configuration.service.limits.idleTimeout, nextIdleCheck <= .now
+        else {
             return
         }
         nextIdleCheck = .now + idleCheck
@@ -387,11 +388,11 @@ final class ReplyLoop {
 
     private func stats(for client: Client) -> StatsReply {
         var reply = StatsReply()
-        reply.serverVersion = ServerConfiguration.version
+        reply.serverVersion = EnvironmentService.version
         reply.uptime = begin.age
         reply.draining = isDraining
-        reply.threads = UInt32(configuration.threads)
-        reply.limits = configuration.limits.wire
+        reply.threads = UInt32(configuration.service.threads)
+        reply.limits = configuration.service.limits.wire
         reply.counters = statistics.counters
         reply.counters.keysRefused = UInt64(authenticator?.refused ?? 0)
         reply.usage.sessions = UInt64(ledger.openCount)

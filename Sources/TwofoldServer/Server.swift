@@ -1,6 +1,5 @@
 public import Logging
-internal import TwofoldCore
-internal import TwofoldService
+internal import TwofoldSessions
 internal import ZeroMQ
 
 /// Serves until `stopDescriptor` becomes readable (or the parent process has gone), then answers every
@@ -50,12 +49,6 @@ private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
     reloadSignals: ReloadSignals?, logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws -> ServerStatistics {
-    let workers = Workers(threads: configuration.threads)
-    var policyBudget = configuration.policyBudget
-    policyBudget.workers = Workers(threads: configuration.searchThreads)
-    let service = EnvironmentService(
-        limits: configuration.limits, workers: workers, engine: configuration.engine,
-        policyBudget: policyBudget, version: ServerConfiguration.version)
     var authenticator: Authenticator?
     if let encryption = configuration.encryption {
         authenticator = try Authenticator(encryption.clients, in: context, logger: logger)
@@ -65,7 +58,8 @@ private func serve(
         endpoints.append(
             try Endpoint(endpoint, configuration, in: context))
     }
-    let loop = try ReplyLoop(endpoints, authenticator, service, configuration, logger: logger)
+    let loop = try ReplyLoop(
+        endpoints, authenticator, configuration.service.service, configuration, logger: logger)
     let stateDirectory = try configuration.stateDirectory.map(StateDirectory.init)
     if let stateDirectory { loop.takeUpSessions(from: stateDirectory) }
     for endpoint in endpoints {

@@ -1,21 +1,12 @@
-public import TwofoldCore
-public import TwofoldService
+public import TwofoldSessions
 public import ZeroMQ
 
 /// Everything that can be said to a server at its start.
 public struct ServerConfiguration: Sendable {
     /// Where to listen: "ipc:///path" or "tcp://host:port"; port 0 picks a free one.
     public var endpoints: [String]
-    /// Threads that one batch is spread over.
-    public var threads: Int
-    /// What is accepted.
-    public var limits = Limits()
-    /// What each session's policies may take.
-    public var policyBudget = PolicyBudget()
-    /// Threads that a search for actions may use.
-    public var searchThreads = 1
-    /// Which implementation of the rules runs; for tests and debugging.
-    public var engine = Engine.automatic
+    /// What it serves, and within which limits.
+    public var service: ServiceSettings
     /// End as soon as the parent is another process than this one: the process that started a private
     /// server has died.
     public var parentProcess: Int32?
@@ -39,11 +30,8 @@ public struct ServerConfiguration: Sendable {
     }
 
     /// A server that listens there.
-    public init(endpoints: [String], threads: Int) {
+    public init(endpoints: [String], _ service: ServiceSettings) {
         self.endpoints = endpoints
-        self.threads = threads
+        self.service = service
     }
-
-    /// The server's version, told in Hello.
-    public static let version = "0.1.0"
 }

@@ -4,6 +4,8 @@ public import TwofoldProtocol
 /// Turns one accepted request into one reply: synchronous, and without any idea of sockets, sessions
 /// or repeats, which are the carrier's business.
 public struct EnvironmentService: Sendable {
+    /// Twofold's version, told in Hello.
+    public static let version = "0.1.0"
     /// The version of the protocol that is spoken here.
     public static let protocolVersion: UInt32 = 1
 
@@ -13,19 +15,16 @@ public struct EnvironmentService: Sendable {
     public let policyBudget: PolicyBudget
     let workers: Workers
     let engine: Engine
-    private let version: String
 
-    /// A service that spreads each batch over `workers`; `version` is the server's, for Hello.
+    /// A service that spreads each batch over `workers`.
     public init(
         limits: Limits, workers: Workers, engine: Engine = .automatic,
-        policyBudget: PolicyBudget = PolicyBudget(),
-        version: String
+        policyBudget: PolicyBudget = PolicyBudget()
     ) {
         self.limits = limits
         self.policyBudget = policyBudget
         self.workers = workers
         self.engine = engine
-        self.version = version
     }
 
     /// Answers hello.
@@ -34,11 +33,11 @@ public struct EnvironmentService: Sendable {
             throw ServiceError(
                 .unsupportedVersion, field: "protocol_version",
                 "protocol version \(request.protocolVersion) is not spoken here; this server "
-                    + "(\(version)) speaks \(Self.protocolVersion)")
+                    + "(\(Self.version)) speaks \(Self.protocolVersion)")
         }
         var reply = HelloReply()
         reply.protocolVersion = Self.protocolVersion
-        reply.serverVersion = version
+        reply.serverVersion = Self.version
         reply.environments = catalog.map { entry in
             var info = EnvironmentInfo()
             info.id = entry.id

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import TwofoldBench
 import TwofoldServer
+import TwofoldService
 import TwofoldSessions
 
 /// `twofold-server bench`
@@ -63,7 +64,7 @@ struct Bench: ParsableCommand {
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-            let report = Report(version: ServerConfiguration.version, rows: rows, signatures: signatures)
+            let report = Report(version: EnvironmentService.version, rows: rows, signatures: signatures)
             print(String(decoding: try encoder.encode(report), as: UTF8.self))
         } else {
             if !rows.isEmpty { printTable(rows) }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import TwofoldServer
+import TwofoldSessions
 import ZeroMQ
 
 /// `twofold-server ping`
@@ -34,7 +35,7 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let endpoint =
-            endpoint ?? variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
+            endpoint ?? ServiceSettings.variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
             ?? "tcp://127.0.0.1:5555"
         switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
         case .ready(let version):

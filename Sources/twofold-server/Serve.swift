@@ -105,7 +105,7 @@ struct Serve: ParsableCommand {
         // What the server makes, the sockets of ipc endpoints, is for its own user.
         umask(0o077)
         let configuration = try makeConfiguration(logger)
-        logger.info("starting", metadata: ["version": "\(ServerConfiguration.version)"])
+        logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
         let statistics = try serve(
             configuration, stopDescriptor: signals.descriptor, reloadSignals: reloadSignals, logger: logger
         ) {
@@ -128,45 +128,20 @@ struct Serve: ParsableCommand {
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
         var endpoints = endpoint
         if endpoints.isEmpty {
-            endpoints = variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
+            endpoints = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
         }
         if endpoints.isEmpty { endpoints = ["tcp://127.0.0.1:5555"] }
-        var configuration = ServerConfiguration(
-            endpoints: endpoints,
-            threads: try count(threads, "threads", atMost: 1024) ?? availableProcessors())
-        configuration.engine = try setting(engine, "ENGINE") ?? .automatic
+        let settings: ServiceSettings
+        do throws(SettingError) {
+            settings = try ServiceSettings(options: numbers, engine: engine)
+        } catch { throw ValidationError(error.description) }
+        var configuration = ServerConfiguration(endpoints: endpoints, settings)
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
         configuration.stateDirectory = try setting(stateDir, "STATE_DIR")
         configuration.encryption = try encryption(logger)
-        if let limit = try count(maxMessageBytes, "max-message-bytes", atMost: 1 << 40) {
-            configuration.limits.maxMessageBytes = limit
-        }
-        if let limit = try count(maxBoardsPerSession, "max-boards-per-session", atMost: 1 << 26) {
-            configuration.limits.maxBoardsPerSession = limit
-        }
-        if let limit = try count(maxSessions, "max-sessions", atMost: 1 << 24) {
-            configuration.limits.maxSessions = limit
-        }
-        if let limit = try count(maxSessionsPerClient, "max-sessions-per-client", atMost: 1 << 24) {
-            configuration.limits.maxSessionsPerClient = limit
-        }
-        if let limit = try count(maxBoards, "max-boards", atMost: 1 << 40) {
-            configuration.limits.maxBoards = limit
-        }
-        configuration.limits.maxBytes =
-            try count(maxBytes, "max-bytes", atMost: 1 << 50) ?? availableMemory() / 2
-        if let seconds = try count(idleTimeout, "idle-timeout", atLeast: 0, atMost: 1 << 32) {
-            configuration.limits.idleTimeout = seconds == 0 ? nil : .seconds(seconds)
-        } else if configuration.parentProcess != nil {
-            configuration.limits.idleTimeout = nil
-        }
-        configuration.searchThreads =
-            try count(searchThreads, "search-threads", atMost: 1024) ?? max(1, configuration.threads - 1)
-        if let limit = try count(maxPolicyBytes, "max-policy-bytes", atMost: 1 << 40) {
-            configuration.policyBudget.maxBytes = limit
-        }
-        if let limit = try count(maxSearchMilliseconds, "max-search-milliseconds", atMost: 3_600_000) {
-            configuration.policyBudget.maxSearch = .milliseconds(limit)
+        let saysIdleTimeout = idleTimeout != nil || ServiceSettings.variable("IDLE_TIMEOUT") != nil
+        if configuration.parentProcess != nil, !saysIdleTimeout {
+            configuration.service.limits.idleTimeout = nil
         }
         return configuration
     }
@@ -183,17 +158,15 @@ struct Serve: ParsableCommand {
         }
     }
 
-    /// A number in `least` ... `limit`, from the option or its variable.
-    private func count(
-        _ option: Int?, _ name: String, atLeast least: Int = 1, atMost limit: Int
-    ) throws -> Int? {
-        let variable = name.uppercased().replacing("-", with: "_")
-        let value = try setting(option, variable)
-        if let value, !(least...limit).contains(value) {
-            let source = option == nil ? "TWOFOLD_" + variable : "--" + name
-            throw ValidationError("\(source) is \(value); it has to be in \(least)...\(limit)")
-        }
-        return value
+    /// The flags that the library has variables for, too.
+    private var numbers: [String: Int] {
+        [
+            "threads": threads, "search-threads": searchThreads, "max-bytes": maxBytes,
+            "max-message-bytes": maxMessageBytes, "max-boards-per-session": maxBoardsPerSession,
+            "max-sessions": maxSessions, "max-sessions-per-client": maxSessionsPerClient,
+            "max-boards": maxBoards, "max-policy-bytes": maxPolicyBytes, "idle-timeout": idleTimeout,
+            "max-search-milliseconds": maxSearchMilliseconds,
+        ].compactMapValues(\.self)
     }
 
     /// Each connection takes a descriptor, and the usual soft limit is 1024.

@@ -1,5 +1,5 @@
 import ArgumentParser
-import TwofoldServer
+import TwofoldService
 
 /// The executable: `twofold-server serve`, `ping`, `keygen`, `bench` and `version`.
 @main
@@ -7,7 +7,7 @@ struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "twofold-server",
         abstract: "Serves reinforcement-learning environments over ZeroMQ.",
-        version: ServerConfiguration.version,
+        version: EnvironmentService.version,
         subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Version.self])
 }
 
@@ -15,5 +15,5 @@ struct TwofoldServerCommand: ParsableCommand {
 struct Version: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print the version.")
 
-    func run() { print(ServerConfiguration.version) }
+    func run() { print(EnvironmentService.version) }
 }

@@ -16,7 +16,7 @@ private let limits: Limits = {
     limits.maxBoardsPerSession = 200
     return limits
 }()
-private let service = EnvironmentService(limits: limits, workers: Workers(threads: 1), version: "fuzz")
+private let service = EnvironmentService(limits: limits, workers: Workers(threads: 1))
 /// Memory of replies: for the largest boards and all that is told of them.
 /// Unsafe, and right, because libFuzzer calls from one thread: the same for the session.
 nonisolated(unsafe) private let memory = UnsafeMutableRawBufferPointer.allocate(

@@ -72,7 +72,7 @@ import ZeroMQ
             $0.encryption = .init(keys: keys, clients: clients)
         }
         let (tcp, ipc) = (running.endpoints[0], running.endpoints[1])
-        let ready = ProbeResult.ready(version: ServerConfiguration.version)
+        let ready = ProbeResult.ready(version: EnvironmentService.version)
         #expect(try probe(tcp, curve: (keys.publicKey, alice), timeout: patience) == ready)
         #expect(try probe(ipc, timeout: patience) == ready)
         let short = Duration.milliseconds(300)

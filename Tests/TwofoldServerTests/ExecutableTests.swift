@@ -173,7 +173,7 @@ import ZeroMQ
         #expect(reply.limits.maxBoards == 16_777_216)
         #expect(Int(reply.limits.maxBytes) == availableMemory() / 2)
         #expect(reply.limits.idleTimeout == 86_400)
-        #expect(reply.serverVersion == ServerConfiguration.version)
+        #expect(reply.serverVersion == EnvironmentService.version)
     }
 
     @Test(arguments: [
@@ -238,7 +238,7 @@ import ZeroMQ
             let program = try #require(ServerProcess.program)
             let server = try ServerProcess(command: [program] + arguments)
             #expect(try server.exit() == .code(0))
-            #expect(server.standardOutput == ServerConfiguration.version + "\n")
+            #expect(server.standardOutput == EnvironmentService.version + "\n")
         }
     }
 
@@ -261,7 +261,7 @@ import ZeroMQ
             let message = try #require(fields["message"] as? String)
             messages.append(message)
             if message == "starting" {
-                #expect(fields["version"] as? String == ServerConfiguration.version)
+                #expect(fields["version"] as? String == EnvironmentService.version)
             }
             if message.contains("created") { #expect(fields["boards"] as? Int == 2) }
             if message == "stopped" {

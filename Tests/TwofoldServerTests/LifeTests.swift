@@ -2,6 +2,7 @@ import Foundation
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldSessions
 import TwofoldTestSupport
 import ZeroMQ
 
@@ -37,7 +38,7 @@ enum Manner: CaseIterable {
         #expect(hello.reply.seq == 77, "the seq comes back, though it means nothing")
         #expect(hello.payload == nil)
         #expect(hello.reply.hello.protocolVersion == 1)
-        #expect(hello.reply.hello.serverVersion == ServerConfiguration.version)
+        #expect(hello.reply.hello.serverVersion == EnvironmentService.version)
         #expect(
             hello.reply.hello.environments.map(\.id) == ["twofold/Game2048-v0", "twofold/Concentration-v0"])
         #expect(hello.reply.hello.environments.first?.actions == ["up", "right", "down", "left"])
@@ -136,8 +137,8 @@ enum Manner: CaseIterable {
 
     @Test func `the limits that were configured are told, and kept`() throws {
         let server = try RunningServer(directory.ipc()) {
-            $0.limits.maxSessions = 2
-            $0.limits.maxBoardsPerSession = 20
+            $0.service.limits.maxSessions = 2
+            $0.service.limits.maxBoardsPerSession = 20
         }
         let peer = try Peer(to: server.endpoint)
         let limits = try peer.ask(Request(.hello)).reply.hello.limits
@@ -158,7 +159,7 @@ enum Manner: CaseIterable {
     }
 
     @Test func `a frame beyond the limit ends its connection, not the server`() throws {
-        let server = try RunningServer(directory.ipc()) { $0.limits.maxMessageBytes = 10_000 }
+        let server = try RunningServer(directory.ipc()) { $0.service.limits.maxMessageBytes = 10_000 }
         let player = try Player(try Peer(to: server.endpoint), lanes: 5)
         try player.reset(seed: 1)
         let large = try Peer(to: server.endpoint)

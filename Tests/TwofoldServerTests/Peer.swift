@@ -214,7 +214,7 @@ final class Player {
 /// meanwhile, however fast the build and the machine.
 let slowBatch: Int = {
     let lanes = 5000
-    let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1), version: "")
+    let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
     guard case .create(let create) = Request.OneOf_Op.create(lanes: lanes),
         let session = try? service.create(create).0
     else { fatalError("no session") }

@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Synchronization
 import TwofoldServer
+import TwofoldSessions
 
 /// Long enough that only a defect takes it: no test hangs.
 let patience = Duration.seconds(20)
@@ -20,7 +21,7 @@ final class RunningServer: Sendable {
         _ endpoints: String..., threads: Int = 2, gate: DispatchSemaphore? = nil,
         configure: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
-        var configuration = ServerConfiguration(endpoints: endpoints, threads: threads)
+        var configuration = ServerConfiguration(endpoints: endpoints, ServiceSettings(threads: threads))
         configure(&configuration)
         let bell = Bell()
         let listening = Listening(expected: endpoints.count)

@@ -2,6 +2,7 @@ import Testing
 import TwofoldProtocol
 import TwofoldServer
 import TwofoldService
+import TwofoldSessions
 import TwofoldTestSupport
 import ZeroMQ
 
@@ -17,7 +18,7 @@ import ZeroMQ
 
     @Test func `others step while somebody searches, and the search ends in its time`() throws {
         let server = try RunningServer("tcp://127.0.0.1:0") {
-            $0.policyBudget.maxSearch = .milliseconds(700)
+            $0.service.policyBudget.maxSearch = .milliseconds(700)
         }
         let searcher = try Player(Peer(.dealer, to: server.endpoint), lanes: 4)
         let other = try Player(Peer(to: server.endpoint), lanes: 64)

@@ -17,7 +17,7 @@ import ZeroMQ
     }
 
     @Test func `statistics tell what was counted, what there is, and what is allowed`() throws {
-        let server = try RunningServer(directory.ipc()) { $0.limits.maxSessions = 5 }
+        let server = try RunningServer(directory.ipc()) { $0.service.limits.maxSessions = 5 }
         let peer = try Peer(to: server.endpoint)
         let player = try Player(peer, lanes: 100)
         try player.reset(seed: 1)
@@ -27,7 +27,7 @@ import ZeroMQ
         #expect(try peer.ask(Request(.step, session: player.id, seq: 77)).error?.code == .outOfSequence)
 
         let stats = try stats(peer)
-        #expect(stats.serverVersion == ServerConfiguration.version)
+        #expect(stats.serverVersion == EnvironmentService.version)
         #expect(stats.threads == 2 && !stats.draining && stats.uptime > 0)
         #expect(stats.limits.maxSessions == 5)
         #expect(stats.counters.steps == 300)
@@ -81,7 +81,7 @@ import ZeroMQ
     @Test func `a server that serves is ready, and nobody is silent`() throws {
         let server = try RunningServer(directory.ipc())
         #expect(
-            try probe(server.endpoint, timeout: patience) == .ready(version: ServerConfiguration.version))
+            try probe(server.endpoint, timeout: patience) == .ready(version: EnvironmentService.version))
         #expect(try probe(directory.ipc("nobody"), timeout: .milliseconds(50)) == .silent)
         #expect(throws: ServerError.self) { try probe("nonsense", timeout: .milliseconds(50)) }
     }
@@ -116,7 +116,7 @@ import ZeroMQ
         let program = try #require(ServerProcess.program)
         let ready = try ServerProcess(command: [program, "ping", "--endpoint", server.endpoint])
         #expect(try ready.exit() == .code(0))
-        #expect(ready.standardOutput.hasPrefix("ready: twofold-server \(ServerConfiguration.version)"))
+        #expect(ready.standardOutput.hasPrefix("ready: twofold-server \(EnvironmentService.version)"))
         let variable = try ServerProcess(
             command: [program, "ping"], variables: ["ENDPOINT": server.endpoint + ",tcp://127.0.0.1:1"])
         #expect(try variable.exit() == .code(0))

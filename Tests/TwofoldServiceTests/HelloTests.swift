@@ -16,7 +16,7 @@ import TwofoldService
         request.protocolVersion = 1
         let reply = try service(threads: 3, limits: limits).hello(request)
         #expect(reply.protocolVersion == 1)
-        #expect(reply.serverVersion == "1.2.3")
+        #expect(reply.serverVersion == EnvironmentService.version)
         #expect(reply.environments[0].rewardTerms.prefix(2) == ["merge_score", "merge_exponent"])
         #expect(reply.environments[0].rewardTerms.count == 15)
         #expect(reply.environments[0].extraInfos == ["reward_terms", "merges", "chance", "afterstates"])

@@ -6,7 +6,7 @@ import TwofoldService
 
 /// A service with the given limits that spreads batches over so many threads.
 func service(threads: Int = 1, limits: Limits = Limits()) -> EnvironmentService {
-    EnvironmentService(limits: limits, workers: Workers(threads: threads), version: "1.2.3")
+    EnvironmentService(limits: limits, workers: Workers(threads: threads))
 }
 
 /// A session as a carrier has it: it lends the memory for the replies, and looks whether it is used well.

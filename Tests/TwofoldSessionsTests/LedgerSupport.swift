@@ -50,7 +50,7 @@ extension Moment {
 extension ServerSession {
     /// A session with one board.
     static func small() throws -> ServerSession {
-        let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1), version: "")
+        let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
         return try ServerSession(service.create(request).0, MemoryBudget(limit: .max))
     }

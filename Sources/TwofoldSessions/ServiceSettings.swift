@@ -1,0 +1,113 @@
+internal import Glibc
+public import TwofoldCore
+public import TwofoldService
+
+/// What a server and the library in a process can be told alike: each by the same `TWOFOLD_` variable.
+public struct ServiceSettings: Sendable {
+    /// Threads that one batch is spread over.
+    public var threads: Int
+    /// Threads that a search for actions may use.
+    public var searchThreads: Int
+    /// What is accepted.
+    public var limits = Limits()
+    /// What each session's policies may take.
+    public var policyBudget = PolicyBudget()
+    /// Which implementation of the rules runs; for tests and debugging.
+    public var engine = Engine.automatic
+
+    /// The defaults, with so many threads.
+    public init(threads: Int) {
+        self.threads = threads
+        searchThreads = max(1, threads - 1)
+    }
+
+    /// What was said, and the default where nothing was.
+    ///
+    /// - Parameters:
+    ///   - options: What was said by flags: numbers by names as "max-sessions". They win.
+    ///   - engine: The same of the engine.
+    ///   - variable: The text of a variable by its name without TWOFOLD_, as "MAX_SESSIONS"; nil where unset or empty.
+    public init(
+        options: [String: Int] = [:], engine: Engine? = nil,
+        variable: @escaping (String) -> String? = Self.variable
+    ) throws(SettingError) {
+        let reader = Reader(options: options, variable: variable)
+        self.init(threads: try reader.number("threads", atMost: 1024) ?? availableProcessors())
+        if let given = try reader.number("search-threads", atMost: 1024) { searchThreads = given }
+        limits.maxBytes = availableMemory() / 2
+        try reader.read("max-bytes", atMost: 1 << 50, into: &limits.maxBytes)
+        try reader.read("max-message-bytes", atMost: 1 << 40, into: &limits.maxMessageBytes)
+        try reader.read("max-boards-per-session", atMost: 1 << 26, into: &limits.maxBoardsPerSession)
+        try reader.read("max-sessions", atMost: 1 << 24, into: &limits.maxSessions)
+        try reader.read("max-sessions-per-client", atMost: 1 << 24, into: &limits.maxSessionsPerClient)
+        try reader.read("max-boards", atMost: 1 << 40, into: &limits.maxBoards)
+        try reader.read("max-policy-bytes", atMost: 1 << 40, into: &policyBudget.maxBytes)
+        if let seconds = try reader.number("idle-timeout", atLeast: 0, atMost: 1 << 32) {
+            limits.idleTimeout = seconds == 0 ? nil : .seconds(seconds)
+        }
+        if let limit = try reader.number("max-search-milliseconds", atMost: 3_600_000) {
+            policyBudget.maxSearch = .milliseconds(limit)
+        }
+        if let engine {
+            self.engine = engine
+        } else if let name = variable("ENGINE") {
+            guard let engine = Engine(rawValue: name) else {
+                throw SettingError("TWOFOLD_ENGINE is '\(name)', which is no engine")
+            }
+            self.engine = engine
+        }
+    }
+
+    /// A TWOFOLD_ variable of the environment, nil where unset or empty.
+    public static func variable(_ name: String) -> String? {
+        guard let value = getenv("TWOFOLD_" + name).map({ String(cString: $0) }), !value.isEmpty else {
+            return nil
+        }
+        return value
+    }
+
+    /// The service that these settings describe.
+    public var service: EnvironmentService {
+        var policyBudget = policyBudget
+        policyBudget.workers = Workers(threads: searchThreads)
+        return EnvironmentService(
+            limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget)
+    }
+
+    /// Finds out what was said of a setting, and checks it.
+    private struct Reader {
+        let options: [String: Int]
+        let variable: (String) -> String?
+
+        /// A number in `least` ... `limit`; nil where nothing was said.
+        func number(
+            _ name: String, atLeast least: Int = 1, atMost limit: Int
+        ) throws(SettingError) -> Int? {
+            var source = "--" + name
+            var number = options[name]
+            if number == nil {
+                let name = name.uppercased().replacing("-", with: "_")
+                guard let text = variable(name) else { return nil }
+                source = "TWOFOLD_" + name
+                number = Int(text)
+                guard number != nil else { throw SettingError("\(source) is '\(text)', which is no Int") }
+            }
+            guard (least...limit).contains(number!) else {
+                throw SettingError("\(source) is \(number!); it has to be in \(least)...\(limit)")
+            }
+            return number
+        }
+
+        func read(_ name: String, atMost limit: Int, into setting: inout Int) throws(SettingError) {
+            if let number = try number(name, atMost: limit) { setting = number }
+        }
+    }
+}
+
+/// What is wrong with a setting; one sentence for the person who made it.
+public struct SettingError: Error, CustomStringConvertible {
+    /// The sentence.
+    public let description: String
+
+    init(_ description: String) { self.description = description }
+}
