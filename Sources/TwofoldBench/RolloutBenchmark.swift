@@ -63,8 +63,7 @@ private final class RolloutPlayer {
         while ContinuousClock.now - start < time {
             done += try rollout.run(
                 .policy(policy, streams), steps: steps, frames: frames.arrays, steps: rows.arrays,
-                finals: nil,
-                finalsRoom: 0, until: nil
+                finals: nil, finalsRoom: 0
             ).steps
         }
         return Double(done * environment.lanes) / ((ContinuousClock.now - start) / .seconds(1))

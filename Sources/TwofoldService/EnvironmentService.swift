@@ -9,6 +9,10 @@ public struct EnvironmentService: Sendable {
     /// The version of the protocol that is spoken here.
     public static let protocolVersion: UInt32 = 1
 
+    /// After about this long, a request that can be answered in part is: a rollout after its step, an expand
+    /// beforehand. So nobody waits for long, be it for an answer or for others'.
+    static let answerTime = Duration.milliseconds(100)
+
     /// What is accepted.
     public let limits: Limits
     /// What each session's policies may take.

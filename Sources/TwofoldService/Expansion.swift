@@ -7,12 +7,13 @@ public import TwofoldProtocol
 public struct Expansion: Sendable {
     private let rules: BoardRules
     private let operation: ExpandOperation
+    /// Boards in the request, and those of them that are answered.
+    private let asked: Int
     private let count: Int
+    private let nanosecondsPerBoard: Int
 
     /// About how long it takes on one thread.
-    public var nanoseconds: Int {
-        count * (operation == .explain ? 20_000 : rules.nanosecondsPerBoard)
-    }
+    public var nanoseconds: Int { count * nanosecondsPerBoard }
 
     fileprivate init(
         _ request: ExpandRequest, limits: Limits, workers: Workers, engine: Engine
@@ -44,7 +45,9 @@ public struct Expansion: Sendable {
         } catch {
             throw ServiceError(error)
         }
-        count = Int(request.count)
+        nanosecondsPerBoard = operation == .explain ? 20_000 : rules.nanosecondsPerBoard
+        asked = Int(request.count)
+        count = min(asked, max(1, Int(EnvironmentService.answerTime / .nanoseconds(nanosecondsPerBoard))))
     }
 
     /// Carries it out. The reply's payload, if it has one, is written to the memory that `replyMemory` is
@@ -62,6 +65,7 @@ public struct Expansion: Sendable {
                 try body(layout.arrays(in: replyMemory(layout.size)))
                 var reply = ExpandReply()
                 reply.arrays = layout.wire
+                reply.count = UInt64(count)
                 return reply
             }
             switch operation {
@@ -90,7 +94,7 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// Cuts the payload into the arrays that the operation takes.
+    /// Cuts the payload into the arrays that the operation takes, of the boards that are answered.
     private func cut(
         _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {
@@ -101,17 +105,17 @@ public struct Expansion: Sendable {
         case .explain: announced += [("actions", 1), ("next_boards", rules.cells)]
         default: break
         }
-        let size = announced.reduce(0) { $0 + $1.1 * count }
+        let size = announced.reduce(0) { $0 + $1.1 * asked }
         guard let payload, payload.count == size else {
             throw .invalid(
                 "payload",
                 "the payload has \(payload?.count ?? 0) bytes; expected are \(size): "
-                    + announced.map { "\($0.0) of \($0.1 * count) bytes" }.joined(separator: ", "))
+                    + announced.map { "\($0.0) of \($0.1 * asked) bytes" }.joined(separator: ", "))
         }
-        var end = 0
+        var start = 0
         return announced.map { part in
-            end += part.1 * count
-            return UnsafeRawBufferPointer(rebasing: payload[end - part.1 * count..<end])
+            defer { start += part.1 * asked }
+            return UnsafeRawBufferPointer(rebasing: payload[start..<start + part.1 * count])
         }
     }
 
@@ -127,6 +131,7 @@ public struct Expansion: Sendable {
         let layout = PayloadLayout(names.map { ArraySpec($0, .int32) }, lanes: rows)
         var reply = ExpandReply()
         reply.arrays = layout.wire
+        reply.count = UInt64(count)
         guard rows > 0 else { return reply }
         let arrays = layout.arrays(in: try replyMemory(layout.size))
         var row = 0

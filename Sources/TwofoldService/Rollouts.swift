@@ -181,12 +181,12 @@ final class SessionRollouts {
         }
         do throws(EnvironmentError) {
             let memory = try replyMemory(plan.size)
-            var deadline: ContinuousClock.Instant?
-            if Self.isSearch(request) { deadline = .now + budget.maxSearch }
+            let begin = ContinuousClock.now
             let done = try rollout.run(
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
                 steps: plan.rows.arrays(in: memory), finals: plan.finals?.arrays(in: memory),
-                finalsRoom: plan.finals?.lanes ?? 0, until: deadline)
+                finalsRoom: plan.finals?.lanes ?? 0, answerAt: begin + EnvironmentService.answerTime,
+                searchEnd: Self.isSearch(request) ? begin + budget.maxSearch : nil)
             // Kept only now: what is refused changes nothing, and gives its memory back.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)

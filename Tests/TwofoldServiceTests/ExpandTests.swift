@@ -56,6 +56,30 @@ import TwofoldService
         #expect(left == [2] + [UInt8](repeating: 0, count: 15))
     }
 
+    @Test func `what would take long is answered in parts, the first boards first`() throws {
+        // Two slides, a merge and a spawn for each, the new tile in another cell for each second board.
+        let next: [[UInt8]] = [8, 15].map { cell in
+            var board: [UInt8] = [0, 0, 0, 2] + [UInt8](repeating: 0, count: 12)
+            board[cell] = 1
+            return board
+        }
+        func rows(_ boards: Range<Int>) throws -> (ExpandReply, [UInt8]?) {
+            let payload =
+                boards.flatMap { _ in Self.pair } + boards.map { _ in 1 }
+                + boards.flatMap { next[$0 % 2] }
+            return try expand(request(.explain, count: UInt64(boards.count)), payload)
+        }
+        let first = try rows(0..<7000)
+        let done = Int(first.0.count)
+        #expect((1..<7000).contains(done))
+        #expect(first.0.arrays.arrays.allSatisfy { $0.shape == [UInt64(4 * done)] })
+        let rest = try rows(done..<7000)
+        #expect(Int(rest.0.count) == 7000 - done)
+        let targets = try array("target", of: first) + array("target", of: rest)
+        let isRight = (0..<7000).allSatisfy { targets[16 * $0 + 12] == [8, 15][$0 % 2] }
+        #expect(targets.count == 7000 * 16 && isRight)
+    }
+
     @Test func `other sizes go by the config`() throws {
         let reply = try expand(
             request(.move, count: 1) {

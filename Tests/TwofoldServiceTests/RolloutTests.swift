@@ -49,6 +49,27 @@ import TwofoldService
         #expect(reply.arrays.size == UInt64(try #require(answer.payload).count))
     }
 
+    @Test func `a rollout that would take long is answered in parts, whoever chooses the actions`() throws {
+        let large: (inout CreateRequest) -> Void = {
+            $0.numEnvs = 1
+            $0.game2048.rows = 8
+            $0.game2048.columns = 8
+        }
+        let steps = 2_000_000
+        for given in [false, true] {
+            let session = try session(large)
+            let actions = given ? [UInt8](repeating: 0, count: steps) : nil
+            let answer = try session.call(
+                request(UInt32(steps)) {
+                    if given { $0.actions = .init() } else { $0.random = .init() }
+                    $0.maxPayloadBytes = 1 << 29
+                }, actions)
+            let reply = try reply(answer)
+            #expect((1..<steps).contains(Int(reply.steps)))
+            #expect(answer.payload?.count == Int(reply.arrays.size))
+        }
+    }
+
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
     func `as many steps are done as the reply has room for, and at least one`(mode: AutoresetMode) throws {
         let session = try session {

@@ -22,7 +22,9 @@ from servers import Server, child_servers, private_server_pid
 
 import twofold
 from twofold import _recovery
+from twofold._recovery import Operation, part
 from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import rollout_pb2 as wire
 
 # ---- a bad network -------------------------------------------------------------------------------
 
@@ -398,3 +400,21 @@ def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
         with pytest.raises(twofold.RecoveryFailed, match="came out different"):
             one_step(envs, 10)
     envs.close()
+
+
+def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams() -> None:
+    given = wire.RolloutRequest(steps=5, actions={})
+    request = envelope.Request(rollout=given).SerializeToString()
+    whole = Operation("rollout", request, bytes(range(15)))
+    later = part(whole, 2, 4)
+    assert envelope.Request.FromString(later.request).rollout.steps == 2
+    assert later.payload == bytes(range(6, 12))
+
+    random = wire.RolloutRequest(steps=5, random={}, policy_seeds=True)
+    whole = whole._replace(request=envelope.Request(rollout=random).SerializeToString())
+    for start in (0, 3):
+        later = part(whole, start, 5)
+        rollout = envelope.Request.FromString(later.request).rollout
+        assert rollout.steps == 5 - start
+        assert rollout.policy_seeds == (start == 0)
+        assert later.payload == (whole.payload if start == 0 else None)

@@ -394,3 +394,18 @@ print(first.tolist())
 def test_nobody_there_ends_in_a_deadline() -> None:
     with pytest.raises(twofold.DeadlineExceeded):
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
+
+
+def test_what_a_server_answers_in_parts_is_whole_here() -> None:
+    rng = np.random.default_rng(5)
+    boards = rng.integers(0, 5, (7000, 4, 4))
+    actions = rng.integers(0, 4, 7000)
+    moved = rules.move(boards, actions)
+    seeds = np.arange(7000, dtype=np.uint64)
+    next_boards = np.where(
+        moved.legal[:, None, None], rules.spawn(moved.boards, seeds).boards, boards
+    )
+    explained = rules.explain(boards, actions, next_boards)
+    for row in (0, 1, 4999, 5000, 5001, 6999):
+        assert explained[row] == rules.explain(boards[row], actions[row], next_boards[row])
+    assert all(bool(steps) == legal for steps, legal in zip(explained, moved.legal, strict=True))

@@ -73,11 +73,12 @@ public struct BatchRollout {
         public var finals = 0
     }
 
-    /// Plays `steps` steps, fewer where the time is up or `finals`, which has room for `finalsRoom` rows,
-    /// could run over; at least one, or throws and has changed nothing.
+    /// Plays `steps` steps, fewer where the time to answer has come or `finals`, which has room for `finalsRoom`
+    /// rows, could run over; at least one, or throws and has changed nothing. A search for actions ends with
+    /// `searchEnd`.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays?,
-        finalsRoom: Int, until deadline: ContinuousClock.Instant?
+        finalsRoom: Int, answerAt: ContinuousClock.Instant? = nil, searchEnd: ContinuousClock.Instant? = nil
     ) throws(EnvironmentError) -> Progress {
         let lanes = environment.lanes
         if case .actions(let actions) = source { try check(actions) }
@@ -91,7 +92,7 @@ public struct BatchRollout {
         while progress.steps < count {
             let step = progress.steps
             if finals != nil, finalsRoom - progress.finals < lanes { break }
-            if step > 0, let deadline, ContinuousClock.now >= deadline { break }
+            if step > 0, let answerAt, ContinuousClock.now >= answerAt { break }
             let actions = steps.address(array: 0, lane: step)
             switch source {
             case .actions(let given):
@@ -102,7 +103,7 @@ public struct BatchRollout {
                     environment: environment, observations: frames.address(array: 0, lane: step),
                     masks: frames.address(array: 1, lane: step), words: streams.words, actions: actions)
                 do throws(EnvironmentError) {
-                    try policy.choose(view, until: deadline)
+                    try policy.choose(view, until: searchEnd)
                 } catch {
                     // What is done is done, and the rest is for another request.
                     streams.takeBack()

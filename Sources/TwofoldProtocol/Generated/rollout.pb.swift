@@ -27,8 +27,8 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// Steps all boards, as often as asked if the reply has room and the time suffices, at least once. The
-/// payload holds the array that is announced here, if any:
+/// Steps all boards, as often as asked if the reply has room and about 0.1 s suffice, at least once: ask for the
+/// other steps in another request. The payload holds the array that is announced here, if any:
 ///
 ///   policy_seeds   uint64 [num_envs]          the policy's streams start anew with these seeds
 ///   actions        uint8  [steps, num_envs]   the actions, in place of a policy

@@ -151,6 +151,10 @@ public nonisolated struct Twofold_V1_ExpandReply: Sendable {
   /// Clears the value of `arrays`. Subsequent reads from it will return its default value.
   public mutating func clearArrays() {self._arrays = nil}
 
+  /// Boards that are answered, from the first one on: fewer than asked where all of them would take longer than
+  /// about 0.1 s. Ask for the others in another request.
+  public var count: UInt64 = 0
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
@@ -229,7 +233,7 @@ nonisolated extension Twofold_V1_ExpandRequest: SwiftProtobuf.Message, SwiftProt
 
 nonisolated extension Twofold_V1_ExpandReply: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".ExpandReply"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}arrays\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}arrays\0\u{1}count\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -238,6 +242,7 @@ nonisolated extension Twofold_V1_ExpandReply: SwiftProtobuf.Message, SwiftProtob
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularMessageField(value: &self._arrays) }()
+      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.count) }()
       default: break
       }
     }
@@ -251,11 +256,15 @@ nonisolated extension Twofold_V1_ExpandReply: SwiftProtobuf.Message, SwiftProtob
     try { if let v = self._arrays {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
     } }()
+    if self.count != 0 {
+      try visitor.visitSingularUInt64Field(value: self.count, fieldNumber: 2)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_ExpandReply, rhs: Twofold_V1_ExpandReply) -> Bool {
     if lhs._arrays != rhs._arrays {return false}
+    if lhs.count != rhs.count {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -127,22 +127,26 @@ def _begins_all_anew(operation: Operation) -> bool:
 
 
 def is_search(operation: Operation) -> bool:
-    """Whether it is a rollout whose actions are searched for: a deadline may have cut it short."""
+    """Whether it is a rollout whose actions are searched for, which takes long."""
     if operation.slot != "rollout":
         return False
     rollout = envelope.Request.FromString(operation.request).rollout
     return rollout.WhichOneof("source") in ("expectimax", "ntuple")
 
 
-def rest(operation: Operation, steps: int, is_begun: bool) -> Operation:
-    """A search for so many steps: those that are left of this one."""
+def part(operation: Operation, start: int, stop: int) -> Operation:
+    """The rollout of these steps of a rollout."""
     request = envelope.Request.FromString(operation.request)
-    request.rollout.steps = steps
-    if not is_begun:
-        return operation._replace(request=request.SerializeToString())
-    # The policy's streams go on.
-    request.rollout.policy_seeds = False
-    return operation._replace(request=request.SerializeToString(), payload=None)
+    rollout, payload = request.rollout, operation.payload
+    if rollout.HasField("actions"):
+        assert payload is not None
+        num_envs = len(payload) // rollout.steps
+        payload = payload[start * num_envs : stop * num_envs]
+    elif start:
+        # The policy's streams go on.
+        rollout.policy_seeds, payload = False, None
+    rollout.steps = stop - start
+    return operation._replace(request=request.SerializeToString(), payload=payload)
 
 
 def mark(payload: NDArray[np.uint8]) -> int:

@@ -31,7 +31,7 @@ from twofold._exceptions import (
     add_note,
     from_reply,
 )
-from twofold._recovery import Done, Journal, Operation, is_search, rest
+from twofold._recovery import Done, Journal, Operation, part
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -483,18 +483,15 @@ class Session:
     def _play_again(self, done: Done, deadline: float) -> NDArray[np.uint8] | None:
         """Carries an operation out again; its reply's payload, None where it took several."""
         operation = done.operation
-        if not is_search(operation):
+        if operation.slot != "rollout":
             return self._run(operation, self._last_seq + 1, deadline)[1]
         # Now the server may have time for fewer steps, and must not do more.
-        left = done.steps
-        while True:
-            again = rest(operation, left, is_begun=left < done.steps)
+        start = 0
+        while start < done.steps:
+            again = part(operation, start, done.steps)
             reply, payload = self._run(again, self._last_seq + 1, deadline)
-            if reply.rollout.steps == done.steps:
-                return payload
-            left -= reply.rollout.steps
-            if not left:
-                return None
+            start += reply.rollout.steps
+        return payload if reply.rollout.steps == done.steps else None
 
     # ---- checks ----------------------------------------------------------------------------------
 

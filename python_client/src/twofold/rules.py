@@ -561,7 +561,8 @@ def _ask(
     bytes_each = boards.rows.shape[1] + sum(part.shape[1] for part in extra)
     at_once = _rows_at_once(client.limits(deadline), bytes_each, reply_bytes)
     config = game2048.Game2048Config(rows=rows, columns=columns, four_probability=four_probability)
-    for start in range(0, len(boards.rows), at_once):
+    start = 0
+    while start < len(boards.rows):
         parts = [part[start : start + at_once] for part in (boards.rows, *extra)]
         request = envelope.Request(
             expand=wire.ExpandRequest(
@@ -581,6 +582,8 @@ def _ask(
                 error.lane += start
             raise
         yield start, Layout(reply.expand.arrays, ()).split(answer)
+        # The server answers fewer where all would take long.
+        start += reply.expand.count
 
 
 def _rows_at_once(limits: environment.Limits, bytes_each: int, reply_bytes: int) -> int:

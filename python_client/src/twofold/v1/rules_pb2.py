@@ -16,17 +16,17 @@ from twofold.v1 import environment_pb2 as twofold_dot_v1_dot_environment__pb2
 from twofold.v1 import game2048_pb2 as twofold_dot_v1_dot_game2048__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16twofold/v1/rules.proto\x12\ntwofold.v1\x1a\x1ctwofold/v1/environment.proto\x1a\x19twofold/v1/game2048.proto\"\xa0\x01\n\rExpandRequest\x12\x16\n\x0e\x65nvironment_id\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12.\n\toperation\x18\x03 \x01(\x0e\x32\x1b.twofold.v1.ExpandOperation\x12.\n\x08game2048\x18\x10 \x01(\x0b\x32\x1a.twofold.v1.Game2048ConfigH\x00\x42\x08\n\x06\x63onfig\"8\n\x0b\x45xpandReply\x12)\n\x06\x61rrays\x18\x01 \x01(\x0b\x32\x19.twofold.v1.PayloadLayout*\xc6\x01\n\x0f\x45xpandOperation\x12 \n\x1c\x45XPAND_OPERATION_UNSPECIFIED\x10\x00\x12 \n\x1c\x45XPAND_OPERATION_AFTERSTATES\x10\x01\x12\x19\n\x15\x45XPAND_OPERATION_MOVE\x10\x02\x12\x1a\n\x16\x45XPAND_OPERATION_LEGAL\x10\x03\x12\x1a\n\x16\x45XPAND_OPERATION_SPAWN\x10\x04\x12\x1c\n\x18\x45XPAND_OPERATION_EXPLAIN\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16twofold/v1/rules.proto\x12\ntwofold.v1\x1a\x1ctwofold/v1/environment.proto\x1a\x19twofold/v1/game2048.proto\"\xa0\x01\n\rExpandRequest\x12\x16\n\x0e\x65nvironment_id\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12.\n\toperation\x18\x03 \x01(\x0e\x32\x1b.twofold.v1.ExpandOperation\x12.\n\x08game2048\x18\x10 \x01(\x0b\x32\x1a.twofold.v1.Game2048ConfigH\x00\x42\x08\n\x06\x63onfig\"G\n\x0b\x45xpandReply\x12)\n\x06\x61rrays\x18\x01 \x01(\x0b\x32\x19.twofold.v1.PayloadLayout\x12\r\n\x05\x63ount\x18\x02 \x01(\x04*\xc6\x01\n\x0f\x45xpandOperation\x12 \n\x1c\x45XPAND_OPERATION_UNSPECIFIED\x10\x00\x12 \n\x1c\x45XPAND_OPERATION_AFTERSTATES\x10\x01\x12\x19\n\x15\x45XPAND_OPERATION_MOVE\x10\x02\x12\x1a\n\x16\x45XPAND_OPERATION_LEGAL\x10\x03\x12\x1a\n\x16\x45XPAND_OPERATION_SPAWN\x10\x04\x12\x1c\n\x18\x45XPAND_OPERATION_EXPLAIN\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'twofold.v1.rules_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EXPANDOPERATION']._serialized_start=317
-  _globals['_EXPANDOPERATION']._serialized_end=515
+  _globals['_EXPANDOPERATION']._serialized_start=332
+  _globals['_EXPANDOPERATION']._serialized_end=530
   _globals['_EXPANDREQUEST']._serialized_start=96
   _globals['_EXPANDREQUEST']._serialized_end=256
   _globals['_EXPANDREPLY']._serialized_start=258
-  _globals['_EXPANDREPLY']._serialized_end=314
+  _globals['_EXPANDREPLY']._serialized_end=329
 # @@protoc_insertion_point(module_scope)

@@ -35,7 +35,9 @@ class ExpandRequest(_message.Message):
     def __init__(self, environment_id: _Optional[str] = ..., count: _Optional[int] = ..., operation: _Optional[_Union[ExpandOperation, str]] = ..., game2048: _Optional[_Union[_game2048_pb2.Game2048Config, _Mapping]] = ...) -> None: ...
 
 class ExpandReply(_message.Message):
-    __slots__ = ("arrays",)
+    __slots__ = ("arrays", "count")
     ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     arrays: _environment_pb2.PayloadLayout
-    def __init__(self, arrays: _Optional[_Union[_environment_pb2.PayloadLayout, _Mapping]] = ...) -> None: ...
+    count: int
+    def __init__(self, arrays: _Optional[_Union[_environment_pb2.PayloadLayout, _Mapping]] = ..., count: _Optional[int] = ...) -> None: ...
