@@ -36,14 +36,14 @@ soak: server $(VENV)/installed ## The long tests: malformed messages, fairness, 
 FUZZ_SECONDS ?= 600
 FUZZ_BUILD := .build/fuzz
 
-fuzz: .build/system-packages ## libFuzzer on decoder and service, with AddressSanitizer; FUZZ_SECONDS=600.
+fuzz: .build/system-packages ## libFuzzer on the library's C interface, with AddressSanitizer; FUZZ_SECONDS=600.
 	TWOFOLD_FUZZ=1 swift build -c release --product FuzzRequests --scratch-path $(FUZZ_BUILD) \
 	    -Xswiftc -sanitize=fuzzer,address
 	swiftc -sanitize=fuzzer,address -o $(FUZZ_BUILD)/fuzz-requests -Xlinker --whole-archive \
 	    $(FUZZ_BUILD)/release/libFuzzRequests.a -Xlinker --no-whole-archive 2>$(FUZZ_BUILD)/link.log \
 	    || { cat $(FUZZ_BUILD)/link.log; exit 1; }
 	mkdir -p $(FUZZ_BUILD)/corpus && python3 Tests/FuzzRequests/seeds.py $(FUZZ_BUILD)/corpus
-	cd $(FUZZ_BUILD) && ASAN_OPTIONS=detect_leaks=0 ./fuzz-requests -max_total_time=$(FUZZ_SECONDS) \
+	cd $(FUZZ_BUILD) && ASAN_OPTIONS=detect_leaks=0 TWOFOLD_MAX_BOARDS_PER_SESSION=200 TWOFOLD_THREADS=1 ./fuzz-requests -max_total_time=$(FUZZ_SECONDS) \
 	    -max_len=8192 -print_final_stats=1 corpus 2>&1 | tee fuzz.log
 	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log  # then it would look for nothing
 
@@ -77,8 +77,8 @@ format: $(VENV)/installed ## Rewrite the code as the linters want it.
 	swift format --in-place --recursive $(SWIFT_CODE)
 	cd python_client && ../$(VENV)/bin/ruff check --fix . ; ../$(VENV)/bin/ruff format .
 
-server: .build/system-packages ## Build the server, release.
-	swift build -c release --product twofold-server
+server: .build/system-packages ## Build the server and the library, release.
+	swift build -c release -Xswiftc -static-stdlib
 
 bench: server $(VENV)/installed ## Measure the server beside its peers and the transport's limit (long).
 	$(SERVER) bench

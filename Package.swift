@@ -28,14 +28,18 @@ let fuzzTargets: [Target] =
     ? []
     : [
         .target(
-            name: "FuzzRequests", dependencies: ["TwofoldCore", "TwofoldProtocol", "TwofoldService"],
+            name: "FuzzRequests", dependencies: ["CTwofold", "TwofoldEmbedded", "TwofoldProtocol"],
             path: "Tests/FuzzRequests", swiftSettings: settings)
     ]
+
+/// For settings that paths are a part of.
+let sources = Context.packageDirectory + "/Sources"
 
 let package = Package(
     name: "twofold",
     products: [
-        .executable(name: "twofold-server", targets: ["twofold-server"])
+        .executable(name: "twofold-server", targets: ["twofold-server"]),
+        .library(name: "twofold", type: .dynamic, targets: ["twofold-library"]),
     ] + fuzzTargets.map { .library(name: $0.name, type: .static, targets: [$0.name]) },
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -69,6 +73,22 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
+        .systemLibrary(name: "CTwofold"),
+        .target(
+            name: "TwofoldEmbedded",
+            dependencies: [
+                "CTwofold", "TwofoldCore", "TwofoldProtocol", "TwofoldService", "TwofoldSessions",
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "twofold-library", dependencies: ["TwofoldEmbedded"], exclude: ["twofold.map"],
+            swiftSettings: settings,
+            linkerSettings: [
+                .unsafeFlags([
+                    "-Xlinker", "--version-script=\(sources)/twofold-library/twofold.map",
+                    "-Xlinker", "--strip-all",
+                ])
+            ]),
         .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),
         .executableTarget(
             name: "twofold-server",
@@ -89,6 +109,10 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldSessionsTests", dependencies: ["TwofoldSessions", "TwofoldTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldEmbeddedTests",
+            dependencies: ["CTwofold", "TwofoldEmbedded", "TwofoldSessions", "TwofoldTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldServerTests",

@@ -25,18 +25,12 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
 
     /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
-        let bytes = header.size + withPayload { $0?.count ?? 0 }
-        guard bytes > 4096 else { return }
-        do throws(MemoryBudget.Exhausted) { reservation = try budget.reserve(bytes) } catch {
-            throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
-        }
+        reservation = try budget.reserve(request: header.size + withPayload { $0?.count ?? 0 })
     }
 
     /// Throws when there is a payload frame, for a request that takes none.
     func refusePayload() throws(ServiceError) {
-        guard payload == nil else {
-            throw ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
-        }
+        guard payload == nil else { throw .noPayload }
     }
 
     /// Whether the other request is this one again, byte for byte.
@@ -80,9 +74,9 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         }
     }
 
-    /// The header, nil when it is no such message.
-    func decodeHeader() -> Request? {
-        header.withUnsafeBytes { Request(frame: $0) }
+    /// The header; throws when it is no such message.
+    func decodeHeader() throws(ServiceError) -> Request {
+        try header.withUnsafeBytes { (bytes) throws(ServiceError) in try Request.decode(bytes) }
     }
 
     /// Calls `body` with the payload's bytes, nil where there is no payload frame.

@@ -33,9 +33,6 @@ final class ReplyLoop {
     private static let drainTime = Duration.seconds(1)
     /// For how long whoever asks for something new after that is told to come back, at least.
     private static let farewellTime = Duration.milliseconds(100)
-    /// Bytes of a header: what is long, arrays, comes in the payload.
-    private static let maxHeaderBytes = 1 << 18
-
     /// Requests of no session that may be in progress at a time: nothing else limits them.
     private static let maxExpandJobs = 256
 
@@ -283,26 +280,12 @@ final class ReplyLoop {
     }
 
     private func handle(_ request: RequestFrames, from route: Route) throws(ZeroMQError) {
-        guard request.header.size <= Self.maxHeaderBytes else {
-            return try refuse(
-                ServiceError(
-                    .invalidArgument, field: "request",
-                    "the first frame has \(request.header.size) bytes; at most \(Self.maxHeaderBytes) are read"
-                ),
-                seq: 0, to: route)
-        }
-        guard let header = request.decodeHeader() else {
-            return try refuse(
-                ServiceError(
-                    .invalidArgument, field: "request", "the first frame is no protobuf twofold.v1.Request"),
-                seq: 0, to: route)
+        let header: Request
+        do throws(ServiceError) { header = try request.decodeHeader() } catch {
+            return try refuse(error, seq: 0, to: route)
         }
         switch header.op {
-        case nil:
-            try refuse(
-                ServiceError(
-                    .invalidArgument, field: "op", "the request asks for nothing that this server knows"),
-                seq: header.seq, to: route)
+        case nil: try refuse(.unknownOp, seq: header.seq, to: route)
         case .hello(let hello):
             logger.debug("hello from \(hello.client.prefix(100))")
             try answer(header, request, to: route) { () throws(ServiceError) in

@@ -1,93 +1,176 @@
-import TwofoldCore
+import CTwofold
+import TwofoldEmbedded
 import TwofoldProtocol
-import TwofoldService
 
-// What `make fuzz` runs: libFuzzer makes inputs, guided by the code that they reach, and calls this.
+// What `make fuzz` runs: libFuzzer makes inputs, guided by the code that they reach, and calls this. Each goes to the
+// library's C interface, and so through the decoder, the ledger and the service, as it would behind a socket.
 //
-//     header's length (2 bytes, little-endian) │ header │ payload …
+//     kind (1 byte) │ header's length (2 bytes, little-endian) │ header │ payload …
 //
-// The header goes through the decoder, and a request through the service, as it would behind the socket.
-// Nothing here may trap, read out of bounds, or answer what can't be encoded and read again.
+//     kind & 3    0 the header as it is      1 the header, put into the session as its next request
+//                 2 a step of the session    3 a step, its session, epoch and seq out of the header
+//     kind & 4    room for a few bytes only
+//
+// Nothing here may trap, read or write out of bounds, or answer what can't be read again.
 
-/// Boards of a session: enough for a whole block of the kernel and a part of one.
+/// Boards of the session: enough for a whole block of the kernel and a part of one.
 private let lanes = 67
-private let limits: Limits = {
-    var limits = Limits()
-    limits.maxBoardsPerSession = 200
-    return limits
-}()
-private let service = EnvironmentService(limits: limits, workers: Workers(threads: 1))
-/// Memory of replies: for the largest boards and all that is told of them.
-/// Unsafe, and right, because libFuzzer calls from one thread: the same for the session.
-nonisolated(unsafe) private let memory = UnsafeMutableRawBufferPointer.allocate(
-    byteCount: 64 << 20, alignment: 64)
-/// The session that requests go to; a create puts another one in its place.
-nonisolated(unsafe) private var session: EnvironmentSession? = nil
+/// Room for the largest reply that is asked for again after one that did not fit.
+private let room = 64 << 20
+
+/// Unsafe, and right, because libFuzzer calls from one thread: the same for all that follows.
+nonisolated(unsafe) private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: room)
+nonisolated(unsafe) private let headerMemory = UnsafeMutablePointer<UInt8>.allocate(capacity: 1 << 20)
+nonisolated(unsafe) private var service: UInt64 = 0
+/// The session's id, which changes with each create, and the last request that was carried out.
+nonisolated(unsafe) private var session: [UInt8] = []
+nonisolated(unsafe) private var seq: UInt64 = 0
+nonisolated(unsafe) private var sessions: UInt64 = 0
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
-    let input = UnsafeRawBufferPointer(start: start, count: count)
-    guard count >= 2 else { return 0 }
-    let length = min(Int(input[0]) | Int(input[1]) << 8, count - 2)
-    let header = UnsafeRawBufferPointer(rebasing: input[2..<2 + length])
-    let rest = UnsafeRawBufferPointer(rebasing: input[(2 + length)...])
-    guard let request = Request(frame: header), let op = request.op else { return 0 }
-
-    var reply = Reply()
-    reply.seq = request.seq
-    do throws(ServiceError) {
-        reply.result = try answer(op, payload: rest.isEmpty ? nil : rest)
-    } catch {
-        reply.error = error.wire
+    let input = UnsafeBufferPointer(start: start, count: count)
+    guard count >= 3 else { return 0 }
+    let length = min(Int(input[1]) | Int(input[2]) << 8, count - 3)
+    let header = Array(input[3..<3 + length])
+    let payload = Array(input[(3 + length)...])
+    if session.isEmpty { begin() }
+    let isTight = input[0] & 4 != 0
+    switch input[0] & 3 {
+    case 0: _ = call(header, payload, isTight)
+    case 1:
+        let op = Request.OneOf_Op.kind(of: header)
+        if case .create = op { newSession() }
+        let request = header + (op?.belongsToSession == true ? position : [])
+        let answer = call(request, payload, isTight)
+        if case .some(.error) = answer { break }
+        if op?.belongsToSession == true { seq += 1 }
+        if case .some(.close) = answer {
+            seq = 0
+            begin()
+        }
+        // A session that could not be made, or that was not reset, would hide all that follows.
+        if case .some(.create) = answer { reset() }
+    case 2:
+        if step(session, epoch: 1, seq: seq + 1, payload, isTight) { seq += 1 }
+    default:
+        guard header.count >= 28 else { return 0 }
+        func number(_ range: Range<Int>) -> UInt64 {
+            header[range].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        _ = step(
+            Array(header[..<16]), epoch: UInt32(number(16..<20)), seq: number(20..<28), payload, isTight)
     }
-    let frame = reply.frame
-    precondition(
-        frame.withUnsafeBytes { Reply(frame: $0) }?.frame == frame, "a reply that does not read the same")
+    if seq == 0 { begin() }
     return 0
 }
 
-private func answer(
-    _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
-) throws(ServiceError) -> Reply.OneOf_Result {
-    switch op {
-    case .hello(let hello): return .hello(try service.hello(hello))
-    case .create(let create):
-        let (created, reply) = try service.create(create)
-        session = created
-        try start()
-        return .create(reply)
-    case .expand(let expand):
-        return .expand(try service.expansion(expand).perform(payload: payload, replyMemory: replyMemory))
-    default:
-        if session == nil {
-            var create = CreateRequest()
-            create.environmentID = "twofold/Game2048-v0"
-            create.numEnvs = UInt64(lanes)
-            session = try service.create(create).0
-            try start()
-        }
-        return try execute(op, payload: payload)
-    }
+/// Session, epoch and seq of the next request, encoded: in a message the last ones count.
+private var position: [UInt8] {
+    [0x0a, 16] + session + [0x15, 1, 0, 0, 0, 0x19]
+        + (0..<8).map { UInt8(truncatingIfNeeded: (seq + 1) >> (8 * $0)) }
 }
 
-/// The first reset, without which nothing else is carried out.
-private func start() throws(ServiceError) {
+/// Another id in the place of the session's, which is closed if it is open.
+private func newSession() {
+    if seq > 0 { _ = call(Request.frame(.close(.init())) + position, [], false) }
+    sessions &+= 1
+    session = withUnsafeBytes(of: (sessions, sessions)) { Array($0) }
+    seq = 0
+}
+
+/// Another session, with boards that were reset.
+private func begin() {
+    if service == 0 { precondition(create(&service, nil, 0) == TWOFOLD_ANSWERED) }
+    newSession()
+    var create = CreateRequest()
+    create.environmentID = "twofold/Game2048-v0"
+    create.numEnvs = UInt64(lanes)
+    guard case .some(.create) = call(Request.frame(.create(create)) + position, [], false) else {
+        preconditionFailure("no session")
+    }
+    seq = 1
+    reset()
+}
+
+private func reset() {
     var reset = ResetRequest()
     reset.seeds = true
-    let seeds = [UInt8](repeating: 5, count: session!.lanes * 8)
-    _ = try seeds.span.bytes.withUnsafeBytes { (bytes) throws(ServiceError) in
-        try execute(.reset(reset), payload: bytes)
+    for count in [lanes, 1, 2, 3, 64] {
+        let seeds = [UInt8](repeating: 5, count: count * 8)
+        if case .some(.reset) = call(Request.frame(.reset(reset)) + position, seeds, false) {
+            seq += 1
+            return
+        }
     }
 }
 
-private func execute(
-    _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
-) throws(ServiceError) -> Reply.OneOf_Result {
-    try session!.execute(op, payload: payload, replyMemory: replyMemory).result
+/// What a call answers; nil for what is no reply. An empty payload is none.
+private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Reply.OneOf_Result? {
+    answer(isTight) { reply in
+        header.withUnsafeBufferPointer { header in
+            payload.withUnsafeBufferPointer { payload in
+                TwofoldEmbedded.call(
+                    service, header.baseAddress ?? UnsafePointer(memory), header.count,
+                    payload.isEmpty ? nil : payload.baseAddress, payload.count, &reply)
+            }
+        }
+    }.result
 }
 
-/// Refuses what is too large, as the server does.
-private func replyMemory(_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer {
-    guard size <= memory.count else { throw .exhausted("", "no memory for the reply") }
-    return UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
+/// Whether a step was carried out.
+private func step(
+    _ session: [UInt8], epoch: UInt32, seq: UInt64, _ actions: [UInt8], _ isTight: Bool
+) -> Bool {
+    let (status, result) = answer(isTight) { reply in
+        actions.withUnsafeBufferPointer {
+            TwofoldEmbedded.step(
+                service, session, epoch, seq, $0.baseAddress ?? UnsafePointer(memory), $0.count, &reply)
+        }
+    }
+    if case .some(.step) = result { return true }
+    return status == TWOFOLD_STEPPED
+}
+
+/// Calls with room for few bytes first, and then, as a caller does, with as many as it takes.
+private func answer(
+    _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
+) -> (status: Int32, result: Reply.OneOf_Result?) {
+    var reply = twofold_reply(
+        header: headerMemory, header_capacity: isTight ? 7 : 1 << 20, header_size: 0, payload: memory,
+        payload_capacity: isTight ? 100 : room, payload_size: 0)
+    var status = body(&reply)
+    if status == TWOFOLD_TOO_SMALL, isTight {
+        precondition(reply.header_size > 7 || reply.payload_size > 100, "it would have fitted")
+        (reply.header_capacity, reply.payload_capacity) = (1 << 20, room)
+        status = body(&reply)
+    }
+    guard status == TWOFOLD_ANSWERED else { return (status, nil) }
+    let header = UnsafeRawBufferPointer(start: headerMemory, count: reply.header_size)
+    let read = Reply(frame: header)
+    precondition(read?.frame == Array(header), "a reply that does not read the same")
+    return (status, read?.result)
+}
+
+extension Request {
+    /// A request without its place in a session, encoded.
+    fileprivate static func frame(_ op: OneOf_Op) -> [UInt8] {
+        var request = Request()
+        request.op = op
+        return request.frame
+    }
+}
+
+extension Request.OneOf_Op {
+    /// What a header asks for, if it can be read.
+    fileprivate static func kind(of header: [UInt8]) -> Self? {
+        header.withUnsafeBytes { Request(frame: $0) }?.op
+    }
+
+    fileprivate var belongsToSession: Bool {
+        switch self {
+        case .hello, .expand, .stats, .resume: false
+        default: true
+        }
+    }
 }

@@ -1,0 +1,165 @@
+internal import FoundationEssentials
+internal import Synchronization
+internal import TwofoldCore
+internal import TwofoldProtocol
+internal import TwofoldService
+internal import TwofoldSessions
+
+/// A service for callers in this process: the ledger of their sessions, and what carries out their requests on the
+/// thread that calls.
+///
+/// `@unchecked Sendable` because the ledger is touched under `lock` alone, and a session's environment by the one
+/// caller whom the ledger has told to execute.
+final class EmbeddedService: @unchecked Sendable {
+    private typealias Ledger = SessionLedger<KeptBytes, KeptAnswer, Caller>
+
+    private let service: EnvironmentService
+    private let budget: MemoryBudget
+    private let lock = Mutex<Void>(())
+    private var ledger: Ledger
+
+    init(_ settings: ServiceSettings) {
+        service = settings.service
+        budget = MemoryBudget(limit: settings.limits.maxBytes)
+        ledger = Ledger(settings.limits)
+    }
+
+    /// Lets go of all sessions.
+    func end() {
+        let limits = service.limits
+        locked { $0 = Ledger(limits) }
+    }
+
+    /// What came of a request.
+    enum Answer {
+        /// A session's: its reply is kept, and may be asked for again.
+        case kept(KeptAnswer)
+        /// One that went to the caller's memory, as far as it has a payload, and is kept nowhere.
+        case done(Reply.OneOf_Result, payloadSize: Int)
+        case refused(ServiceError)
+        /// The caller's memory has no room for so many bytes; nothing was done.
+        case tooSmall(Int)
+    }
+
+    /// Carries out the request in a header; returns its seq, too. `memory` is the caller's for the payload.
+    func call(
+        _ header: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer?,
+        memory: UnsafeMutableRawBufferPointer
+    ) -> (seq: UInt64, Answer) {
+        let request: Request
+        do throws(ServiceError) {
+            request = try Request.decode(header)
+            try checkSize(payload)
+        } catch {
+            return (0, .refused(error))
+        }
+        return (request.seq, answer(request, header, payload, memory))
+    }
+
+    private func answer(
+        _ request: Request, _ header: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer?,
+        _ memory: UnsafeMutableRawBufferPointer
+    ) -> Answer {
+        switch request.op {
+        case nil: return .refused(.unknownOp)
+        case .hello(let hello):
+            do throws(ServiceError) {
+                try refusePayload(payload)
+                return .done(.hello(try service.hello(hello)), payloadSize: 0)
+            } catch {
+                return .refused(error)
+            }
+        case .expand(let expand): return self.expand(expand, payload, memory)
+        case .stats, .resume:
+            return .refused(
+                ServiceError(
+                    .invalidArgument, field: "op",
+                    "sessions of this process have neither statistics nor anybody else to resume them"))
+        case .some(let op):
+            let kept = KeptBytes(header: Array(header), payload: payload)
+            var verdict: Ledger.Verdict!
+            locked { verdict = $0.admit(request, kept, from: Caller(), at: .now) }
+            return settle(verdict, kept, op)
+        }
+    }
+
+    /// Carries out a step.
+    func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: UnsafeRawBufferPointer) -> Answer {
+        do throws(ServiceError) { try checkSize(actions) } catch { return .refused(error) }
+        let kept = KeptBytes(header: [], payload: actions)
+        var verdict: Ledger.Verdict!
+        locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: Caller(), at: .now) }
+        return settle(verdict, kept, .step(.init()))
+    }
+
+    /// Does what the ledger says.
+    private func settle(_ verdict: Ledger.Verdict, _ request: KeptBytes, _ op: Request.OneOf_Op) -> Answer {
+        switch verdict {
+        case .refuse(let error): return .refused(error)
+        case .resend(let answer): return .kept(answer)
+        case .parked:
+            return .refused(
+                ServiceError(
+                    .failedPrecondition, field: "session", "another thread is carrying out this request"))
+        case .execute(let entry):
+            do throws(ServiceError) {
+                try request.reserve(in: budget)
+                let (answer, change) = try execute(op, request, on: entry.session)
+                locked { $0.complete(entry, reply: answer, change: change) }
+                return .kept(answer)
+            } catch {
+                locked { $0.abandon(entry) }
+                return .refused(error)
+            }
+        }
+    }
+
+    private func execute(
+        _ op: Request.OneOf_Op, _ request: KeptBytes, on session: ServerSession?
+    ) throws(ServiceError) -> (KeptAnswer, Ledger.Change) {
+        if case .create(let create) = op {
+            try request.withPayload { (payload) throws(ServiceError) in try refusePayload(payload) }
+            let (session, reply) = try ServerSession.create(create, service, budget)
+            return (KeptAnswer(result: .create(reply)), .created(session))
+        }
+        guard let session else { throw ServiceError(.internal, "the session has no environment") }
+        let outcome = try request.withPayload { (payload) throws(ServiceError) in
+            try session.execute(op, payload: payload)
+        }
+        var change = Ledger.Change.none
+        if case .close = outcome.result { change = .closed }
+        return (KeptAnswer(result: outcome.result, payload: outcome.payload), change)
+    }
+
+    /// The rules over arrays of boards, straight into the caller's memory.
+    private func expand(
+        _ request: ExpandRequest, _ payload: UnsafeRawBufferPointer?, _ memory: UnsafeMutableRawBufferPointer
+    ) -> Answer {
+        var wanted = 0
+        do throws(ServiceError) {
+            let expansion = try service.expansion(request)
+            let reply = try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
+                wanted = size
+                guard size <= memory.count else { throw .exhausted("", "no memory for the reply") }
+                return UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
+            }
+            return .done(.expand(reply), payloadSize: wanted)
+        } catch {
+            return wanted > memory.count ? .tooSmall(wanted) : .refused(error)
+        }
+    }
+
+    private func checkSize(_ payload: UnsafeRawBufferPointer?) throws(ServiceError) {
+        let limit = service.limits.maxMessageBytes
+        guard let payload, payload.count > limit else { return }
+        throw ServiceError(
+            .resourceExhausted,
+            "the payload has \(payload.count) bytes; TWOFOLD_MAX_MESSAGE_BYTES allows \(limit)")
+    }
+
+    private func refusePayload(_ payload: UnsafeRawBufferPointer?) throws(ServiceError) {
+        if payload != nil { throw .noPayload }
+    }
+
+    private func locked(_ body: (inout Ledger) -> Void) { lock.withLock { _ in body(&ledger) } }
+}

@@ -1,0 +1,52 @@
+internal import Glibc
+internal import TwofoldProtocol
+internal import TwofoldService
+internal import TwofoldSessions
+
+/// A request as it came: its header, empty for a step that has none, and its payload.
+///
+/// `@unchecked Sendable` because only its reservation changes, once, by the caller that the ledger has told to
+/// execute it.
+final class KeptBytes: KeptRequest, @unchecked Sendable {
+    private let header: [UInt8]
+    private let payload: [UInt8]?
+    private var reservation: MemoryBudget.Reservation?
+
+    init(header: [UInt8], payload: UnsafeRawBufferPointer?) {
+        self.header = header
+        self.payload = payload.map { [UInt8]($0) }
+    }
+
+    private init(header: [UInt8]) {
+        self.header = header
+        payload = nil
+    }
+
+    func isSame(as other: KeptBytes) -> Bool { header == other.header && payload == other.payload }
+
+    var compact: KeptBytes { KeptBytes(header: header) }
+
+    /// Holds the bytes in the budget for as long as they live; what is small doesn't matter.
+    func reserve(in budget: MemoryBudget) throws(ServiceError) {
+        reservation = try budget.reserve(request: header.count + (payload?.count ?? 0))
+    }
+
+    /// Calls `body` with the payload's bytes, nil where there is none.
+    func withPayload<Result>(
+        _ body: (UnsafeRawBufferPointer?) throws(ServiceError) -> Result
+    ) throws(ServiceError) -> Result {
+        guard let payload else { return try body(nil) }
+        return try payload.span.bytes.withUnsafeBytes { (bytes) throws(ServiceError) in try body(bytes) }
+    }
+}
+
+/// A reply as it is kept: what it says, and where its payload is.
+struct KeptAnswer {
+    let result: Reply.OneOf_Result
+    var payload: ServerSession.Payload?
+}
+
+/// Whoever calls: nobody in a process is told from others.
+struct Caller: ReplyRoute {
+    let client = Client.anonymous
+}

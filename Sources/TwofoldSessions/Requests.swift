@@ -1,0 +1,45 @@
+package import TwofoldProtocol
+package import TwofoldService
+
+// What every carrier does with a request before the ledger or the service sees it.
+
+/// Bytes of a header: what is long, arrays, comes in the payload.
+private let maxHeaderBytes = 1 << 18
+
+extension Request {
+    /// The request in a header; throws for what is none.
+    package static func decode(_ header: UnsafeRawBufferPointer) throws(ServiceError) -> Request {
+        guard header.count <= maxHeaderBytes else {
+            throw ServiceError(
+                .invalidArgument, field: "request",
+                "the first frame has \(header.count) bytes; at most \(maxHeaderBytes) are read")
+        }
+        guard let request = Request(frame: header) else {
+            throw ServiceError(
+                .invalidArgument, field: "request", "the first frame is no protobuf twofold.v1.Request")
+        }
+        return request
+    }
+}
+
+extension ServiceError {
+    /// The request's `op` is of another version of the protocol.
+    package static var unknownOp: ServiceError {
+        ServiceError(.invalidArgument, field: "op", "the request asks for nothing that this server knows")
+    }
+
+    /// There is a payload where none belongs.
+    package static var noPayload: ServiceError {
+        ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
+    }
+}
+
+extension MemoryBudget {
+    /// Holds the bytes of a request that is kept; nil for what is too small to matter.
+    package func reserve(request bytes: Int) throws(ServiceError) -> Reservation? {
+        guard bytes > 4096 else { return nil }
+        do throws(Exhausted) { return try reserve(bytes) } catch {
+            throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
+        }
+    }
+}

@@ -1,0 +1,250 @@
+import CTwofold
+import Dispatch
+import Foundation
+import Synchronization
+import Testing
+import TwofoldEmbedded
+import TwofoldProtocol
+import TwofoldService
+import TwofoldTestSupport
+
+@Suite struct InterfaceTests {
+    private let library = try! Library()
+
+    @Test func `it tells its versions`() {
+        #expect(interface() == UInt32(TWOFOLD_INTERFACE))
+        #expect(version().map { String(cString: $0) } == EnvironmentService.version)
+        guard case .hello(let hello) = try? library.call(Request(.hello)).reply.result else {
+            Issue.record("no hello")
+            return
+        }
+        #expect(hello.serverVersion == EnvironmentService.version)
+        #expect(hello.limits.idleTimeout == 0, "nothing is idle for too long")
+    }
+
+    @Test(arguments: [1, 64, 67, 1000])
+    func `a step by the lean function and one by the general function are the same`(lanes: Int) throws {
+        let (lean, general) = (
+            try Boards(library, lanes: lanes, seed: 9), try Boards(library, lanes: lanes, seed: 9)
+        )
+        for turn in 0..<50 {
+            let step = try lean.step(lean.actions(turn))
+            #expect(step.status == TWOFOLD_STEPPED && step.header.isEmpty)
+            let call = try general.ask(.step, general.actions(turn))
+            #expect(try call.reply.result == .step(.init()))
+            #expect(step.payload == call.payload)
+            #expect(step.payload.count == Int(lean.created.step.size))
+        }
+    }
+
+    @Test func `with SAME_STEP a step in which episodes end says so in a header`() throws {
+        let boards = try Boards(library, lanes: 30) {
+            $0.autoresetMode = .sameStep
+            $0.maxEpisodeSteps = 3
+        }
+        for turn in 0..<7 {
+            let step = try boards.step(boards.actions(turn))
+            guard turn % 3 == 2 else {
+                #expect(step.status == TWOFOLD_STEPPED)
+                continue
+            }
+            guard step.status == TWOFOLD_ANSWERED, case .step(let reply) = try step.reply.result else {
+                Issue.record("no reply to step \(turn)")
+                return
+            }
+            #expect(reply.hasFinals && step.payload.count == Int(reply.finals.size))
+            #expect(boards.repeatStep(boards.actions(turn)).payload == step.payload)
+        }
+    }
+
+    // MARK: once
+
+    @Test func `a repeat gets the kept reply and applies nothing`() throws {
+        let (boards, twin) = (try Boards(library, lanes: 100), try Boards(library, lanes: 100))
+        for turn in 0..<30 {
+            let step = try boards.step(boards.actions(turn))
+            for _ in 0..<turn % 3 {
+                let again = boards.repeatStep(boards.actions(turn))
+                #expect(again.status == TWOFOLD_STEPPED && again.payload == step.payload)
+            }
+            #expect(try twin.step(twin.actions(turn)).payload == step.payload)
+        }
+        let observed = try boards.ask(.observe)
+        let repeated = library.call(
+            Request(.observe, session: Data(boards.id), seq: boards.seq))
+        #expect(repeated.payload == observed.payload && repeated.header == observed.header)
+    }
+
+    @Test func `a used number with other bytes is a conflict, and a number that does not follow is refused`()
+        throws
+    {
+        let boards = try Boards(library, lanes: 3)
+        try boards.step([0, 1, 2])
+        let other = library.step(boards.id, seq: boards.seq, [0, 1, 3])
+        #expect(other.status == TWOFOLD_ANSWERED && other.error?.code == .conflict)
+        let late = library.step(boards.id, seq: boards.seq + 2, [0, 1, 2])
+        #expect(late.error?.code == .outOfSequence && late.error?.expectedSeq == boards.seq + 1)
+        let stale = library.step(boards.id, epoch: 2, seq: boards.seq + 1, [0, 1, 2])
+        #expect(stale.error?.field == "epoch")
+        try boards.step([0, 1, 2])
+    }
+
+    @Test func `a reply that does not fit is kept, and has been carried out once`() throws {
+        let (boards, twin) = (try Boards(library, lanes: 100), try Boards(library, lanes: 100))
+        let expected = try twin.step(twin.actions(0))
+        library.payloadRoom = expected.payload.count - 1
+        for _ in 0..<2 {
+            let small = library.step(boards.id, seq: 3, boards.actions(0))
+            #expect(small.status == TWOFOLD_TOO_SMALL)
+            #expect(small.sizes.payload == expected.payload.count)
+        }
+        library.payloadRoom = expected.payload.count
+        #expect(library.step(boards.id, seq: 3, boards.actions(0)).payload == expected.payload)
+        // A header that does not fit is no loss either.
+        library.headerRoom = 3
+        let observe = Request(.observe, session: Data(boards.id), seq: 4)
+        let small = library.call(observe)
+        #expect(small.status == TWOFOLD_TOO_SMALL && small.sizes.header > 3)
+        library.headerRoom = small.sizes.header
+        #expect(library.call(observe).status == TWOFOLD_ANSWERED)
+    }
+
+    @Test func `threads that repeat a step while it is made apply it once`() throws {
+        let (boards, twin) = (try Boards(library, lanes: 20_000), try Boards(library, lanes: 20_000))
+        library.payloadRoom = Int(boards.created.step.size)
+        for turn in 0..<40 {
+            let expected = try twin.step(twin.actions(turn)).payload
+            let (id, actions, library) = (boards.id, boards.actions(turn), Unchecked(value: library))
+            let answers = Mutex<[Int32: Int]>([:])
+            DispatchQueue.concurrentPerform(iterations: 4) { _ in
+                let answer = library.value.step(id, seq: UInt64(turn) + 3, actions)
+                if answer.status == TWOFOLD_STEPPED {
+                    #expect(answer.payload == expected, "turn \(turn)")
+                } else {
+                    #expect(answer.error?.code == .failedPrecondition && answer.error?.field == "session")
+                }
+                answers.withLock { $0[answer.status, default: 0] += 1 }
+            }
+            #expect(answers.withLock { $0[Int32(TWOFOLD_STEPPED)] ?? 0 } >= 1)
+        }
+    }
+
+    /// For calls that any thread may make.
+    private struct Unchecked<Value>: @unchecked Sendable {
+        let value: Value
+    }
+
+    // MARK: refusals
+
+    @Test func `a refusal names the code, the field and the lane, and changes nothing`() throws {
+        let (boards, twin) = (try Boards(library, lanes: 5), try Boards(library, lanes: 5))
+        let bad = library.step(boards.id, seq: 3, [0, 1, 7, 9, 0])
+        #expect(bad.status == TWOFOLD_ANSWERED)
+        #expect(bad.error?.code == .invalidArgument)
+        #expect(bad.error?.field == "actions" && bad.error?.lane == 2)
+        let few = library.step(boards.id, seq: 3, [0, 1])
+        #expect(few.error?.field == "actions")
+        #expect(try boards.step([0, 1, 2, 3, 0]).payload == twin.step([0, 1, 2, 3, 0]).payload)
+    }
+
+    @Test(arguments: [
+        ([], "op"), ([0xff, 0xff], "request"), ([0x08], "request"),
+        (Request(.resume(.init()), session: Data(repeating: 1, count: 16)).bytes, "op"),
+        (Request(.stats(.init())).bytes, "op"), (Request(.step, session: Data([1]), seq: 1).bytes, "session"),
+        (Request(.step, session: Data(repeating: 9, count: 16), seq: 7).bytes, "session"),
+        ([UInt8](repeating: 0, count: 1 << 18 + 1), "request"),
+    ])
+    func `what is no request here is refused by name`(header: [UInt8], field: String) throws {
+        let answer = library.call(header)
+        #expect(answer.status == TWOFOLD_ANSWERED)
+        #expect(answer.error?.field == field)
+        #expect(library.call(Request(.hello), []).error?.field == "payload")
+    }
+
+    @Test func `pointers that are missing and sizes that can't be are told from others`() throws {
+        let boards = try Boards(library, lanes: 1)
+        let bad = Int32(TWOFOLD_BAD_ARGUMENT)
+        var reply = twofold_reply()
+        let hello = Request(.hello).bytes
+        var number: UInt64 = 0
+        var text: CChar = 0
+        #expect(create(nil, nil, 0) == bad)
+        #expect(create(&number, nil, 5) == bad)
+        #expect(create(&number, &text, -1) == bad)
+        #expect(TwofoldEmbedded.call(library.number, nil, 0, nil, 0, &reply) == bad)
+        #expect(TwofoldEmbedded.call(library.number, hello, -1, nil, 0, &reply) == bad)
+        #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 3, &reply) == bad)
+        #expect(TwofoldEmbedded.call(library.number, hello, hello.count, hello, -3, &reply) == bad)
+        #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, nil) == bad)
+        #expect(TwofoldEmbedded.step(library.number, nil, 1, 3, [0], 1, &reply) == bad)
+        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, nil, 1, &reply) == bad)
+        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], -1, &reply) == bad)
+        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, nil) == bad)
+        for capacity in [-1, 10] {
+            var wrong = twofold_reply()
+            wrong.header_capacity = capacity
+            #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, &wrong) == bad)
+            wrong.header_capacity = 0
+            wrong.payload_capacity = capacity
+            #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, &wrong) == bad)
+        }
+        // Without any room the sizes are told.
+        #expect(
+            TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, &reply)
+                == Int32(TWOFOLD_TOO_SMALL))
+        #expect(reply.header_size > 0)
+    }
+
+    // MARK: services
+
+    @Test func `services have sessions of their own, and a destroyed one has none`() throws {
+        let boards = try Boards(library, lanes: 2)
+        let other = try Library()
+        #expect(other.number != library.number)
+        #expect(other.step(boards.id, seq: 3, [0, 1]).error?.code == .notFound)
+        #expect(destroy(other.number) == TWOFOLD_ANSWERED)
+        for number in [other.number, 0, .max] {
+            #expect(destroy(number) == TWOFOLD_NO_SERVICE)
+            var reply = twofold_reply()
+            #expect(step(number, boards.id, 1, 3, [0, 1], 2, &reply) == TWOFOLD_NO_SERVICE)
+            let hello = Request(.hello).bytes
+            #expect(call(number, hello, hello.count, nil, 0, &reply) == TWOFOLD_NO_SERVICE)
+        }
+        try boards.step([0, 1])
+    }
+
+    @Test func `expand goes to the caller's memory, if it has the room`() throws {
+        var request = ExpandRequest()
+        request.environmentID = "twofold/Game2048-v0"
+        request.count = 1
+        request.operation = .legal
+        let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
+        let answer = library.call(Request(.expand(request)), board)
+        #expect(answer.payload == [0, 1, 1, 1])
+        guard case .expand(let reply) = try answer.reply.result else {
+            Issue.record("no reply")
+            return
+        }
+        #expect(reply.count == 1)
+        library.payloadRoom = 3
+        let small = library.call(Request(.expand(request)), board)
+        #expect(small.status == TWOFOLD_TOO_SMALL && small.sizes.payload == 4)
+        library.payloadRoom = 4
+        #expect(library.call(Request(.expand(request)), [1]).error?.field == "payload")
+    }
+
+    @Test func `closed boards are gone, their close is known, and a rollout is kept like any reply`() throws {
+        let boards = try Boards(library, lanes: 4)
+        var rollout = RolloutRequest()
+        rollout.steps = 10
+        rollout.maxPayloadBytes = 1 << 20
+        rollout.random = .init()
+        let played = try boards.ask(.rollout(rollout))
+        let again = library.call(Request(.rollout(rollout), session: Data(boards.id), seq: boards.seq))
+        #expect(again.payload == played.payload && !played.payload.isEmpty)
+        try boards.ask(.close)
+        let close = Request(.close, session: Data(boards.id), seq: boards.seq)
+        #expect(try library.call(close).reply.result == .close(.init()))
+        #expect(library.step(boards.id, seq: boards.seq + 1, [0, 0, 0, 0]).error?.code == .notFound)
+    }
+}

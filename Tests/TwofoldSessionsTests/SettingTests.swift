@@ -1,0 +1,37 @@
+import Testing
+import TwofoldCore
+import TwofoldService
+import TwofoldSessions
+
+@Suite struct SettingTests {
+    @Test(arguments: [
+        ("THREADS", "0"), ("MAX_SEARCH_MILLISECONDS", "soon"), ("ENGINE", "steam"),
+    ])
+    func `a variable that makes no sense is named`(name: String, value: String) {
+        let error = #expect(throws: SettingError.self) {
+            try ServiceSettings { $0 == name ? value : nil }
+        }
+        #expect(error?.description.contains("TWOFOLD_\(name)") == true)
+        #expect(error?.description.contains(value) == true)
+    }
+
+    @Test func `settings are those of the variables, and a flag wins`() throws {
+        let variables = [
+            "THREADS": "3", "MAX_BYTES": "5000000", "MAX_BOARDS": "3003", "ENGINE": "baseline",
+            "MAX_SEARCH_MILLISECONDS": "250", "MAX_POLICY_BYTES": "1000", "IDLE_TIMEOUT": "0",
+        ]
+        let settings = try ServiceSettings(options: ["threads": 2]) { variables[$0] }
+        #expect(settings.threads == 2 && settings.searchThreads == 1)
+        #expect(settings.limits.maxBytes == 5_000_000)
+        #expect(settings.limits.maxBoards == 3003)
+        #expect(settings.limits.idleTimeout == nil)
+        #expect(settings.engine == .baseline)
+        #expect(settings.policyBudget.maxSearch == .milliseconds(250))
+        #expect(settings.policyBudget.maxBytes == 1000)
+        let limits = Limits()
+        let none = try ServiceSettings { _ in nil }
+        #expect(none.threads == availableProcessors())
+        #expect(none.limits.maxBytes == availableMemory() / 2)
+        #expect(none.limits.maxBoards == limits.maxBoards)
+    }
+}
