@@ -50,6 +50,15 @@ def own_server() -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(params=["embedded", "ipc", "tcp"])
+def endpoint(request: pytest.FixtureRequest) -> str:
+    """Where the service is; a test that asks for it runs over every carrier."""
+    if request.param == "embedded":
+        return "embedded"
+    server: Server = request.getfixturevalue("server")
+    return server.ipc if request.param == "ipc" else server.tcp
+
+
 @pytest.fixture(params=GAMES)
 def make_batch(request: pytest.FixtureRequest) -> MakeBatch:
     """Makes batches of one game; a test that asks for it runs over all of them."""

@@ -15,9 +15,10 @@ import time
 
 import zmq
 
-from twofold import _connection
-from twofold._connection import Call, Connection
+from twofold import _zeromq
+from twofold._carrier import Call
 from twofold._exceptions import TransportError
+from twofold._zeromq import ZeroMQCarrier
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -32,16 +33,17 @@ def accept_and_close(listener: socket.socket) -> None:
 def main(seconds: float) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     threading.Thread(target=accept_and_close, args=(listener,), daemon=True).start()
-    context: zmq.Context[zmq.Socket[bytes]] = _connection._context()
+    context: zmq.Context[zmq.Socket[bytes]] = _zeromq._context()
     context.setsockopt(zmq.RECONNECT_IVL, 1)
     hello = envelope.Request(hello=environment.HelloRequest(protocol_version=1))
     call = Call("hello", 0, hello.SerializeToString())
     end = time.monotonic() + seconds
     cycles = 0
     while time.monotonic() < end:
-        connection = Connection(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
+        carrier = ZeroMQCarrier(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
         with contextlib.suppress(TransportError):
-            connection.exchange(call, time.monotonic() + 0.004)
+            carrier.exchange(call, time.monotonic() + 0.004)
+        carrier.close()
         cycles += 1
     print(cycles)
 

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from twofold import TwofoldEnv, TwofoldVectorEnv
-from twofold._private_server import find_program
+from twofold._lookup import find_program
+from twofold._zeromq import ZeroMQCarrier
 
 
 class Server:
@@ -95,9 +96,10 @@ def private_server_pid(env: Any) -> int:
     if isinstance(env, TwofoldEnv):
         env = env._batch
     assert isinstance(env, TwofoldVectorEnv)
-    server = env._session._server
-    assert server is not None
-    return server.pid
+    carrier = env._session._carrier
+    assert isinstance(carrier, ZeroMQCarrier)
+    assert carrier.server is not None
+    return carrier.server.pid
 
 
 def is_running(pid: int) -> bool:

@@ -11,7 +11,8 @@ from raw import RawSession
 from servers import Server
 
 import twofold
-from twofold import _connection
+from twofold._embedded import EmbeddedCarrier
+from twofold._zeromq import check_address
 
 BAD: list[tuple[str, Any]] = [
     ("num_envs", 0),
@@ -193,10 +194,10 @@ def test_a_request_above_the_message_limit_is_not_sent(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs = twofold.Game2048VectorEnv(100, endpoint=server.ipc)
-    envs._session._connection.limits.max_message_bytes = 500
+    envs._session._carrier.limits.max_message_bytes = 500
     with pytest.raises(twofold.ResourceExhausted, match="max_message_bytes = 500"):
         envs.reset(seed=0)
-    envs._session._connection.limits.max_message_bytes = 5000
+    envs._session._carrier.limits.max_message_bytes = 5000
     envs.reset(seed=0)
     envs.close()
 
@@ -214,7 +215,7 @@ def test_a_request_above_the_message_limit_is_not_sent(
     ],
 )
 def test_an_address_is_taken_as_it_is(endpoint: str) -> None:
-    assert _connection.check_address(endpoint) == endpoint
+    assert check_address(endpoint) == endpoint
 
 
 def test_the_endpoint_comes_from_the_environment_variable(
@@ -222,11 +223,12 @@ def test_the_endpoint_comes_from_the_environment_variable(
 ) -> None:
     monkeypatch.setenv("TWOFOLD_ENDPOINT", server.tcp)
     envs = twofold.Game2048VectorEnv(1)
-    assert envs._session._connection.endpoint == server.tcp
+    assert envs._session._carrier.endpoint == server.tcp
     envs.close()
     monkeypatch.setenv("TWOFOLD_ENDPOINT", "nonsense")
     with pytest.raises(twofold.InvalidArgument, match="nonsense"):
         twofold.Game2048VectorEnv(1)
-    envs = twofold.Game2048VectorEnv(1, endpoint="private")
-    assert envs._session._server is not None
-    envs.close()
+    for kind in ("private", "embedded"):
+        envs = twofold.Game2048VectorEnv(1, endpoint=kind)
+        assert isinstance(envs._session._carrier, EmbeddedCarrier) == (kind == "embedded")
+        envs.close()

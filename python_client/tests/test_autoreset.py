@@ -15,7 +15,6 @@ from gymnasium.wrappers.vector import (
     TransformReward,
 )
 from reference import Game
-from servers import Server
 
 import twofold
 
@@ -33,12 +32,12 @@ Make = Callable[..., twofold.Game2048VectorEnv]
 
 
 @pytest.fixture
-def make(server: Server) -> Iterator[Make]:
-    """Makes environments on the shared server, and closes them."""
+def make() -> Iterator[Make]:
+    """Makes environments, and closes them."""
     made: list[twofold.Game2048VectorEnv] = []
 
     def make(num_envs: int = NUM_ENVS, **arguments: Any) -> twofold.Game2048VectorEnv:
-        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=server.ipc, **arguments))
+        made.append(twofold.Game2048VectorEnv(num_envs, endpoint="embedded", **arguments))
         return made[-1]
 
     yield make
@@ -236,10 +235,10 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
-def beside(server: Server, mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
+def beside(mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
     """Single environments of ours in Gymnasium's vector environment."""
     return SyncVectorEnv(
-        [lambda: twofold.Game2048Env(endpoint=server.ipc, **config)] * NUM_ENVS,
+        [lambda: twofold.Game2048Env(endpoint="embedded", **config)] * NUM_ENVS,
         autoreset_mode=mode,
     )
 
@@ -262,10 +261,8 @@ def play(
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_each_mode_is_gymnasiums(
-    server: Server, make: Make, mode: AutoresetMode, config: dict[str, Any]
-) -> None:
-    theirs = beside(server, mode, config)
+def test_each_mode_is_gymnasiums(make: Make, mode: AutoresetMode, config: dict[str, Any]) -> None:
+    theirs = beside(mode, config)
     ended = 0
     for mine, other in play(make(autoreset_mode=mode, **config), theirs, 120):
         for one, two in zip(mine[:-1], other[:-1], strict=True):
@@ -291,11 +288,9 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_wrappers_see_the_same(
-    server: Server, make: Make, mode: AutoresetMode, wrapper: str
-) -> None:
+def test_wrappers_see_the_same(make: Make, mode: AutoresetMode, wrapper: str) -> None:
     ours = WRAPPERS[wrapper](make(autoreset_mode=mode, size=2))
-    inner = beside(server, mode, {"size": 2})
+    inner = beside(mode, {"size": 2})
     theirs = WRAPPERS[wrapper](inner)
     for mine, other in play(ours, theirs, 60):
         if len(mine) == 2 and mode is AutoresetMode.DISABLED:
@@ -318,8 +313,8 @@ def copy_statistics(ours: Any, theirs: Any) -> None:
     theirs.prev_dones = ours.prev_dones.copy()
 
 
-def test_next_step_under_normalize_observation(server: Server, make: Make) -> None:
-    theirs = beside(server, AutoresetMode.NEXT_STEP, {"size": 2})
+def test_next_step_under_normalize_observation(make: Make) -> None:
+    theirs = beside(AutoresetMode.NEXT_STEP, {"size": 2})
     ours = NormalizeObservation(make(size=2))
     for mine, other in play(ours, NormalizeObservation(theirs), 60):
         np.testing.assert_allclose(mine[0], other[0])
@@ -415,10 +410,10 @@ def test_given_boards_and_listed_seeds_work_in_each_mode(make: Make, mode: Autor
         assert observations.reshape(3, 4).tolist() == [list(game.board) for game in games]
 
 
-def test_make_vec_takes_the_mode_and_the_metadata_tell_it(server: Server) -> None:
+def test_make_vec_takes_the_mode_and_the_metadata_tell_it() -> None:
     for mode in MODES:
         envs = gym.make_vec(
-            "twofold/Game2048-v0", num_envs=2, endpoint=server.ipc, autoreset_mode=mode
+            "twofold/Game2048-v0", num_envs=2, endpoint="embedded", autoreset_mode=mode
         )
         assert envs.metadata["autoreset_mode"] is mode
         envs.close()

@@ -14,7 +14,6 @@ import pytest
 from checks import Check
 from forward import Forward
 from reference import Xoshiro128PlusPlus
-from servers import Server
 
 import certify
 
@@ -48,9 +47,9 @@ def test_3x3_uniform_play_has_its_known_values() -> None:
 
 
 @pytest.fixture(scope="module")
-def _server_everywhere(server: Server) -> Any:
+def _server_everywhere() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TWOFOLD_ENDPOINT", server.ipc)
+        patch.setenv("TWOFOLD_ENDPOINT", "embedded")
         yield
 
 
@@ -90,11 +89,11 @@ def test_a_wrong_engine_is_caught(defect: mutants.Defect) -> None:
 
 
 @pytest.mark.parametrize("dialect", packages.DIALECTS)
-def test_a_dialect_plays_what_its_package_has_played(server: Server, dialect: Any) -> None:
+def test_a_dialect_plays_what_its_package_has_played(dialect: Any) -> None:
     recording = packages.load_short(dialect)
     assert len(recording["action"]) > 500
     assert recording["terminated"].any()
-    found = list(packages.compare(dialect, recording, server.ipc))
+    found = list(packages.compare(dialect, recording, "embedded"))
     assert [check for check in found if not check.passed] == []
 
 
@@ -110,16 +109,14 @@ def test_a_dialect_plays_what_its_package_has_played(server: Server, dialect: An
         ("action", lambda column: 3 - column, "slide"),
     ],
 )
-def test_one_transition_that_differs_is_found(
-    server: Server, column: str, change: Any, what: str
-) -> None:
+def test_one_transition_that_differs_is_found(column: str, change: Any, what: str) -> None:
     recording = packages.load_short("jumanji")
     recording[column] = recording[column].copy()
     wanted = np.flatnonzero((recording["before"] > 0).sum(axis=(1, 2)) == 7)[0]
     recording[column][wanted] = change(recording[column][wanted])
     failed = {
         check.what: check.measured
-        for check in packages.compare("jumanji", recording, server.ipc)
+        for check in packages.compare("jumanji", recording, "embedded")
         if not check.passed
     }
     assert failed[f"transitions with another {what}"] == 1

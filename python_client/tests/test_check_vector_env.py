@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
-from servers import Server
 from walks import WRONG, Walk, WalkVectorEnv
 
 import twofold
@@ -78,9 +77,9 @@ OURS: dict[str, Callable[..., VectorEnv[Any, Any, Any]]] = {
 
 @MODES
 @pytest.mark.parametrize("name", OURS)
-def test_twofold_passes(server: Server, mode: AutoresetMode, name: str) -> None:
+def test_twofold_passes(mode: AutoresetMode, name: str) -> None:
     def make() -> VectorEnv[Any, Any, Any]:
-        return OURS[name](5, max_episode_steps=30, autoreset_mode=mode, endpoint=server.ipc)
+        return OURS[name](5, max_episode_steps=30, autoreset_mode=mode, endpoint="embedded")
 
     report = check(make)
     not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
@@ -90,12 +89,10 @@ def test_twofold_passes(server: Server, mode: AutoresetMode, name: str) -> None:
 
 
 @MODES
-def test_twofold_passes_with_more_boards_than_a_block_has(
-    server: Server, mode: AutoresetMode
-) -> None:
+def test_twofold_passes_with_more_boards_than_a_block_has(mode: AutoresetMode) -> None:
     report = check(
         lambda: twofold.Game2048VectorEnv(
-            70, max_episode_steps=12, autoreset_mode=mode, endpoint=server.ipc
+            70, max_episode_steps=12, autoreset_mode=mode, endpoint="embedded"
         ),
         steps=60,
     )

@@ -16,7 +16,6 @@ import reference_concentration
 from exact_concentration import decks, fewest_turns, random_turns
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
-from servers import Server
 
 import twofold
 from twofold import ConcentrationVectorEnv
@@ -26,9 +25,9 @@ GOLDEN_FILES = sorted(make_golden.CONCENTRATION.glob("*.json"))
 
 
 @pytest.fixture
-def envs(server: Server) -> Iterator[ConcentrationVectorEnv]:
+def envs() -> Iterator[ConcentrationVectorEnv]:
     """Two games with known decks, 2 x 2."""
-    envs = ConcentrationVectorEnv(2, size=2, endpoint=server.ipc)
+    envs = ConcentrationVectorEnv(2, size=2, endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]], [[1, 1], [0, 0]]]})
     yield envs
     envs.close()
@@ -134,11 +133,9 @@ def test_popgym_rewards_add_up_to_one_for_all_pairs(preset: str) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_argument_is_refused_by_its_name(
-    server: Server, field: str, arguments: dict[str, Any]
-) -> None:
+def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(twofold.InvalidArgument) as caught:
-        ConcentrationVectorEnv(2, endpoint=server.ipc, **arguments)
+        ConcentrationVectorEnv(2, endpoint="embedded", **arguments)
     assert caught.value.field == field
 
 
@@ -187,8 +184,8 @@ def test_given_decks_are_played(envs: ConcentrationVectorEnv) -> None:
     assert infos["turns"].tolist() == [1, 1]
 
 
-def test_the_last_action_is_observed_on_request(server: Server) -> None:
-    envs = ConcentrationVectorEnv(2, size=2, observe_last_action=True, endpoint=server.ipc)
+def test_the_last_action_is_observed_on_request() -> None:
+    envs = ConcentrationVectorEnv(2, size=2, observe_last_action=True, endpoint="embedded")
     assert envs.single_observation_space == gym.spaces.Box(0, 5, (5,), np.uint8)
     observations, _ = envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]], [[1, 1], [0, 0]]]})
     assert observations.tolist() == [[2, 2, 2, 2, 5]] * 2
@@ -197,9 +194,9 @@ def test_the_last_action_is_observed_on_request(server: Server) -> None:
     envs.close()
 
 
-def test_the_deck_is_told_on_request_and_only_then(server: Server) -> None:
+def test_the_deck_is_told_on_request_and_only_then() -> None:
     envs = ConcentrationVectorEnv(
-        3, size=(1, 4), deck_info=True, max_episode_steps=3, endpoint=server.ipc
+        3, size=(1, 4), deck_info=True, max_episode_steps=3, endpoint="embedded"
     )
     _, infos = envs.reset(seed=4)
     games = [
@@ -211,20 +208,20 @@ def test_the_deck_is_told_on_request_and_only_then(server: Server) -> None:
         for game in games:
             game.step(step % 4)
     envs.close()
-    without = ConcentrationVectorEnv(1, endpoint=server.ipc)
+    without = ConcentrationVectorEnv(1, endpoint="embedded")
     assert "deck" not in without.reset(seed=0)[1]
     without.close()
 
 
 @pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: path.stem)
-def test_the_golden_games_come_back_from_the_server(server: Server, path: Path) -> None:
+def test_the_golden_games_come_back_over_every_carrier(endpoint: str, path: Path) -> None:
     golden = json.loads(path.read_text())
     config = dict(golden["config"])
     size = (config.pop("rows"), config.pop("columns"))
     if config["peeks"] is None:
         config["peeks"] = "unlimited"
     lanes = golden["lanes"]
-    envs = ConcentrationVectorEnv(len(lanes), endpoint=server.ipc, size=size, **config)
+    envs = ConcentrationVectorEnv(len(lanes), endpoint=endpoint, size=size, **config)
     observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
     told = {"observation": observations, **infos}
     for index, lane in enumerate(lanes):
@@ -256,11 +253,11 @@ def test_golden_files_are_what_the_reference_computes() -> None:
 # ---- exact mathematics ---------------------------------------------------------------------------
 
 
-def turns_of_perfect_memory(server: Server, boards: Any, **arguments: Any) -> list[int]:
+def turns_of_perfect_memory(boards: Any, **arguments: Any) -> list[int]:
     """The turns that the policy takes on each of these decks."""
     boards = np.array(boards, np.uint8)
     envs = ConcentrationVectorEnv(
-        len(boards), size=boards.shape[1:], endpoint=server.ipc, **arguments
+        len(boards), size=boards.shape[1:], endpoint="embedded", **arguments
     )
     policy = twofold.PerfectMemory(envs)
     observations, infos = envs.reset(seed=0, options={"boards": boards})
@@ -277,18 +274,16 @@ def turns_of_perfect_memory(server: Server, boards: Any, **arguments: Any) -> li
 
 @pytest.mark.parametrize("pairs", [2, 3, 4])
 @pytest.mark.parametrize("arguments", [{}, {"peeks": 0, "observe_last_action": True}], ids=str)
-def test_nobody_beats_perfect_memory_over_all_decks(
-    server: Server, pairs: int, arguments: dict[str, Any]
-) -> None:
+def test_nobody_beats_perfect_memory_over_all_decks(pairs: int, arguments: dict[str, Any]) -> None:
     boards = np.array(decks(pairs)).reshape(-1, 2, pairs)
-    turns = turns_of_perfect_memory(server, boards, **arguments)
+    turns = turns_of_perfect_memory(boards, **arguments)
     assert Fraction(sum(turns), len(turns)) == fewest_turns(0, 0, 2 * pairs)
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 4])
-def test_random_play_takes_the_square_of_the_pairs_in_turns(server: Server, pairs: int) -> None:
+def test_random_play_takes_the_square_of_the_pairs_in_turns(pairs: int) -> None:
     episodes = 4000
-    envs = ConcentrationVectorEnv(episodes, size=(2, pairs), peeks=0, endpoint=server.ipc)
+    envs = ConcentrationVectorEnv(episodes, size=(2, pairs), peeks=0, endpoint="embedded")
     rng = np.random.default_rng(pairs)
     _, infos = envs.reset(seed=pairs)
     turns = np.zeros(episodes, np.int64)
@@ -306,14 +301,14 @@ def test_random_play_takes_the_square_of_the_pairs_in_turns(server: Server, pair
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 4])
-def test_shuffled_decks_give_perfect_memory_what_all_decks_give(server: Server, pairs: int) -> None:
+def test_shuffled_decks_give_perfect_memory_what_all_decks_give(pairs: int) -> None:
     episodes = 4000
-    envs = ConcentrationVectorEnv(episodes, size=(2, pairs), deck_info=True, endpoint=server.ipc)
+    envs = ConcentrationVectorEnv(episodes, size=(2, pairs), deck_info=True, endpoint="embedded")
     _, infos = envs.reset(seed=0)
     boards = infos["deck"]
     envs.close()
-    of_all = turns_of_perfect_memory(server, np.array(decks(pairs)).reshape(-1, 2, pairs))
-    turns = turns_of_perfect_memory(server, boards)
+    of_all = turns_of_perfect_memory(np.array(decks(pairs)).reshape(-1, 2, pairs))
+    turns = turns_of_perfect_memory(boards)
     error = np.std(of_all) / math.sqrt(episodes)
     assert abs(np.mean(turns) - np.mean(of_all)) < 4.5 * error
 
@@ -347,8 +342,8 @@ def test_perfect_memory_never_touches_a_card_in_vain(arguments: dict[str, Any]) 
     env.close()
 
 
-def test_perfect_memory_forgets_between_episodes(server: Server) -> None:
-    envs = ConcentrationVectorEnv(64, size=(2, 4), endpoint=server.ipc)
+def test_perfect_memory_forgets_between_episodes() -> None:
+    envs = ConcentrationVectorEnv(64, size=(2, 4), endpoint="embedded")
     policy = twofold.PerfectMemory(envs)
     observations, infos = envs.reset(seed=5)
     episodes, turns = 0, 0
@@ -362,8 +357,8 @@ def test_perfect_memory_forgets_between_episodes(server: Server) -> None:
     assert abs(turns / episodes - float(fewest_turns(0, 0, 8))) < 0.15
 
 
-def test_perfect_memory_plays_no_other_game(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(2, endpoint=server.ipc)
+def test_perfect_memory_plays_no_other_game() -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
     with pytest.raises(twofold.InvalidArgument):
         twofold.PerfectMemory(envs)
     envs.close()
@@ -398,9 +393,7 @@ TERMS: dict[str, dict[str, list[float]]] = {
 
 
 @pytest.mark.parametrize("illegal_action", ["noop", "end_turn"])
-def test_each_reward_term_is_worth_what_its_formula_says(
-    server: Server, illegal_action: Any
-) -> None:
+def test_each_reward_term_is_worth_what_its_formula_says(illegal_action: Any) -> None:
     terms = TERMS[illegal_action]
     weights = {name: float(index + 1) for index, name in enumerate(terms)}
     envs = ConcentrationVectorEnv(
@@ -410,7 +403,7 @@ def test_each_reward_term_is_worth_what_its_formula_says(
         illegal_action=illegal_action,
         reward=weights,
         extra_infos=("reward_terms",),
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     assert envs.reward_terms == tuple(terms)
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
@@ -423,17 +416,17 @@ def test_each_reward_term_is_worth_what_its_formula_says(
     envs.close()
 
 
-def test_a_term_of_another_game_is_refused_by_name(server: Server) -> None:
+def test_a_term_of_another_game_is_refused_by_name() -> None:
     with pytest.raises(twofold.InvalidArgument, match="merge_score") as caught:
-        ConcentrationVectorEnv(1, reward={"match": 1, "merge_score": 1}, endpoint=server.ipc)
+        ConcentrationVectorEnv(1, reward={"match": 1, "merge_score": 1}, endpoint="embedded")
     assert caught.value.field is not None
     assert caught.value.field.startswith("reward")
     with pytest.raises(twofold.InvalidArgument, match="mismatch"):
-        twofold.Game2048VectorEnv(1, reward={"mismatch": 1}, endpoint=server.ipc)
+        twofold.Game2048VectorEnv(1, reward={"mismatch": 1}, endpoint="embedded")
 
 
-def test_flips_tell_what_became_of_each_card(server: Server) -> None:
-    envs = ConcentrationVectorEnv(1, size=2, extra_infos=("flips",), endpoint=server.ipc)
+def test_flips_tell_what_became_of_each_card() -> None:
+    envs = ConcentrationVectorEnv(1, size=2, extra_infos=("flips",), endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
     none, turned, hidden, matched, shown = range(5)
     for action, expected in [
@@ -455,10 +448,10 @@ def test_flips_tell_what_became_of_each_card(server: Server) -> None:
 # ---- autoreset -----------------------------------------------------------------------------------
 
 
-def episodes_by_mode(server: Server, mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]]:
+def episodes_by_mode(mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]]:
     """Of each board its first three episodes: return, length and last observation."""
     envs = ConcentrationVectorEnv(
-        8, size=(2, 3), autoreset_mode=mode, max_episode_steps=9, endpoint=server.ipc
+        8, size=(2, 3), autoreset_mode=mode, max_episode_steps=9, endpoint="embedded"
     )
     policy = twofold.PerfectMemory(envs)
     observations, infos = envs.reset(seed=21)
@@ -486,10 +479,10 @@ def episodes_by_mode(server: Server, mode: AutoresetMode) -> list[list[tuple[flo
     return [of_lane[:3] for of_lane in episodes]
 
 
-def test_the_three_autoreset_modes_tell_the_same_episodes(server: Server) -> None:
-    next_step = episodes_by_mode(server, AutoresetMode.NEXT_STEP)
-    assert episodes_by_mode(server, AutoresetMode.SAME_STEP) == next_step
-    assert episodes_by_mode(server, AutoresetMode.DISABLED) == next_step
+def test_the_three_autoreset_modes_tell_the_same_episodes() -> None:
+    next_step = episodes_by_mode(AutoresetMode.NEXT_STEP)
+    assert episodes_by_mode(AutoresetMode.SAME_STEP) == next_step
+    assert episodes_by_mode(AutoresetMode.DISABLED) == next_step
     lengths = {length for of_lane in next_step for _, length, _ in of_lane}
     assert 9 in lengths, "some are truncated"
     assert min(lengths) < 9, "some are played to their end"

@@ -20,7 +20,7 @@ from servers import Server, wait_until
 import twofold
 from twofold import CurveKeys, Game2048VectorEnv
 from twofold._cli import main
-from twofold._private_server import find_program
+from twofold._lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 

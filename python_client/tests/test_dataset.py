@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from servers import Server
 
 import twofold
 from twofold import _cli, _dataset
@@ -21,10 +20,10 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_dataset, "_GROUP_ROWS", 512)
 
 
-def write(folder: Path, server: Server, **arguments: Any) -> Path:
+def write(folder: Path, **arguments: Any) -> Path:
     path = folder / "data.parquet"
     given = {"transitions": 3000, "num_envs": 8, "seed": 3, **arguments}
-    twofold.write_dataset(path, endpoint=server.ipc, **given)
+    twofold.write_dataset(path, endpoint="embedded", **given)
     return path
 
 
@@ -36,9 +35,9 @@ def read(path: Path) -> dict[str, Any]:
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("arguments", [{}, {"size": (3, 4)}, {"size": 2, "max_episode_steps": 5}])
 def test_a_dataset_holds_the_games_of_the_reference(
-    arguments: dict[str, Any], tmp_path: Path, server: Server
+    arguments: dict[str, Any], tmp_path: Path
 ) -> None:
-    path = write(tmp_path, server, **arguments)
+    path = write(tmp_path, **arguments)
     data = read(path)
     rows, columns = arguments.get("size", 4), arguments.get("size", 4)
     if isinstance(rows, tuple):
@@ -62,7 +61,7 @@ def test_a_dataset_holds_the_games_of_the_reference(
             assert tuple(mine["next_observation"][i].ravel()) == game.board
             assert mine["terminated"][i] == game.terminated
             assert mine["truncated"][i] == game.truncated
-    told = twofold.verify_dataset(path, endpoint=server.ipc)
+    told = twofold.verify_dataset(path, endpoint="embedded")
     assert told["transitions"] == len(data["time"])
     assert (told["seed"], told["num_envs"], told["policy"]) == (3, 8, "random")
     assert told["twofold"] == twofold.__version__
@@ -72,10 +71,10 @@ def test_a_dataset_holds_the_games_of_the_reference(
 @pytest.mark.parametrize("dialect", [None, "pgx"])
 @pytest.mark.parametrize("policy", ["random", "greedy", twofold.policies.Expectimax(1, 0)], ids=str)
 def test_policies_in_the_server_write_what_stepping_their_actions_does(
-    policy: Any, dialect: str | None, tmp_path: Path, server: Server
+    policy: Any, dialect: str | None, tmp_path: Path
 ) -> None:
     arguments = {"dialect": dialect, "max_episode_steps": 150}
-    path = write(tmp_path, server, policy=policy, **arguments)
+    path = write(tmp_path, policy=policy, **arguments)
     data = read(path)
     played = iter(np.lexsort((data["lane"], data["time"])))
 
@@ -86,17 +85,17 @@ def test_policies_in_the_server_write_what_stepping_their_actions_does(
 
     other = tmp_path / "stepped"
     other.mkdir()
-    again = read(write(other, server, policy=replay, **arguments))
+    again = read(write(other, policy=replay, **arguments))
     for name, values in data.items():
         np.testing.assert_array_equal(again[name], values, err_msg=name)
-    twofold.verify_dataset(path, endpoint=server.ipc)
-    write(other, server, policy=policy, **arguments)
+    twofold.verify_dataset(path, endpoint="embedded")
+    write(other, policy=policy, **arguments)
     assert (other / "data.parquet").read_bytes() == path.read_bytes()
 
 
 @pytest.mark.usefixtures("small_groups")
-def test_the_file_tells_config_seed_and_versions(tmp_path: Path, server: Server) -> None:
-    path = write(tmp_path, server, size=(3, 4), four_probability=0.25)
+def test_the_file_tells_config_seed_and_versions(tmp_path: Path) -> None:
+    path = write(tmp_path, size=(3, 4), four_probability=0.25)
     told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
     assert told["arguments"] == {"size": [3, 4], "four_probability": 0.25}
     assert told["environment"] == "twofold/Game2048-v0"
@@ -138,17 +137,17 @@ def spoil(path: Path, column: str, row: int, value: Any) -> None:
     ],
 )
 def test_a_wrong_transition_is_told_with_row_and_column(
-    column: str, value: Any, text: str, tmp_path: Path, server: Server
+    column: str, value: Any, text: str, tmp_path: Path
 ) -> None:
-    path = write(tmp_path, server)
+    path = write(tmp_path)
     spoil(path, column, 700, value)
     with pytest.raises(twofold.InvalidDataset, match=text):
-        twofold.verify_dataset(path, endpoint=server.ipc)
+        twofold.verify_dataset(path, endpoint="embedded")
 
 
 @pytest.mark.usefixtures("small_groups")
-def test_missing_transitions_and_another_seed_are_found(tmp_path: Path, server: Server) -> None:
-    path = write(tmp_path, server)
+def test_missing_transitions_and_another_seed_are_found(tmp_path: Path) -> None:
+    path = write(tmp_path)
     file = parquet.ParquetFile(path)
     told = json.loads(file.metadata.metadata[b"twofold"])
     for change, groups, text in (
@@ -161,7 +160,7 @@ def test_missing_transitions_and_another_seed_are_found(tmp_path: Path, server: 
                 writer.write_table(file.read_row_group(group))
             writer.add_key_value_metadata({b"twofold": json.dumps(told | change).encode()})
         with pytest.raises(twofold.InvalidDataset, match=text):
-            twofold.verify_dataset(other, endpoint=server.ipc)
+            twofold.verify_dataset(other, endpoint="embedded")
 
 
 def test_other_files_are_no_datasets(tmp_path: Path) -> None:
@@ -176,7 +175,7 @@ def test_other_files_are_no_datasets(tmp_path: Path) -> None:
         next(twofold.read_dataset(path))
 
 
-def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path, server: Server) -> None:
+def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
     def breaks(observations: Any, action_mask: Any) -> Any:
         if len(list(tmp_path.iterdir())) and observations.max() > 5:
             raise RuntimeError("enough")
@@ -184,13 +183,11 @@ def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path, server: Se
 
     path = tmp_path / "data.parquet"
     with pytest.raises(twofold.PolicyError, match=r"call .*: raised RuntimeError: enough"):
-        twofold.write_dataset(path, breaks, transitions=10**6, num_envs=4, endpoint=server.ipc)
+        twofold.write_dataset(path, breaks, transitions=10**6, num_envs=4, endpoint="embedded")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_policy_with_a_memory_is_told_where_episodes_begin(
-    tmp_path: Path, server: Server
-) -> None:
+def test_a_policy_with_a_memory_is_told_where_episodes_begin(tmp_path: Path) -> None:
     class Remembering:
         begun = 0
 
@@ -206,19 +203,19 @@ def test_a_policy_with_a_memory_is_told_where_episodes_begin(
             return action_mask.argmax(axis=1)
 
     policy = Remembering()
-    path = write(tmp_path, server, policy=policy, size=2)
+    path = write(tmp_path, policy=policy, size=2)
     ends = read(path)["terminated"].sum()
     assert ends <= policy.begun <= ends + 8
-    twofold.verify_dataset(path, endpoint=server.ipc)
+    twofold.verify_dataset(path, endpoint="embedded")
 
 
-def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path, server: Server) -> None:
+def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path) -> None:
     def worst(observations: Any, action_mask: Any) -> Any:
         return action_mask.argmin(axis=1)
 
     with pytest.raises(twofold.PolicyError, match=r"in row \d \(lane \d, time \d+\)"):
         twofold.write_dataset(
-            tmp_path / "a", worst, transitions=100, num_envs=8, seed=0, endpoint=server.ipc
+            tmp_path / "a", worst, transitions=100, num_envs=8, seed=0, endpoint="embedded"
         )
 
 
@@ -239,15 +236,13 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_
     assert info.value.field == field
 
 
-def test_the_commands_write_and_verify(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_write_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "data.parquet")
     command = ["rollout", "random", "--out", path, "--transitions", "2000", "--num-envs", "16"]
-    assert _cli.main([*command, "--endpoint", server.ipc, "--size", "3x4"]) == 0
+    assert _cli.main([*command, "--endpoint", "embedded", "--size", "3x4"]) == 0
     assert "transitions, " in capsys.readouterr().out
-    assert _cli.main(["verify", path, "--endpoint", server.ipc]) == 0
+    assert _cli.main(["verify", path, "--endpoint", "embedded"]) == 0
     assert "transitions are right (random on twofold/Game2048-v0" in capsys.readouterr().out
     spoil(Path(path), "reward", 12, 3.0)
-    assert _cli.main(["verify", path, "--endpoint", server.ipc]) == 1
+    assert _cli.main(["verify", path, "--endpoint", "embedded"]) == 1
     assert "row 12 " in capsys.readouterr().err

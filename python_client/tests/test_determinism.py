@@ -81,11 +81,11 @@ def alone(server: Server, played: str) -> list[str]:
 
 
 @pytest.mark.parametrize("num_envs", [1, 63, 64, 65, 4096])
-def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads_and_any_transport(
+def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads_over_any_carrier(
     threaded_server: Server, played: str, alone: list[str], num_envs: int
 ) -> None:
-    carriers = (threaded_server.ipc, threaded_server.tcp)
-    for endpoint in carriers if num_envs < 4096 else carriers[1:]:
+    carriers = (threaded_server.tcp, "embedded", threaded_server.ipc)
+    for endpoint in carriers if num_envs < 4096 else carriers[:2]:
         assert digests(played, endpoint, num_envs, seed=0) == alone[:num_envs]
 
 
@@ -127,12 +127,12 @@ def test_three_clients_at_once_see_what_they_see_alone(server: Server, played: s
 
 
 @pytest.mark.parametrize("path", sorted(make_golden.GOLDEN.glob("*.json")), ids=lambda p: p.stem)
-def test_the_golden_trajectories_come_back_from_the_server(server: Server, path: Path) -> None:
+def test_the_golden_trajectories_come_back_over_every_carrier(endpoint: str, path: Path) -> None:
     golden: dict[str, Any] = json.loads(path.read_text())
     config = dict(golden["config"])
     size = (config.pop("rows"), config.pop("columns"))
     lanes = golden["lanes"]
-    envs = twofold.Game2048VectorEnv(len(lanes), endpoint=server.ipc, size=size, **config)
+    envs = twofold.Game2048VectorEnv(len(lanes), endpoint=endpoint, size=size, **config)
     observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
 
     def check(told: dict[str, Any], index: int, expected: dict[str, Any]) -> None:

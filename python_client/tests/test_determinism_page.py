@@ -8,7 +8,6 @@ from typing import Any
 import make_golden
 import numpy as np
 import pytest
-from servers import Server
 
 import twofold
 
@@ -47,10 +46,8 @@ def test_the_page_plays_the_golden_games(play: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [(4, 4), (3, 5)])
-def test_the_page_plays_what_the_server_plays(
-    server: Server, play: Any, size: tuple[int, int]
-) -> None:
-    envs = twofold.Game2048VectorEnv(3, endpoint=server.ipc, size=size)
+def test_the_page_plays_what_the_server_plays(play: Any, size: tuple[int, int]) -> None:
+    envs = twofold.Game2048VectorEnv(3, endpoint="embedded", size=size)
     actions = np.random.default_rng(0).integers(0, 4, (400, 3))
     boards, _ = envs.reset(seed=2**64 - 2)
     told = [(boards, np.zeros(3), np.zeros(3, np.bool_))]

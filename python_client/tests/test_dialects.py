@@ -11,15 +11,14 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector.utils import batch_space
 from reference import Game
-from servers import Server
 
 import twofold
 
 
 @pytest.mark.parametrize("name", ["jumanji", "envpool"])
-def test_a_dialect_is_a_set_of_arguments(server: Server, name: Any) -> None:
-    envs = twofold.Game2048VectorEnv(64, endpoint=server.ipc, dialect=name)
-    alike = twofold.Game2048VectorEnv(64, endpoint=server.ipc, start_tiles=1)
+def test_a_dialect_is_a_set_of_arguments(name: Any) -> None:
+    envs = twofold.Game2048VectorEnv(64, endpoint="embedded", dialect=name)
+    alike = twofold.Game2048VectorEnv(64, endpoint="embedded", start_tiles=1)
     rng = np.random.default_rng(0)
     np.testing.assert_array_equal(envs.reset(seed=5)[0], alike.reset(seed=5)[0])
     for _ in range(100):
@@ -48,9 +47,9 @@ def test_a_dialect_is_a_set_of_arguments(server: Server, name: Any) -> None:
     ],
 )
 def test_what_a_dialect_does_not_have_is_refused_by_name(
-    server: Server, dialect: str, field: str, value: Any
+    dialect: str, field: str, value: Any
 ) -> None:
-    arguments: Any = {"endpoint": server.ipc, "dialect": dialect, field: value}
+    arguments: Any = {"endpoint": "embedded", "dialect": dialect, field: value}
     with pytest.raises(twofold.InvalidArgument, match=dialect) as caught:
         twofold.Game2048VectorEnv(2, **arguments)
     assert caught.value.field == field
@@ -63,18 +62,16 @@ def test_what_a_dialect_does_not_have_is_refused_by_name(
         {"dialect": "envpool", "max_episode_steps": 1000, "goal": 64, "size": [4, 4]},
     ],
 )
-def test_what_fits_a_dialect_may_be_given_as_well(server: Server, arguments: Any) -> None:
-    envs = twofold.Game2048VectorEnv(2, endpoint=server.ipc, **arguments)
+def test_what_fits_a_dialect_may_be_given_as_well(arguments: Any) -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint="embedded", **arguments)
     observations, _ = envs.reset(seed=0)
     assert np.count_nonzero(observations) == 2
     envs.close()
 
 
-def test_pgx_counts_from_the_left_everywhere_and_pays_for_an_illegal_action(
-    server: Server,
-) -> None:
+def test_pgx_counts_from_the_left_everywhere_and_pays_for_an_illegal_action() -> None:
     order = (3, 0, 1, 2)  # left, up, right, down
-    envs = twofold.Game2048VectorEnv(8, endpoint=server.ipc, dialect="pgx")
+    envs = twofold.Game2048VectorEnv(8, endpoint="embedded", dialect="pgx")
     games = [Game(seed, illegal_action="terminate") for seed in range(8)]
     ends = 0
     rng = np.random.default_rng(1)
@@ -106,9 +103,9 @@ def test_pgx_counts_from_the_left_everywhere_and_pays_for_an_illegal_action(
 # ---- obs="dict" ----------------------------------------------------------------------------------
 
 
-def test_a_dict_observation_holds_the_mask(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(5, endpoint=server.ipc, obs="dict", size=(2, 3))
-    plain = twofold.Game2048VectorEnv(5, endpoint=server.ipc, size=(2, 3))
+def test_a_dict_observation_holds_the_mask() -> None:
+    envs = twofold.Game2048VectorEnv(5, endpoint="embedded", obs="dict", size=(2, 3))
+    plain = twofold.Game2048VectorEnv(5, endpoint="embedded", size=(2, 3))
     board = gym.spaces.Box(0, 31, (2, 3), np.uint8)
     single = gym.spaces.Dict({"observation": board, "action_mask": gym.spaces.MultiBinary(4)})
     assert envs.single_observation_space == single
@@ -131,13 +128,11 @@ def test_a_dict_observation_holds_the_mask(server: Server) -> None:
 
 
 @pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
-def test_a_dict_observation_shares_no_memory_with_the_infos(
-    server: Server, mode: gym.vector.AutoresetMode
-) -> None:
+def test_a_dict_observation_shares_no_memory_with_the_infos(mode: gym.vector.AutoresetMode) -> None:
     envs = twofold.Game2048VectorEnv(
-        3, endpoint=server.ipc, obs="dict", autoreset_mode=mode, max_episode_steps=1
+        3, endpoint="embedded", obs="dict", autoreset_mode=mode, max_episode_steps=1
     )
-    env = twofold.Game2048Env(endpoint=server.ipc, obs="dict")
+    env = twofold.Game2048Env(endpoint="embedded", obs="dict")
     batches = [envs.reset(seed=0), envs.step([0, 1, 2])[::4], envs.observe()]
     ends = batches[1][1]
     if mode is gym.vector.AutoresetMode.SAME_STEP:
@@ -152,9 +147,9 @@ def test_a_dict_observation_shares_no_memory_with_the_infos(
     env.close()
 
 
-def test_the_keys_of_a_dict_observation_can_be_chosen(server: Server) -> None:
+def test_the_keys_of_a_dict_observation_can_be_chosen() -> None:
     envs = twofold.Game2048VectorEnv(
-        2, endpoint=server.ipc, obs="dict", observation_key="board", mask_key="legal"
+        2, endpoint="embedded", obs="dict", observation_key="board", mask_key="legal"
     )
     observations, infos = envs.reset(seed=0)
     assert observations.keys() == {"board", "legal"}
@@ -174,16 +169,16 @@ def test_the_keys_of_a_dict_observation_can_be_chosen(server: Server) -> None:
         ("observation_key", {"observation_key": b"x"}),
     ],
 )
-def test_wrong_keys_are_refused(server: Server, field: str, arguments: Any) -> None:
+def test_wrong_keys_are_refused(field: str, arguments: Any) -> None:
     with pytest.raises(twofold.InvalidArgument) as caught:
-        twofold.Game2048VectorEnv(2, endpoint=server.ipc, obs="dict", **arguments)
+        twofold.Game2048VectorEnv(2, endpoint="embedded", obs="dict", **arguments)
     assert caught.value.field == field
 
 
-def test_the_single_environment_has_them_too(server: Server) -> None:
+def test_the_single_environment_has_them_too() -> None:
     env = gym.make(
         "twofold/Game2048-v0",
-        endpoint=server.ipc,
+        endpoint="embedded",
         obs="dict",
         mask_key="mask",
         render_mode="ansi",

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers import Server
 
 import twofold
 
@@ -30,8 +29,8 @@ def test_onehot_writes_where_it_is_told(dtype: Any) -> None:
     np.testing.assert_array_equal(out[:, :30], 0)
 
 
-def test_onehot_takes_one_board_as_the_environment_gives_it(server: Server) -> None:
-    with twofold.Game2048Env(endpoint=server.ipc) as env:
+def test_onehot_takes_one_board_as_the_environment_gives_it() -> None:
+    with twofold.Game2048Env(endpoint="embedded") as env:
         observation, _ = env.reset(seed=0)
         assert twofold.onehot(observation, planes=3).shape == (3, 4, 4)
         assert twofold.values(observation).sum() in (4, 6, 8)
@@ -70,9 +69,9 @@ def test_values_are_powers_of_two_and_nothing_for_an_empty_cell() -> None:
 # ---- seeds ---------------------------------------------------------------------------------------
 
 
-def test_the_workers_together_play_one_large_environment(server: Server) -> None:
-    large = twofold.Game2048VectorEnv(6, endpoint=server.ipc)
-    small = twofold.Game2048VectorEnv(2, endpoint=server.ipc)
+def test_the_workers_together_play_one_large_environment() -> None:
+    large = twofold.Game2048VectorEnv(6, endpoint="embedded")
+    small = twofold.Game2048VectorEnv(2, endpoint="embedded")
     expected, _ = large.reset(seed=1234)
     for worker in range(3):
         observations, _ = small.reset(seed=twofold.seeds(1234, 2, rank=worker))

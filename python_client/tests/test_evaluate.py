@@ -127,16 +127,16 @@ def test_every_episode_counts_once_whatever_the_number_of_lanes() -> None:
         np.testing.assert_array_equal(result.scores, result.lengths)
 
 
-def test_an_episode_is_a_function_of_its_seed_on_the_server_too(server: Server) -> None:
+def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
     one, many = (
-        twofold.evaluate(first_legal, episodes=40, num_envs=n, endpoint=server.ipc) for n in (40, 7)
+        twofold.evaluate(first_legal, episodes=40, num_envs=n, endpoint="embedded") for n in (40, 7)
     )
     assert one.max_exponents is not None
     for name in ("seeds", "scores", "moves", "lengths", "max_exponents"):
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
     assert one.seeds.tolist() == [FIRST_SEED + k for k in range(40)]
 
-    envs = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint=server.ipc)
+    envs = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint="embedded")
     observations, infos = envs.reset(seed=FIRST_SEED + 17)
     finished = False
     while not finished:
@@ -150,8 +150,8 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too(server: Server) 
     assert one.max_exponents[17] == observations.max()
 
 
-def test_random_play_on_2x2_agrees_with_the_exact_solution(server: Server) -> None:
-    result = twofold.evaluate("random", episodes=20_000, size=2, endpoint=server.ipc)
+def test_random_play_on_2x2_agrees_with_the_exact_solution() -> None:
+    result = twofold.evaluate("random", episodes=20_000, size=2, endpoint="embedded")
     score, moves = result.summary["score"], result.summary["moves"]
     assert abs(score["mean"] - 19.65654018) < 4 * score["standard_error"]
     assert abs(moves["mean"] - 5.60072300) < 4 * moves["standard_error"]
@@ -160,8 +160,8 @@ def test_random_play_on_2x2_agrees_with_the_exact_solution(server: Server) -> No
     assert result.card["size"] == "2 x 2"
 
 
-def test_random_play_on_4x4_agrees_with_twenty_million_games(server: Server) -> None:
-    result = twofold.evaluate("random", episodes=4_000, endpoint=server.ipc)
+def test_random_play_on_4x4_agrees_with_twenty_million_games() -> None:
+    result = twofold.evaluate("random", episodes=4_000, endpoint="embedded")
     assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
     assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
     low, high = result.summary["reached"][256]["interval"]
@@ -192,7 +192,7 @@ def test_random_actions_are_legal_and_all_alike() -> None:
 def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
     policy: Any, dialect: str | None, server: Server
 ) -> None:
-    arguments: dict[str, Any] = {"record": True, "dialect": dialect, "endpoint": server.ipc}
+    arguments: dict[str, Any] = {"record": True, "dialect": dialect, "endpoint": "embedded"}
     one, many = (twofold.evaluate(policy, episodes=60, num_envs=n, **arguments) for n in (60, 7))
     for name in ("scores", "moves", "lengths", "max_exponents"):
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
@@ -209,25 +209,25 @@ def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
     assert np.isnan(again.policy_seconds)
 
 
-def test_random_play_in_the_server_agrees_too(server: Server) -> None:
-    result = twofold.evaluate(twofold.policies.Random(), episodes=4_000, endpoint=server.ipc)
+def test_random_play_in_the_server_agrees_too() -> None:
+    result = twofold.evaluate(twofold.policies.Random(), episodes=4_000, endpoint="embedded")
     assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
     assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
 
 
-def test_truncated_episodes_count_too(server: Server) -> None:
-    result = twofold.evaluate("greedy", episodes=20, max_episode_steps=9, endpoint=server.ipc)
+def test_truncated_episodes_count_too() -> None:
+    result = twofold.evaluate("greedy", episodes=20, max_episode_steps=9, endpoint="embedded")
     assert result.lengths.tolist() == [9] * 20
 
 
-def test_a_search_and_a_network_are_evaluated_by_name(server: Server, tmp_path: Path) -> None:
-    result = twofold.evaluate("expectimax:1", episodes=3, endpoint=server.ipc)
+def test_a_search_and_a_network_are_evaluated_by_name(tmp_path: Path) -> None:
+    result = twofold.evaluate("expectimax:1", episodes=3, endpoint="embedded")
     assert result.card["search depth"] == "1 max layer (1 ply)"
     assert result.scores.mean() > 3000
     table = np.zeros(16**2, np.float32)
     network = twofold.policies.NTuple([[0, 1]], [table])
     network.save(tmp_path / "a.npz")
-    result = twofold.evaluate(f"ntuple:{tmp_path}/a.npz", episodes=3, endpoint=server.ipc)
+    result = twofold.evaluate(f"ntuple:{tmp_path}/a.npz", episodes=3, endpoint="embedded")
     assert result.policy == "ntuple (a.npz)"
     assert result.card["weights, MB"] == 1024 / 1e6
     assert result.card["symmetry averaging"] == "yes"
@@ -287,9 +287,7 @@ def test_a_policy_whose_reset_raises_is_told() -> None:
 
 
 @pytest.mark.parametrize("pairs", [2, 3])
-def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(
-    server: Server, pairs: int
-) -> None:
+def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: int) -> None:
     # 700 games at once, so that most begin in the midst of others.
     result = twofold.evaluate(
         "perfect-memory",
@@ -297,7 +295,7 @@ def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(
         size=(2, pairs),
         episodes=10_000,
         num_envs=700,
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     moves = result.summary["moves"]
     assert (
@@ -305,21 +303,19 @@ def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(
     )
     assert result.policy == "perfect-memory"
 
-    envs = gym.make_vec(CONCENTRATION, num_envs=700, size=(2, pairs), endpoint=server.ipc)
+    envs = gym.make_vec(CONCENTRATION, num_envs=700, size=(2, pairs), endpoint="embedded")
     again = twofold.evaluate(twofold.PerfectMemory(envs), env=envs, episodes=10_000)
     envs.close()
     np.testing.assert_array_equal(again.scores, result.scores)
     assert again.policy == "PerfectMemory"
 
 
-def test_perfect_memory_is_evaluated_by_the_command(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["evaluate", "perfect-memory", "--against", "random", "--env", CONCENTRATION]
-    command += ["--size", "2x4", "--episodes", "300", "--endpoint", server.ipc]
+    command += ["--size", "2x4", "--episodes", "300", "--endpoint", "embedded"]
     assert _cli.main(command) == 0
     assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
-    assert _cli.main(["evaluate", "perfect-memory", "--endpoint", server.ipc]) == 1
+    assert _cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 1
     assert "expected an environment of Concentration" in capsys.readouterr().err
 
 
@@ -346,22 +342,22 @@ def raises(observations: Any, action_mask: Any) -> Any:
         (lambda o, m: m.argmin(axis=1), r"call \d+: chose action \d, legal are \[.*seed 9223372"),
     ],
 )
-def test_a_bad_policy_is_told_with_what_and_where(policy: Any, text: str, server: Server) -> None:
+def test_a_bad_policy_is_told_with_what_and_where(policy: Any, text: str) -> None:
     with pytest.raises(twofold.PolicyError, match=text) as info:
-        twofold.evaluate(policy, episodes=8, endpoint=server.ipc)
+        twofold.evaluate(policy, episodes=8, endpoint="embedded")
     assert info.value.policy == policy.__name__
     if info.value.row is not None:
         assert info.value.seed == FIRST_SEED + (info.value.episode or 0)
 
 
-def test_what_a_policy_does_to_the_mask_makes_nothing_legal(server: Server) -> None:
+def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
     def cheats(observations: Any, action_mask: Any) -> Any:
         worst = action_mask.argmin(axis=1)
         action_mask[:] = 1
         return worst
 
     with pytest.raises(twofold.PolicyError, match="legal are"):
-        twofold.evaluate(cheats, episodes=8, endpoint=server.ipc)
+        twofold.evaluate(cheats, episodes=8, endpoint="embedded")
 
 
 def test_a_policy_that_is_slow_is_told() -> None:
@@ -401,9 +397,9 @@ def test_wrong_arguments_are_refused_by_name(arguments: Any, field: str) -> None
     assert info.value.field == field
 
 
-def test_an_environment_with_another_autoreset_is_refused(server: Server) -> None:
+def test_an_environment_with_another_autoreset_is_refused() -> None:
     envs = gym.make_vec(
-        "twofold/Game2048-v0", num_envs=2, autoreset_mode="disabled", endpoint=server.ipc
+        "twofold/Game2048-v0", num_envs=2, autoreset_mode="disabled", endpoint="embedded"
     )
     with pytest.raises(twofold.InvalidArgument, match="NEXT_STEP"):
         twofold.evaluate("random", env=envs)
@@ -496,7 +492,7 @@ def test_the_rule_card_tells_rules_and_means(server: Server) -> None:
         four_probability=0.25,
         max_episode_steps=50,
         goal=64,
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     expected = {
         "environment": "twofold/Game2048-v0",
@@ -517,10 +513,10 @@ def test_the_rule_card_tells_rules_and_means(server: Server) -> None:
     assert (result.lengths <= 50).all()
 
 
-def test_the_rule_card_of_concentration_tells_deck_and_reward(server: Server) -> None:
+def test_the_rule_card_of_concentration_tells_deck_and_reward() -> None:
     def card(**arguments: Any) -> dict[str, Any]:
         made = twofold.evaluate(
-            "random", env="twofold/Concentration-v0", episodes=2, endpoint=server.ipc, **arguments
+            "random", env="twofold/Concentration-v0", episodes=2, endpoint="embedded", **arguments
         )
         return made.card
 
@@ -539,10 +535,10 @@ def test_the_rule_card_of_concentration_tells_deck_and_reward(server: Server) ->
 
 
 @pytest.mark.parametrize("other", [{"symbols": 2}, {"peeks": 1}, {"reward": {"match": 2}}])
-def test_games_of_other_rules_are_not_compared(server: Server, other: dict[str, Any]) -> None:
+def test_games_of_other_rules_are_not_compared(other: dict[str, Any]) -> None:
     a, b = (
         twofold.evaluate(
-            "random", env="twofold/Concentration-v0", episodes=2, endpoint=server.ipc, **arguments
+            "random", env="twofold/Concentration-v0", episodes=2, endpoint="embedded", **arguments
         )
         for arguments in ({}, other)
     )
@@ -553,17 +549,17 @@ def test_games_of_other_rules_are_not_compared(server: Server, other: dict[str, 
 # ---- two policies --------------------------------------------------------------------------------
 
 
-def test_a_policy_compared_with_itself_differs_by_nothing(server: Server) -> None:
-    a, b = (twofold.evaluate(first_legal, episodes=50, endpoint=server.ipc) for _ in range(2))
+def test_a_policy_compared_with_itself_differs_by_nothing() -> None:
+    a, b = (twofold.evaluate(first_legal, episodes=50, endpoint="embedded") for _ in range(2))
     comparison = a.compare(b)
     assert (comparison.difference, comparison.ties, comparison.wins) == (0, 50, 0)
     assert comparison.correlation == pytest.approx(1)
     assert not comparison.is_significant
 
 
-def test_the_better_of_two_policies_is_told(server: Server) -> None:
-    a = twofold.evaluate(first_legal, episodes=200, endpoint=server.ipc)
-    b = twofold.evaluate("random", episodes=200, endpoint=server.ipc)
+def test_the_better_of_two_policies_is_told() -> None:
+    a = twofold.evaluate(first_legal, episodes=200, endpoint="embedded")
+    b = twofold.evaluate("random", episodes=200, endpoint="embedded")
     comparison = a.compare(b)
     assert comparison.is_significant
     assert comparison.difference == pytest.approx(a.scores.mean() - b.scores.mean())
@@ -593,18 +589,18 @@ not_a_policy = 5
 
 
 def test_the_command_evaluates_a_function_of_a_file(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.py").write_text(POLICY_FILE)
     command = ["evaluate", f"{tmp_path}/mine.py:up_first", "--episodes", "20"]
-    command += ["--endpoint", server.ipc, "--size", "3x4"]
+    command += ["--endpoint", "embedded", "--size", "3x4"]
     saved = tmp_path / "a.json"
     assert _cli.main([*command, "--format", "json", "--save", str(saved)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["episodes"] == 20
     assert printed["rule_card"]["size"] == "3 x 4"
     again = twofold.Evaluation.from_json(saved.read_text())
-    direct = twofold.evaluate(first_legal, episodes=20, size=(3, 4), endpoint=server.ipc)
+    direct = twofold.evaluate(first_legal, episodes=20, size=(3, 4), endpoint="embedded")
     np.testing.assert_array_equal(again.scores, direct.scores)
 
     assert _cli.main([*command, "--against", "random", "--format", "tdl"]) == 0

@@ -21,7 +21,7 @@ from raw import RawSession
 from servers import Server, child_servers, is_running, private_server_pid, wait_until
 
 import twofold
-from twofold import _private_server
+from twofold import _lookup, _private_server
 from twofold.v1 import envelope_pb2 as envelope
 
 ID = "twofold/Game2048-v0"
@@ -233,7 +233,7 @@ def test_lost_replies_are_asked_for_again_and_a_step_is_applied_once(
 
 
 def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_another() -> None:
-    envs = gym.make_vec(ID, num_envs=2)
+    envs = gym.make_vec(ID, num_envs=2, endpoint="private")
     envs.reset(seed=0)
     pid = private_server_pid(envs)
     os.kill(pid, signal.SIGKILL)
@@ -242,7 +242,7 @@ def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_anoth
         with pytest.raises(twofold.ServerDied, match=f"{pid}.*signal 9"):
             envs.step([0, 0])
     assert time.monotonic() - started < 1
-    another = gym.make_vec(ID, num_envs=2)
+    another = gym.make_vec(ID, num_envs=2, endpoint="private")
     another.reset(seed=0)
     assert private_server_pid(another) != pid
     started = time.monotonic()
@@ -270,7 +270,7 @@ def test_a_killed_server_at_an_address_is_a_deadline(
 
 def test_a_killed_python_leaves_no_server_behind(tmp_path: Path) -> None:
     process = script(
-        f"env = gym.make('{ID}'); env.reset(seed=0)\n"
+        f"env = gym.make('{ID}', endpoint='private'); env.reset(seed=0)\n"
         "print(servers.private_server_pid(env), flush=True); sys.stdin.read()",
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
@@ -286,7 +286,7 @@ def test_a_python_that_ends_takes_its_server_and_directory_along(
     tmp_path: Path, ending: str
 ) -> None:
     process = script(
-        f"env = gym.make('{ID}'); env.reset(seed=0)\n"
+        f"env = gym.make('{ID}', endpoint='private'); env.reset(seed=0)\n"
         f"print(servers.private_server_pid(env), flush=True)\n{ending}",
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
@@ -323,7 +323,7 @@ def test_an_environment_that_is_let_go_is_closed(own_server: Server) -> None:
 
 def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:
     process = script(
-        f"envs = gym.make_vec('{ID}', num_envs=2); envs.reset(seed=0)\n"
+        f"envs = gym.make_vec('{ID}', num_envs=2, endpoint='private'); envs.reset(seed=0)\n"
         "print(servers.private_server_pid(envs), flush=True)\n"
         "try:\n"
         "    while True: envs.step([0, 1])\n"
@@ -343,10 +343,10 @@ def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:
 
 
 def test_an_environment_made_50_times_leaves_one_server() -> None:
-    kept = gym.make_vec(ID, num_envs=2)
+    kept = gym.make_vec(ID, num_envs=2, endpoint="private")
     pid = private_server_pid(kept)
     for _ in range(50):
-        envs = gym.make_vec(ID, num_envs=2)
+        envs = gym.make_vec(ID, num_envs=2, endpoint="private")
         envs.reset(seed=0)
         assert private_server_pid(envs) == pid
         del envs
@@ -358,7 +358,7 @@ def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
     started = time.monotonic()
     pids = set()
     for _ in range(50):
-        envs = gym.make_vec(ID, num_envs=2)
+        envs = gym.make_vec(ID, num_envs=2, endpoint="private")
         envs.reset(seed=0)
         pids.add(private_server_pid(envs))
         envs.close()
@@ -369,9 +369,13 @@ def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
 
 def test_a_server_that_nobody_uses_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_private_server, "_GRACE", 0.1)
-    first, second = gym.make(ID), gym.make_vec(ID, num_envs=2)
+    first, second = (
+        gym.make(ID, endpoint="private"),
+        gym.make_vec(ID, num_envs=2, endpoint="private"),
+    )
     pid = private_server_pid(first)
-    directory = Path(second.unwrapped._session._server.endpoint[6:]).parent  # type: ignore[attr-defined]
+    assert isinstance(second, twofold.TwofoldVectorEnv)
+    directory = Path(second._session._carrier.endpoint[6:]).parent
     first.close()
     time.sleep(0.3)
     assert is_running(pid), "the second environment still uses it"
@@ -385,7 +389,7 @@ def test_threads_share_the_server() -> None:
     pids = []
 
     def run() -> None:
-        envs = gym.make_vec(ID, num_envs=2)
+        envs = gym.make_vec(ID, num_envs=2, endpoint="private")
         envs.reset(seed=0)
         for _ in range(50):
             envs.step([0, 1])
@@ -403,13 +407,14 @@ def test_threads_share_the_server() -> None:
 
 def test_a_forked_child_has_a_server_of_its_own_and_leaves_its_parents_alone() -> None:
     process = script(
-        f"envs = gym.make_vec('{ID}', num_envs=2); envs.reset(seed=0)\n"
+        f"envs = gym.make_vec('{ID}', num_envs=2, endpoint='private'); envs.reset(seed=0)\n"
         "mine = servers.private_server_pid(envs)\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    try: envs.step([0, 1])\n"
         "    except twofold.ClosedError as error: print('closed', flush=True)\n"
-        f"    own = gym.make_vec('{ID}', num_envs=2); own.reset(seed=0); own.step([0, 1])\n"
+        f"    own = gym.make_vec('{ID}', num_envs=2, endpoint='private')\n"
+        "    own.reset(seed=0); own.step([0, 1])\n"
         "    print(servers.private_server_pid(own) != mine, flush=True)\n"
         "    envs.close()\n"
         "    print(servers.private_server_pid(own), flush=True)\n"
@@ -431,6 +436,7 @@ def test_gymnasiums_async_workers_have_servers_of_their_own_and_leave_nothing(
     process = script(
         "if __name__ == '__main__':\n"
         f"    envs = gym.make_vec('twofold:{ID}', num_envs=2, vectorization_mode='async',\n"
+        f"                        endpoint='private',\n"
         f"                        vector_kwargs=dict(context='{context}'))\n"
         "    first, _ = envs.reset(seed=0)\n"
         "    envs.step([0, 1])\n"
@@ -459,7 +465,7 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
 ) -> None:
     use_program(monkeypatch, tmp_path, "echo no luck today >&2; exit 3")
     with pytest.raises(twofold.ServerStartFailed, match=r"(?s)status 3.*no luck today"):
-        gym.make(ID)
+        gym.make(ID, endpoint="private")
 
 
 def test_a_server_that_never_comes_up_is_given_up(
@@ -468,7 +474,7 @@ def test_a_server_that_never_comes_up_is_given_up(
     use_program(monkeypatch, tmp_path, "echo thinking >&2; exec sleep 60")
     started = time.monotonic()
     with pytest.raises(twofold.ServerStartFailed, match=r"(?s)in time.*thinking"):
-        gym.make(ID, timeout=0.5)
+        gym.make(ID, endpoint="private", timeout=0.5)
     assert time.monotonic() - started < 3
     assert len(child_servers()) <= 1
 
@@ -478,13 +484,13 @@ def test_a_program_that_is_no_server_is_refused(
 ) -> None:
     use_program(monkeypatch, tmp_path, "echo hello; exec sleep 60")
     with pytest.raises(twofold.ServerStartFailed, match="not a twofold-server"):
-        gym.make(ID)
+        gym.make(ID, endpoint="private")
 
 
 def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
     with pytest.raises(twofold.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):
-        _private_server.find_program()
+        _lookup.find_program()
 
 
 def test_the_program_is_looked_for_in_order(
@@ -499,22 +505,22 @@ def test_the_program_is_looked_for_in_order(
 
     package = tmp_path / "checkout" / "python_client" / "src" / "twofold"
     package.mkdir(parents=True)
-    monkeypatch.setattr(_private_server, "__file__", str(package / "_private_server.py"))
+    monkeypatch.setattr(_lookup, "__file__", str(package / "_lookup.py"))
     monkeypatch.delenv("TWOFOLD_SERVER", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(twofold.ServerStartFailed, match="swift build"):
-        _private_server.find_program()
+    with pytest.raises(twofold.ServerStartFailed, match="make server"):
+        _lookup.find_program()
     expected = program("bin", "twofold-server")
-    assert _private_server.find_program() == expected
+    assert _lookup.find_program() == expected
     expected = program("checkout", ".build", "release", "twofold-server")
-    assert _private_server.find_program() != expected, "that is no checkout of Twofold"
+    assert _lookup.find_program() != expected, "that is no checkout of Twofold"
     (tmp_path / "checkout" / "Package.swift").touch()
-    assert _private_server.find_program() == expected
+    assert _lookup.find_program() == expected
     expected = program("checkout", "python_client", "src", "twofold", "_bin", "twofold-server")
-    assert _private_server.find_program() == expected
+    assert _lookup.find_program() == expected
     expected = program("named")
     monkeypatch.setenv("TWOFOLD_SERVER", str(expected))
-    assert _private_server.find_program() == expected
+    assert _lookup.find_program() == expected
 
 
 def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(
@@ -534,7 +540,7 @@ def test_the_directory_of_a_killed_python_is_removed_by_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     process = script(
-        f"env = gym.make('{ID}'); env.reset(seed=0)\n"
+        f"env = gym.make('{ID}', endpoint='private'); env.reset(seed=0)\n"
         "print(servers.private_server_pid(env), flush=True); sys.stdin.read()",
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )

@@ -3,14 +3,13 @@
 import concentration
 import numpy as np
 import pytest
-from servers import Server
 
 
 @pytest.mark.parametrize("variant", concentration.VARIANTS)
-def test_popgyms_transitions_come_back_from_the_server(server: Server, variant: str) -> None:
+def test_popgyms_transitions_come_back_from_the_server(variant: str) -> None:
     recording = concentration.load_short(variant)
     assert recording["lengths"].sum() > 100
-    checks = list(concentration.compare(variant, recording, endpoint=server.ipc))
+    checks = list(concentration.compare(variant, recording, endpoint="embedded"))
     assert len(checks) == 6
     assert all(check.passed for check in checks), [check.what for check in checks]
 
@@ -19,14 +18,14 @@ def test_popgyms_transitions_come_back_from_the_server(server: Server, variant: 
     ("name", "what"),
     [("observations", "observation"), ("rewards", "reward"), ("truncated", "truncated")],
 )
-def test_a_single_difference_is_noticed(server: Server, name: str, what: str) -> None:
+def test_a_single_difference_is_noticed(name: str, what: str) -> None:
     recording = concentration.load_short("Easy")
     # The second transition of the second episode.
     place = (1, 2, 5) if name == "observations" else (1, 1)
     recording[name][place] = 1 - recording[name][place]
     failed = [
         check.what
-        for check in concentration.compare("Easy", recording, endpoint=server.ipc)
+        for check in concentration.compare("Easy", recording, endpoint="embedded")
         if not check.passed
     ]
     assert failed == [f"transitions with another {what}"]

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from reference import Game
-from servers import Server
 
 import twofold
 from twofold._seeding import board_seeds, consecutive
@@ -23,8 +22,8 @@ NOT_SEEDS = st.integers(max_value=-1) | st.booleans() | st.floats() | st.text(ma
 
 
 @pytest.fixture(scope="module")
-def envs(server: Server) -> Any:
-    envs = twofold.Game2048VectorEnv(NUM_ENVS, endpoint=server.ipc)
+def envs() -> Any:
+    envs = twofold.Game2048VectorEnv(NUM_ENVS, endpoint="embedded")
     yield envs
     envs.close()
 

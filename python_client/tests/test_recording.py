@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from servers import Server
 
 import twofold
 from twofold import _cli, _replay, _statistics
@@ -279,9 +278,9 @@ def test_chi_square_tails(value: float, degrees: int, tail: float) -> None:
 # ---- from an evaluation --------------------------------------------------------------------------
 
 
-def test_an_evaluation_records_best_worst_and_median(server: Server) -> None:
+def test_an_evaluation_records_best_worst_and_median() -> None:
     result = twofold.evaluate(
-        "random", episodes=101, num_envs=9, record=True, size=(3, 4), endpoint=server.ipc
+        "random", episodes=101, num_envs=9, record=True, size=(3, 4), endpoint="embedded"
     )
     for which, score in (
         ("best", result.scores.max()),
@@ -302,21 +301,21 @@ def test_an_evaluation_records_best_worst_and_median(server: Server) -> None:
             result.recording(bad)
 
 
-def test_long_games_are_recorded_whole(server: Server) -> None:
+def test_long_games_are_recorded_whole() -> None:
     def corner(observations: Any, action_mask: Any) -> Any:
         order = np.array([0, 3, 1, 2])
         return order[action_mask[:, order].argmax(axis=1)]
 
     result = twofold.evaluate(
-        corner, episodes=40, num_envs=4, record=True, size=5, endpoint=server.ipc
+        corner, episodes=40, num_envs=4, record=True, size=5, endpoint="embedded"
     )
     assert result.lengths.max() > 600  # more than the log's first table holds
     for episode in range(40):
         assert result.recording(episode).score == result.scores[episode]
 
 
-def test_without_recording_there_is_no_recording(server: Server) -> None:
-    result = twofold.evaluate("random", episodes=2, endpoint=server.ipc)
+def test_without_recording_there_is_no_recording() -> None:
+    result = twofold.evaluate("random", episodes=2, endpoint="embedded")
     with pytest.raises(twofold.InvalidArgument, match="record=True"):
         result.recording("best")
 
@@ -325,10 +324,10 @@ def test_without_recording_there_is_no_recording(server: Server) -> None:
 
 
 def test_the_commands_record_replay_and_verify(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(tmp_path / "best.json")
-    command = ["evaluate", "random", "--episodes", "20", "--endpoint", server.ipc]
+    command = ["evaluate", "random", "--episodes", "20", "--endpoint", "embedded"]
     assert _cli.main([*command, "--record", "best", file]) == 0
     capsys.readouterr()
     assert _cli.main(["replay", file]) == 0

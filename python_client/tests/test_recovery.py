@@ -94,10 +94,10 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
 
 
 def test_a_hundred_interrupts_at_random_moments_change_nothing(
-    server: Server, game: str, scale: int
+    endpoint: str, game: str, scale: int
 ) -> None:
-    expected = undisturbed(server.ipc, 400, game)
-    envs = make(server.ipc, game)
+    expected = undisturbed(endpoint, 400, game)
+    envs = make(endpoint, game)
     assert play_through_interrupts(envs, expected, 100 * scale, 0.004) >= 100 * scale
     envs.close()
 
@@ -140,8 +140,8 @@ def test_the_note_says_whether_the_step_was_applied(own_server: Server) -> None:
     twin.close()
 
 
-def test_another_step_after_an_applied_one_goes_on_from_there(server: Server) -> None:
-    envs, twin = make(server.ipc), make(server.ipc)
+def test_another_step_after_an_applied_one_goes_on_from_there(endpoint: str) -> None:
+    envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
     with pytest.MonkeyPatch.context() as patch:
@@ -175,7 +175,7 @@ def test_everything_works_inside_a_running_event_loop(server: Server) -> None:
 
 CELL = """
 import gymnasium as gym, numpy as np, twofold
-envs = gym.make_vec("twofold/Game2048-v0", num_envs=2)
+envs = gym.make_vec("twofold/Game2048-v0", num_envs=2, endpoint="private")
 envs.reset(seed=0)
 for _ in range(10):
     envs.step(np.array([0, 1]))
@@ -192,7 +192,7 @@ def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> 
             envs = shell.locals["envs"]
             ids.append(envs._session._id)
             pids.add(private_server_pid(envs))
-            endpoint = envs._session._connection.endpoint
+            endpoint = envs._session._carrier.endpoint
             del envs
             await asyncio.sleep(0)
         gc.collect()

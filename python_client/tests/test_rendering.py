@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import RecordVideo
 from gymnasium.wrappers.vector import RecordVideo as VectorRecordVideo
-from servers import Server
 
 import twofold
 from twofold._drawing import PEN, Grid, number, rounded_rectangle
@@ -48,8 +47,8 @@ def test_a_picture_is_as_wide_as_its_board(size: tuple[int, int]) -> None:
     env.close()
 
 
-def test_tiles_have_the_colours_that_2048_is_known_by(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", endpoint=server.ipc, size=2)
+def test_tiles_have_the_colours_that_2048_is_known_by() -> None:
+    envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", endpoint="embedded", size=2)
     envs.reset(seed=0, options={"boards": [[[1, 0], [2, 0]]]})
     frames = envs.render()
     assert frames is not None
@@ -65,8 +64,8 @@ def test_tiles_have_the_colours_that_2048_is_known_by(server: Server) -> None:
     envs.close()
 
 
-def test_every_tile_up_to_the_largest_can_be_drawn_and_no_two_are_alike(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(20, render_mode="rgb_array", endpoint=server.ipc, size=2)
+def test_every_tile_up_to_the_largest_can_be_drawn_and_no_two_are_alike() -> None:
+    envs = twofold.Game2048VectorEnv(20, render_mode="rgb_array", endpoint="embedded", size=2)
     boards = np.zeros((20, 2, 2), np.uint8)
     boards[:, 0, 0] = np.arange(1, 21)
     envs.reset(seed=0, options={"boards": boards})
@@ -89,8 +88,8 @@ def test_the_same_board_gives_the_same_picture_and_rendering_changes_nothing() -
     env.close()
 
 
-def test_cards_look_different_face_down_face_up_and_removed(server: Server) -> None:
-    envs = twofold.ConcentrationVectorEnv(1, size=2, render_mode="rgb_array", endpoint=server.ipc)
+def test_cards_look_different_face_down_face_up_and_removed() -> None:
+    envs = twofold.ConcentrationVectorEnv(1, size=2, render_mode="rgb_array", endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
     seen = []
     for action in (0, 2, 1):
@@ -106,9 +105,9 @@ def test_cards_look_different_face_down_face_up_and_removed(server: Server) -> N
     envs.close()
 
 
-def test_cards_as_text(server: Server) -> None:
+def test_cards_as_text() -> None:
     envs = twofold.ConcentrationVectorEnv(
-        1, size=2, render_mode="ansi", observe_last_action=True, endpoint=server.ipc
+        1, size=2, render_mode="ansi", observe_last_action=True, endpoint="embedded"
     )
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
     for action in (0, 2, 1):

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Board, Game
 from reward_reference import EVENTS, POTENTIALS, Transition
-from servers import Server
 
 import twofold
 from twofold._reward import reward_spec
@@ -62,10 +61,10 @@ def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Pat
     assert (spec.scale, spec.clip_low, spec.HasField("clip_high")) == (0.5, -1.0, False)
 
 
-def test_the_order_of_the_terms_is_that_of_the_columns(server: Server) -> None:
+def test_the_order_of_the_terms_is_that_of_the_columns() -> None:
     reward = ["goal", ("empty_cells", {"gamma": 1.0}), "merge_count", ("goal", 2.0)]
     envs = twofold.Game2048VectorEnv(
-        2, reward=reward, extra_infos=["reward_terms"], endpoint=server.ipc
+        2, reward=reward, extra_infos=["reward_terms"], endpoint="embedded"
     )
     assert envs.reward_terms == ("goal", "empty_cells", "merge_count", "goal")
     _, infos = envs.reset(seed=0)
@@ -75,7 +74,7 @@ def test_the_order_of_the_terms_is_that_of_the_columns(server: Server) -> None:
     assert infos["reward_terms"].dtype == np.float32
     assert infos["_reward_terms"].all()
     envs.close()
-    plain = twofold.Game2048VectorEnv(2, endpoint=server.ipc)
+    plain = twofold.Game2048VectorEnv(2, endpoint="embedded")
     assert plain.reward_terms == ("merge_score",)
     plain.close()
 
@@ -111,9 +110,9 @@ def test_the_order_of_the_terms_is_that_of_the_columns(server: Server) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_reward_is_refused_by_name(server: Server, field: str, reward: Any) -> None:
+def test_a_wrong_reward_is_refused_by_name(field: str, reward: Any) -> None:
     with pytest.raises(twofold.InvalidArgument) as caught:
-        twofold.Game2048VectorEnv(2, reward=reward, endpoint=server.ipc)
+        twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
     assert caught.value.field == field
     assert field.split(".")[-1] in str(caught.value)
 
@@ -124,9 +123,9 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
         reward_spec(tmp_path / "reward.json")
 
 
-def test_the_single_environment_has_them_too(server: Server) -> None:
+def test_the_single_environment_has_them_too() -> None:
     env = twofold.Game2048Env(
-        reward={"merge_count": 2.0}, extra_infos=("chance", "merges"), endpoint=server.ipc
+        reward={"merge_count": 2.0}, extra_infos=("chance", "merges"), endpoint="embedded"
     )
     board = np.zeros((4, 4), np.uint8)
     board[2, 1:3] = 3
@@ -159,7 +158,7 @@ def full_spec(size: tuple[int, int]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=[(4, 4), (2, 2), (3, 5), (8, 8)], ids=str)
-def shaped(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
+def shaped(request: pytest.FixtureRequest) -> Iterator[Any]:
     size = request.param
     envs = twofold.Game2048VectorEnv(
         NUM_ENVS,
@@ -167,7 +166,7 @@ def shaped(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
         goal=64,
         reward=full_spec(size),
         extra_infos=EXTRA,
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     yield envs
     envs.close()
@@ -235,7 +234,7 @@ def test_the_golden_files_are_what_the_reference_makes() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(make_reward_golden.FOLDER.glob("*.json")), ids=str)
-def test_the_server_plays_the_golden_files(server: Server, path: Path) -> None:
+def test_the_server_plays_the_golden_files(path: Path) -> None:
     golden = json.loads(path.read_text())
     config = dict(golden["config"])
     size = (config.pop("rows"), config.pop("columns"))
@@ -246,7 +245,7 @@ def test_the_server_plays_the_golden_files(server: Server, path: Path) -> None:
         **config,
         reward=golden["reward"],
         extra_infos=EXTRA,
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     envs.reset(seed=[lane["seed"] for lane in lanes])
     for index in range(len(lanes[0]["actions"])):
@@ -282,7 +281,7 @@ Action = int
 Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
 
 
-def model_2x2(server: Server, reward: Any) -> Model:
+def model_2x2(reward: Any) -> Model:
     """The whole of 2 x 2 as the server plays it: every board, action and spawn.
 
     Spawns are drawn, not chosen, so each pair is played from 72 seeds; twos and fours are equally
@@ -290,7 +289,7 @@ def model_2x2(server: Server, reward: Any) -> Model:
     """
     copies, pairs = 72, 4 * 400
     envs = twofold.Game2048VectorEnv(
-        copies * pairs, size=2, four_probability=0.5, reward=reward, endpoint=server.ipc
+        copies * pairs, size=2, four_probability=0.5, reward=reward, endpoint="embedded"
     )
     model: Model = {}
     waiting: set[Board] = {(1, 0, 0, 0), (0, 0, 0, 2)}
@@ -352,22 +351,20 @@ def phi(board: Board) -> float:
     )
 
 
-def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is(server: Server) -> None:
-    values, best = solve(model_2x2(server, None))
-    shaped_values, shaped_best = solve(model_2x2(server, {"merge_score": 1.0, **POTENTIAL_TERMS}))
+def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is() -> None:
+    values, best = solve(model_2x2(None))
+    shaped_values, shaped_best = solve(model_2x2({"merge_score": 1.0, **POTENTIAL_TERMS}))
     assert len(best) > 200
     assert shaped_best == best
     for board, value in values.items():
         assert shaped_values[board] == pytest.approx(value - phi(board), abs=2e-3)
     # A bonus that is no potential does change it, so the comparison could have failed.
-    _, other_best = solve(model_2x2(server, {"merge_score": 1.0, "merge_count": -30.0}))
+    _, other_best = solve(model_2x2({"merge_score": 1.0, "merge_count": -30.0}))
     assert other_best != best
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(
-    server: Server, size: int
-) -> None:
+def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size: int) -> None:
     table = [[4, -3], [2, 7]] if size == 2 else WEIGHTS
     spec = {**POTENTIAL_TERMS}
     spec["cell_weights"] = {**POTENTIAL_TERMS["cell_weights"], "table": table}
@@ -379,7 +376,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(
         autoreset_mode="disabled",
         reward=spec,
         extra_infos=["reward_terms"],
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     names = envs.reward_terms
     rng = np.random.default_rng(0)
@@ -432,7 +429,7 @@ def potentials(
 
 
 @pytest.mark.parametrize("mode", ["same_step", "disabled"])
-def test_a_transition_earns_the_same_in_every_autoreset_mode(server: Server, mode: str) -> None:
+def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
     """In SAME_STEP s' is the episode's last board, not the new episode's first that is returned."""
     lanes, limit = 40, 17
     told = []
@@ -444,7 +441,7 @@ def test_a_transition_earns_the_same_in_every_autoreset_mode(server: Server, mod
             autoreset_mode=autoreset,
             reward=full_spec((3, 3)),
             extra_infos=EXTRA,
-            endpoint=server.ipc,
+            endpoint="embedded",
         )
         envs.reset(seed=5)
         played: list[list[Any]] = [[] for _ in range(lanes)]
@@ -468,13 +465,13 @@ def test_a_transition_earns_the_same_in_every_autoreset_mode(server: Server, mod
         assert theirs[: len(ours)] == ours
 
 
-def test_a_step_that_only_starts_an_episode_has_neutral_extra_infos(server: Server) -> None:
+def test_a_step_that_only_starts_an_episode_has_neutral_extra_infos() -> None:
     envs = twofold.Game2048VectorEnv(
         3,
         max_episode_steps=1,
         reward={"survival": 1.0, "clip": (0.5, 2)},
         extra_infos=EXTRA,
-        endpoint=server.ipc,
+        endpoint="embedded",
     )
     envs.reset(seed=0)
     *_, truncations, _ = envs.step([0, 1, 2])

@@ -20,12 +20,12 @@ SALT = 0x706F6C6963790000
 
 
 @pytest.fixture
-def make(server: Server) -> Any:
-    """Makes environments on the shared server, and closes them."""
+def make(endpoint: str) -> Any:
+    """Makes environments, and closes them."""
     made = []
 
     def make(num_envs: int, **arguments: Any) -> Any:
-        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=server.ipc, **arguments))
+        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments))
         return made[-1]
 
     yield make
@@ -175,7 +175,7 @@ def test_greedy_takes_the_highest_reward(make: Any) -> None:
     envs = make(40)
     envs.reset(seed=2)
     data = envs.rollout(200, "greedy")
-    told = rules.afterstates(data.observations[:-1], endpoint=envs._session._connection.endpoint)
+    told = rules.afterstates(data.observations[:-1], endpoint=envs._session._carrier.endpoint)
     rewards = np.where(told.mask == 1, told.rewards, -1)
     taken = np.take_along_axis(rewards, data.actions[..., None].astype(int), axis=2)[..., 0]
     np.testing.assert_array_equal(taken[data.valid], rewards.max(axis=2)[data.valid])

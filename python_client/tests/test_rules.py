@@ -4,7 +4,6 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,6 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.load_profile("fixed")
 
 SIDES = st.integers(2, 8)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ask_this_server(server: Server) -> Iterator[None]:
-    os.environ["TWOFOLD_ENDPOINT"] = server.ipc
-    yield
-    del os.environ["TWOFOLD_ENDPOINT"]
 
 
 @st.composite
@@ -365,9 +357,32 @@ def test_the_arrays_are_fresh_and_writable() -> None:
     assert rules.symmetries(board).actions[0].tolist() == [0, 1, 2, 3]
 
 
-def test_without_an_address_this_process_s_own_server_answers_also_in_a_forked_child() -> None:
-    code = """
+def test_every_carrier_brings_the_same(endpoint: str) -> None:
+    rng = np.random.default_rng(1)
+    some = rng.integers(0, 12, (300, 4, 4))
+    actions, seeds = rng.integers(0, 4, 300), np.arange(300, dtype=np.uint64)
+
+    def told(where: str) -> list[Any]:
+        moved = rules.move(some, actions, endpoint=where)
+        return [
+            *rules.afterstates(some, endpoint=where),
+            *moved,
+            rules.legal(some, endpoint=where),
+            *rules.spawn(moved.boards, seeds, endpoint=where),
+        ]
+
+    for here, there in zip(told("embedded"), told(endpoint), strict=True):
+        np.testing.assert_array_equal(here, there)
+    with pytest.raises(twofold.InvalidArgument) as caught:
+        rules.legal(np.full((4, 4), 27), endpoint=endpoint)
+    assert caught.value.lane == 0
+
+
+@pytest.mark.parametrize("endpoint", ["embedded", "private"])
+def test_the_service_of_this_process_answers_also_in_a_forked_child(endpoint: str) -> None:
+    code = f"""
 import os, sys, numpy as np, twofold
+os.environ["TWOFOLD_ENDPOINT"] = "{endpoint}"
 board = np.eye(4, dtype=np.uint8)
 first = twofold.rules.legal(board)
 child = os.fork()
@@ -375,11 +390,13 @@ if child == 0:
     os._exit(0 if np.array_equal(twofold.rules.legal(board), first) else 1)
 assert os.waitpid(child, 0)[1] == 0
 assert np.array_equal(twofold.rules.legal(board), first)
-os.kill(twofold._stateless.client(None)._server.pid, 9)
-try:
-    twofold.rules.legal(board)
-except twofold.ServerDied:
-    pass
+server = getattr(twofold._stateless.client(None)._carrier, "server", None)
+if server is not None:
+    os.kill(server.pid, 9)
+    try:
+        twofold.rules.legal(board)
+    except twofold.ServerDied:
+        pass
 assert np.array_equal(twofold.rules.legal(board), first)
 print(first.tolist())
 """

@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from servers import Server
 
 import twofold
 from twofold import _cli, _policies
@@ -73,7 +72,7 @@ def test_a_model_of_another_shape_is_told() -> None:
 
 @pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "MaskablePPO", "QRDQN"])
 def test_a_trained_model_plays_whole_games(
-    name: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = pytest.importorskip(
         "sb3_contrib" if name in ("MaskablePPO", "QRDQN") else "stable_baselines3"
@@ -84,14 +83,14 @@ def test_a_trained_model_plays_whole_games(
             env: Any = self.env.unwrapped
             return env.observe()[1]["action_mask"].astype(bool)
 
-    env = WithMasks(gym.make("twofold/Game2048-v0", endpoint=server.ipc))
+    env = WithMasks(gym.make("twofold/Game2048-v0", endpoint="embedded"))
     few = {"learning_starts": 8, "buffer_size": 64} if "DQN" in name else {"n_steps": 16}
     model = getattr(package, name)("MlpPolicy", env, device="cpu", **few)
     model.learn(32)
     env.close()
     path = str(tmp_path / "model.zip")
     model.save(path)
-    command = ["evaluate", path, "--trust-pickle", "--episodes", "10", "--endpoint", server.ipc]
+    command = ["evaluate", path, "--trust-pickle", "--episodes", "10", "--endpoint", "embedded"]
     assert _cli.main([*command, "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["policy"] == f"model.zip ({name})"

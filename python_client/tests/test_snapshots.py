@@ -22,12 +22,12 @@ Make = Callable[..., twofold.Game2048VectorEnv]
 
 
 @pytest.fixture
-def make(server: Server) -> Iterator[Make]:
-    """Makes environments on the shared server, and closes them."""
+def make(endpoint: str) -> Iterator[Make]:
+    """Makes environments, and closes them."""
     made: list[twofold.Game2048VectorEnv] = []
 
     def make(num_envs: int = 6, **arguments: Any) -> twofold.Game2048VectorEnv:
-        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=server.ipc, **arguments))
+        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments))
         return made[-1]
 
     yield make
@@ -113,8 +113,8 @@ def test_reward_limits_mode_and_number_of_boards_may_differ(make: Make) -> None:
     assert infos["score"].tolist() == expected[-1]["score"][[0, 1, 0, 1, 0]].tolist()
 
 
-def test_the_single_environment_has_snapshots_too(make: Make, server: Server) -> None:
-    env = gym.make("twofold/Game2048-v0", endpoint=server.ipc).unwrapped
+def test_the_single_environment_has_snapshots_too(make: Make, endpoint: str) -> None:
+    env = gym.make("twofold/Game2048-v0", endpoint=endpoint).unwrapped
     assert isinstance(env, twofold.TwofoldEnv)
     env.reset(seed=4)
     env.step(0)
@@ -365,8 +365,8 @@ def test_wrong_arguments_of_a_fork_are_refused(
     assert caught.value.field == field
 
 
-def test_concentration_has_snapshots_and_forks_too(make: Make, server: Server) -> None:
-    envs = twofold.ConcentrationVectorEnv(4, endpoint=server.ipc, symbols=4)
+def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) -> None:
+    envs = twofold.ConcentrationVectorEnv(4, endpoint=endpoint, symbols=4)
     envs.reset(seed=0)
     for card in (0, 5, 7):
         envs.step([card] * 4)
@@ -482,7 +482,7 @@ def signatures(
 
 
 def test_a_trajectory_is_the_same_everywhere(server: Server) -> None:
-    expected = signatures(server.ipc, 4096, through_snapshot=False)
+    expected = signatures("embedded", 4096, through_snapshot=False)
     assert len(set(expected.tolist())) == 4096
     for threads in ("1", "2"):
         for engine in ("automatic", "reference"):

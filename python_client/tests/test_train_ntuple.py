@@ -149,10 +149,8 @@ class Spy:
         self.errors.append(errors)
 
 
-def test_nothing_is_learnt_from_autoreset_steps_and_truncation_is_not_an_end(
-    server: Server,
-) -> None:
-    spy, envs = Spy(), make(16, server.ipc, max_episode_steps=3)
+def test_nothing_is_learnt_from_autoreset_steps_and_truncation_is_not_an_end() -> None:
+    spy, envs = Spy(), make(16, "embedded", max_episode_steps=3)
     train_ntuple.train(envs, spy, seconds=0.2, seed=0)
     envs.close()
     # Three steps, then the one that only resets.
@@ -160,8 +158,8 @@ def test_nothing_is_learnt_from_autoreset_steps_and_truncation_is_not_an_end(
     assert all((errors >= 0).all() for errors in spy.errors)
 
 
-def test_the_last_afterstate_of_a_terminated_episode_is_worth_nothing(server: Server) -> None:
-    spy, envs = Spy(), make(16, server.ipc, goal=8, stop_at_goal=True)
+def test_the_last_afterstate_of_a_terminated_episode_is_worth_nothing() -> None:
+    spy, envs = Spy(), make(16, "embedded", goal=8, stop_at_goal=True)
     train_ntuple.train(RecordEpisodeStatistics(envs), spy, seconds=0.2, seed=0)
     envs.close()
     errors = np.concatenate(spy.errors)
@@ -169,8 +167,8 @@ def test_the_last_afterstate_of_a_terminated_episode_is_worth_nothing(server: Se
     assert (errors[errors != -1000] >= 0).all()  # the rewards
 
 
-def test_an_evaluation_plays_the_same_number_of_games_on_each_lane(server: Server) -> None:
-    envs = make(7, server.ipc)
+def test_an_evaluation_plays_the_same_number_of_games_on_each_lane() -> None:
+    envs = make(7, "embedded")
     games = train_ntuple.play(envs, train_ntuple.random_policy(0), episodes=3, seed=2**63)
     envs.close()
     assert games.scores.shape == games.exponents.shape == (21,)
@@ -178,9 +176,9 @@ def test_an_evaluation_plays_the_same_number_of_games_on_each_lane(server: Serve
     assert (games.exponents > 2).all()
 
 
-def test_it_learns_under_a_wrapper(server: Server) -> None:
+def test_it_learns_under_a_wrapper() -> None:
     network = train_ntuple.Network()
-    envs = RecordEpisodeStatistics(make(128, server.ipc))
+    envs = RecordEpisodeStatistics(make(128, "embedded"))
     progress = train_ntuple.train(envs, network, seconds=3, seed=0)
     games = train_ntuple.play(envs, train_ntuple.greedy_policy(network), episodes=1, seed=2**63)
     envs.close()
@@ -205,9 +203,9 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
         assert word in shown
 
 
-def test_a_checkpoint_brings_back_all_that_was_learnt(server: Server, tmp_path: Path) -> None:
+def test_a_checkpoint_brings_back_all_that_was_learnt(tmp_path: Path) -> None:
     path, network = tmp_path / "agent.npz", train_ntuple.Network()
-    envs = make(64, server.ipc)
+    envs = make(64, "embedded")
     progress = train_ntuple.train(envs, network, seconds=1, seed=0)
     train_ntuple.save_checkpoint(path, network, progress)
     other = train_ntuple.Network()
@@ -232,10 +230,10 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_training_goes_on_from_a_checkpoint_and_evaluates_on_the_way(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
-    arguments += ["--endpoint", server.ipc, "--checkpoint", str(tmp_path / "agent.npz")]
+    arguments += ["--endpoint", "embedded", "--checkpoint", str(tmp_path / "agent.npz")]
     arguments += ["--evaluate-every", "0.5"]
     first = train_ntuple.main([*arguments, "--seconds", "1.5"])
     assert first["training"]["evaluations"]
@@ -245,9 +243,9 @@ def test_training_goes_on_from_a_checkpoint_and_evaluates_on_the_way(
     assert "going on after 0:0" in capsys.readouterr().out
 
 
-def test_the_random_agent_plays_as_random_play_does(server: Server) -> None:
+def test_the_random_agent_plays_as_random_play_does() -> None:
     # Standard deviation of one game: 535.
-    assert abs(random_agent.main(num_envs=500, endpoint=server.ipc) - 1095) < 4 * 535 / 500**0.5
+    assert abs(random_agent.main(num_envs=500, endpoint="embedded") - 1095) < 4 * 535 / 500**0.5
 
 
 # ---- comparing trainings -------------------------------------------------------------------------

@@ -28,8 +28,8 @@ INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goa
 
 
 @pytest.fixture
-def envs(server: Server) -> Iterator[twofold.Game2048VectorEnv]:
-    envs = twofold.Game2048VectorEnv(6, endpoint=server.ipc)
+def envs(endpoint: str) -> Iterator[twofold.Game2048VectorEnv]:
+    envs = twofold.Game2048VectorEnv(6, endpoint=endpoint)
     yield envs
     envs.close()
 
@@ -116,8 +116,8 @@ def test_a_step_is_the_references(envs: twofold.Game2048VectorEnv) -> None:
         assert not truncations.any()
 
 
-def test_next_step_autoreset_ignores_the_action_and_gives_no_reward(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(4, endpoint=server.ipc, max_episode_steps=3)
+def test_next_step_autoreset_ignores_the_action_and_gives_no_reward() -> None:
+    envs = twofold.Game2048VectorEnv(4, endpoint="embedded", max_episode_steps=3)
     envs.reset(seed=0)
     for _ in range(3):
         _, _, _, truncations, infos = envs.step([0, 1, 2, 3])
@@ -129,9 +129,9 @@ def test_next_step_autoreset_ignores_the_action_and_gives_no_reward(server: Serv
     envs.close()
 
 
-def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset(server: Server) -> None:
+def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset() -> None:
     envs = twofold.Game2048VectorEnv(
-        3, endpoint=server.ipc, autoreset_mode="DISABLED", max_episode_steps=2
+        3, endpoint="embedded", autoreset_mode="DISABLED", max_episode_steps=2
     )
     envs.reset(seed=0)
     envs.step([0, 0, 0])
@@ -288,10 +288,10 @@ def test_a_board_without_a_seed_gets_one_from_the_system(envs: twofold.Game2048V
     assert observations.reshape(6, 16).tolist() == [start(7), *expected[1:]]
 
 
-def test_the_first_unseeded_reset_draws_a_seed_once_and_reports_it(server: Server) -> None:
+def test_the_first_unseeded_reset_draws_a_seed_once_and_reports_it() -> None:
     seeds = set()
     for _ in range(3):
-        envs = twofold.Game2048VectorEnv(6, endpoint=server.ipc)
+        envs = twofold.Game2048VectorEnv(6, endpoint="embedded")
         first, _ = envs.reset()
         second, _ = envs.reset()
         seed = envs.np_random_seed
@@ -332,8 +332,8 @@ def test_a_wrong_seed_is_refused(
 # ---- wrappers ------------------------------------------------------------------------------------
 
 
-def test_record_episode_statistics_agrees_with_the_scores(server: Server) -> None:
-    inner = twofold.Game2048VectorEnv(8, endpoint=server.ipc, size=2)
+def test_record_episode_statistics_agrees_with_the_scores() -> None:
+    inner = twofold.Game2048VectorEnv(8, endpoint="embedded", size=2)
     envs = RecordEpisodeStatistics(inner)
     rng = np.random.default_rng(1)
     _, infos = envs.reset(seed=1)
@@ -354,8 +354,8 @@ def test_record_episode_statistics_agrees_with_the_scores(server: Server) -> Non
     envs.close()
 
 
-def test_record_episode_statistics_takes_masked_resets(server: Server) -> None:
-    inner = twofold.Game2048VectorEnv(3, endpoint=server.ipc, autoreset_mode="disabled")
+def test_record_episode_statistics_takes_masked_resets() -> None:
+    inner = twofold.Game2048VectorEnv(3, endpoint="embedded", autoreset_mode="disabled")
     envs = RecordEpisodeStatistics(inner)
     envs.reset(seed=1)
     envs.step([0, 1, 2])
@@ -374,9 +374,9 @@ def test_dict_info_to_list_gives_each_board_its_infos(envs: twofold.Game2048Vect
         assert info["action_mask"].shape == (4,)
 
 
-def test_other_wrappers_take_it(server: Server) -> None:
+def test_other_wrappers_take_it() -> None:
     def make() -> twofold.Game2048VectorEnv:
-        return twofold.Game2048VectorEnv(5, endpoint=server.ipc)
+        return twofold.Game2048VectorEnv(5, endpoint="embedded")
 
     for envs in (
         ClipReward(make(), 0, 1),
@@ -420,8 +420,8 @@ def test_gymnasiums_own_vector_environments_give_the_same(server: Server, mode: 
     theirs.close()
 
 
-def test_render_gives_one_text_for_each_board(server: Server) -> None:
-    envs = gym.make_vec(ID, num_envs=3, endpoint=server.ipc, render_mode="ansi", size=(2, 3))
+def test_render_gives_one_text_for_each_board() -> None:
+    envs = gym.make_vec(ID, num_envs=3, endpoint="embedded", render_mode="ansi", size=(2, 3))
     envs.reset(seed=0)
     texts = envs.render()
     assert isinstance(texts, tuple)
@@ -432,8 +432,8 @@ def test_render_gives_one_text_for_each_board(server: Server) -> None:
     envs.close()
 
 
-def test_closing_twice_is_fine_and_using_it_afterwards_is_an_error(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(2, endpoint=server.ipc)
+def test_closing_twice_is_fine_and_using_it_afterwards_is_an_error(endpoint: str) -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint=endpoint)
     envs.close()
     envs.close()
     assert envs.closed

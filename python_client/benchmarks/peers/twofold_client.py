@@ -25,14 +25,13 @@ from wire import WireSession
 from worker import Player, serve
 
 import twofold
-from twofold import _private_server
-from twofold.v1 import envelope_pb2 as envelope
-from twofold.v1 import environment_pb2 as environment
+from twofold._lookup import find_program
+from twofold._private_server import PrivateServer
 
 
 def tcp_server() -> str:
     """Starts a server that ends with this process; its address."""
-    command = [str(_private_server.find_program()), "serve", "--parent-pid", str(os.getpid())]
+    command = [str(find_program()), "serve", "--parent-pid", str(os.getpid())]
     command += ["--endpoint", "tcp://127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -53,7 +52,7 @@ class Vector:
         self.step = envs.step
         self.details = {
             "twofold": twofold.__version__,
-            "server": str(_private_server.find_program()),
+            "server": str(find_program()),
             "outputs": "observation, reward, terminated, truncated, " + ", ".join(infos),
         }
 
@@ -72,22 +71,21 @@ def batch(endpoint: str, num_envs: int) -> twofold.TwofoldVectorEnv:
 
 
 class Raw:
-    """`Session.call`: a payload of actions in, a payload of arrays out."""
+    """`Session.step`: a payload of actions in, a payload of arrays out."""
 
     action_dtype = np.uint8
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
         envs = batch(endpoint, num_envs)
         self._envs = envs  # it closes its session when it goes
-        self._call = envs._session.call
-        self._request = envelope.Request(step=environment.StepRequest())
+        self._session = envs._session
         offsets = {array.name: array.offset for array in envs._session.spec.step.arrays}
         self._mask = slice(offsets["action_mask"], offsets["action_mask"] + 4 * num_envs)
         self.details = {"outputs": "one array of bytes, aligned, to make views of"}
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
         """One round trip, as the client makes it."""
-        return self._call("step", self._request, actions.tobytes())[1]
+        return self._session.step(actions.tobytes())[1]
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """From its place in the payload."""
@@ -99,7 +97,7 @@ class Bare(WireSession):
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
         if endpoint == "private":
-            self._server = _private_server.PrivateServer(time.monotonic() + 30)
+            self._server = PrivateServer(time.monotonic() + 30)
             endpoint = self._server.endpoint
         super().__init__(endpoint, num_envs)
         self.details = {"outputs": "one array of bytes, aligned; nothing is checked"}

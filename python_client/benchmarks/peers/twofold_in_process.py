@@ -13,7 +13,7 @@ from typing import Any
 
 from worker import serve_slices
 
-from twofold import _private_server
+from twofold._lookup import find_program
 
 
 class InProcess:
@@ -21,7 +21,7 @@ class InProcess:
 
     def __init__(self, num_envs: int) -> None:
         self._num_envs = num_envs
-        self._command = [str(_private_server.find_program()), "bench", "--json", "--rounds", "1"]
+        self._command = [str(find_program()), "bench", "--json", "--rounds", "1"]
         self._command += ["--only", "rollout, kernel", "--boards", str(num_envs)]
         self.details = {"engine": self._measure(0.001)["engine"]}
 

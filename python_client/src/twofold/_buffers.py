@@ -7,6 +7,9 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
+Buffer = tuple[NDArray[np.uint8], int]
+"""An array of bytes, and its address."""
+
 
 class BufferPool:
     """A few arrays of bytes, handed out anew when all views of them are gone.
@@ -21,14 +24,15 @@ class BufferPool:
 
     def __init__(self, capacity: int = 4) -> None:
         self._capacity = capacity
-        self._buffers: list[NDArray[np.uint8]] = []
+        self._buffers: list[Buffer] = []
 
-    def take(self, size: int) -> NDArray[np.uint8]:
+    def take(self, size: int) -> Buffer:
         """An array of `size` bytes that nobody else has, its content arbitrary."""
         for buffer in self._buffers:
-            if buffer.size == size and sys.getrefcount(buffer) == _UNUSED:
+            if buffer[0].size == size and sys.getrefcount(buffer[0]) == _UNUSED:
                 return buffer
-        buffer = np.empty(size, np.uint8)
+        array = np.empty(size, np.uint8)
+        buffer = (array, array.ctypes.data)
         if len(self._buffers) == self._capacity:
             del self._buffers[0]
         self._buffers.append(buffer)
@@ -43,8 +47,8 @@ def _count_unused() -> int:
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1
-    for buffer in [np.empty(1, np.uint8)]:
-        return sys.getrefcount(buffer)
+    for buffer in [(np.empty(1, np.uint8), 0)]:
+        return sys.getrefcount(buffer[0])
     raise AssertionError
 
 

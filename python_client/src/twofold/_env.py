@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twofold import _arguments
 from twofold._drawing import Picture
 from twofold._exceptions import InvalidArgument
+from twofold._session import Session, exactly_once
 from twofold._vector_env import RENDER_MODES, Array, Observations, TwofoldVectorEnv
 
 
@@ -31,6 +32,11 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         self.observation_space = batch.single_observation_space
         self.action_space = batch.single_action_space
 
+    @property
+    def _session(self) -> Session:
+        return self._batch._session
+
+    @exactly_once
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
@@ -61,9 +67,10 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
             shape = self._batch._board_space.shape or ()
             batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
         super().reset(seed=seed)
-        observations, infos = self._batch.reset(seed=seed, options=batch_options)
+        observations, infos = self._batch._reset_once(seed, batch_options)
         return _board(observations), _first(infos)
 
+    @exactly_once
     def step(
         self, action: int | np.integer[Any]
     ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
@@ -76,7 +83,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         """
         assert isinstance(self.action_space, gym.spaces.Discrete)
         number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
-        observations, rewards, terminations, truncations, infos = self._batch.step([number])
+        observations, rewards, terminations, truncations, infos = self._batch._step_once([number])
         return (
             _board(observations),
             float(rewards[0]),

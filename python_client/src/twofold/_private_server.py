@@ -19,8 +19,9 @@ import threading
 import time
 from pathlib import Path
 
-from twofold._connection import LONGEST_IPC_PATH
 from twofold._exceptions import ServerDied, ServerStartFailed
+from twofold._lookup import find_program
+from twofold._zeromq import LONGEST_IPC_PATH
 
 # How long an unused server stays: making and closing environments in a loop starts one server.
 _GRACE = 2.0
@@ -95,6 +96,10 @@ class PrivateServer:
                 + self._log_tail()
             )
 
+    def release(self) -> None:
+        """One user less."""
+        release(self)
+
     def stop(self) -> None:
         """Ends the process and removes its directory; twice is fine."""
         if self.is_alive:
@@ -153,42 +158,6 @@ class PrivateServer:
         if not lines:
             return "; its log is empty"
         return "; the end of its log:\n" + "\n".join(f"    {line}" for line in lines)
-
-
-def find_program() -> Path:
-    """The twofold-server to start: TWOFOLD_SERVER, the package's own, the checkout's, or PATH's.
-
-    Raises:
-        ServerStartFailed: There is none; the text says how to get one.
-    """
-    named = os.environ.get("TWOFOLD_SERVER")
-    if named:
-        if not _is_program(Path(named)):
-            raise ServerStartFailed(f"TWOFOLD_SERVER is {named!r}, which is not a program")
-        return Path(named)
-    package = Path(__file__).resolve().parent
-    candidates = [package / "_bin" / "twofold-server"]
-    # An editable installation: package = checkout/python_client/src/twofold.
-    checkout = package.parents[2]
-    if (checkout / "Package.swift").is_file():
-        candidates.append(checkout / ".build" / "release" / "twofold-server")
-    on_path = shutil.which("twofold-server")
-    if on_path:
-        candidates.append(Path(on_path))
-    for candidate in candidates:
-        if _is_program(candidate):
-            return candidate
-    raise ServerStartFailed(
-        "there is no twofold-server program; looked for "
-        + ", ".join(map(str, candidates))
-        + " and on PATH. Build it with `swift build -c release --product twofold-server` in a "
-        "checkout of Twofold, or name one in the environment variable TWOFOLD_SERVER, or connect "
-        "to a running server with endpoint="
-    )
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
 
 
 def _make_directory() -> tuple[Path, int]:

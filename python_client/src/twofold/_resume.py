@@ -7,8 +7,8 @@ import json
 import numpy as np
 
 from twofold import _arguments
-from twofold._connection import check_address, check_curve
 from twofold._curve import CurveKeys
+from twofold._endpoints import EMBEDDED, check_curve, resolve
 from twofold._exceptions import InvalidArgument
 from twofold._session import Session, using
 from twofold._vector_env import TwofoldVectorEnv
@@ -55,7 +55,11 @@ def resume(
         )
     if recover is not None:
         recover = _arguments.boolean("recover", recover)
-    endpoint = check_address(address if endpoint is None else _arguments.text("endpoint", endpoint))
+    endpoint = resolve(address if endpoint is None else _arguments.text("endpoint", endpoint))
+    if endpoint == EMBEDDED:
+        raise InvalidArgument(
+            "boards in a process end with it, and can't be resumed", field="endpoint"
+        )
     session = Session(
         environment.CreateRequest(),
         endpoint=endpoint,
@@ -66,7 +70,7 @@ def resume(
     try:
         return _make(session, recover)
     except BaseException:
-        session.leave()
+        session.abandon()
         raise
 
 

@@ -282,7 +282,7 @@ class _Parts:
         for name, shape in shapes.items():
             offsets[name] = end
             end += -(-math.prod(shape) * arrays[name].itemsize // 64) * 64
-        memory = self._buffers.take(end)
+        memory, _ = self._buffers.take(end)
         return {
             name: np.ndarray(shape, arrays[name].dtype, memory.data, offsets[name])
             for name, shape in shapes.items()

@@ -1,4 +1,4 @@
-"""One session: a number of boards on a server, and the sequence of requests that drives them."""
+"""One session: a number of boards, and the sequence of requests that drives them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import atexit
 import contextlib
 import functools
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _private_server
 from twofold._buffers import BufferPool
-from twofold._connection import Call, Connection, check_address, check_curve
+from twofold._carrier import Answer, Call, Prepare, Steps
 from twofold._curve import CurveKeys
+from twofold._endpoints import EMBEDDED, open_carrier, resolve
 from twofold._exceptions import (
     ClosedError,
+    DeadlineExceeded,
+    InvalidArgument,
     NotFound,
     OutOfSequence,
     RecoveryFailed,
@@ -38,9 +42,6 @@ from twofold.v1 import environment_pb2 as environment
 # How long a close may take; it says goodbye to a server that may be gone.
 _CLOSE_DEADLINE = 1.0
 
-# How a step that went well is answered: one byte of tag, the eight of seq, the rest.
-_STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
-
 _SNAPSHOT = Operation(
     "snapshot", envelope.Request(snapshot=environment.SnapshotRequest()).SerializeToString(), None
 )
@@ -50,52 +51,80 @@ _CLOSE = Operation(
 
 Slot = Literal[
     "reset",
-    "step",
     "observe",
     "afterstates",
     "snapshot",
     "restore",
     "keepalive",
-    "close",
     "rollout",
     "policy",
 ]
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
-class _Pending(NamedTuple):
-    """An operation on its way, and its place in the session."""
+
+class _Sent(NamedTuple):
+    """An operation that was sent, and its place in the session."""
 
     seq: int
     operation: Operation
 
 
+class _HasSession(Protocol):
+    @property
+    def _session(self) -> Session: ...
+
+
+def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A method of an environment whose requests are one unit, and whose result is not lost.
+
+    Other threads wait until it is done. Whatever interrupts it before it has returned, the same
+    call again returns the same result; a KeyboardInterrupt gets a note that says what became of it.
+    """
+
+    @functools.wraps(method)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        owner: _HasSession = args[0]  # type: ignore[assignment]
+        session = owner._session
+        call = session.enter()
+        try:
+            try:
+                return method(*args, **kwargs)
+            finally:
+                session.leave()
+        except BaseException as error:
+            session.failed(call, error)
+            raise
+
+    return guarded
+
+
 class Session:
-    """Boards on a server, made by one create request; exactly once is kept here.
+    """Boards made by one create request; exactly once is kept here.
 
     A request that was sent and not answered, be it for a deadline or a KeyboardInterrupt, stays
     pending. The next call with the same bytes collects its reply; any other call finishes it first.
 
     Args:
         create: What to make.
-        endpoint: An address, "private", or None for TWOFOLD_ENDPOINT and "private" without it.
+        endpoint: "embedded", "private", an address, or None for TWOFOLD_ENDPOINT and without it the
+            first of these that can be had.
         curve: Keys for an encrypted endpoint.
         timeout: Seconds that each call may take.
         recover: Whether to make the boards anew where they are lost, on whatever server answers.
         resumed_id: The session to take over, in place of making one; `create` is then not used.
 
     Attributes:
-        again: Makes another session on the same server, of another create request.
-        spec: The server's reply to create: spaces and array layouts.
+        again: Makes another session at the same place, of another create request.
+        spec: The reply to create: spaces and array layouts.
         create: The create request.
-        server_version: What the server calls itself.
+        server_version: What the service calls itself.
         network: The n-tuple network that the session has been given.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
-        calls: How many calls have begun.
-        pending: What was sent and is not finished; the next call finishes it.
-        holds: Whether a call stays pending until the caller has used its reply, and says so.
-        prepare_step: What to do while the server makes a step, as `exchange` wants it.
+        prepare_step: What to do while a server makes a step.
     """
 
     def __init__(
@@ -110,54 +139,97 @@ class Session:
     ) -> None:
         self._timeout = timeout
         self._pid = os.getpid()
+        # Held by the thread that is in a call.
+        self._lock = threading.RLock()
         self.create = create
-        # Of a session that was taken over: the last reply that somebody else got.
-        self.inherited: tuple[envelope.Reply, NDArray[np.uint8]] | None = None
+        self.inherited: Answer | None = None
         self.was_reset = False
-        self._journal = Journal() if recover else None
-        # With the boards gone: what was pending then, whatever a recovery sends meanwhile.
-        self._is_lost = False
-        self._unfinished: _Pending | None = None
         self._last_seq = 0
-        # What was sent, until its reply is there; with `holds`, until the caller has what it made
-        # of the reply, and takes this away.
-        self.pending: _Pending | None = None
-        self.holds = False
-        # The last operation that was answered, what the current call is to do, and how many calls
-        # there were.
-        self._answered: Operation | None = None
+        # How many calls there were, and the operation that the current one wants.
+        self._calls = 0
         self._wanted: Operation | None = None
-        self.calls = 0
+        # What was sent, until its reply is there; the wanted one with its reply, for as long as the
+        # call goes on; and one whose call was cut off before its result could be returned.
+        self._sent: _Sent | None = None
+        self._answered: _Sent | None = None
+        self._unseen: _Sent | None = None
+        # With the boards gone: what was sent or unseen then, whatever a recovery sends meanwhile.
+        self._is_lost = False
+        self._unfinished: _Sent | None = None
         self._is_open = False
         self.network: object = None
-        self.prepare_step: Callable[[NDArray[np.uint8]], object] | None = None
+        self.prepare_step: Prepare | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
-        if endpoint is None:
-            endpoint = os.environ.get("TWOFOLD_ENDPOINT") or "private"
-        self.create = create
-        self.again = functools.partial(Session, endpoint=endpoint, curve=curve, timeout=timeout)
-        self._server: _private_server.PrivateServer | None = None
-        if endpoint == "private":
-            check_curve(endpoint, curve)
-            self._connection = self._connect_privately(deadline)
-        else:
-            curve = check_curve(check_address(endpoint), curve)
-            self._connection = Connection(endpoint, curve=curve)
+        self._endpoint, self._curve = resolve(endpoint), curve
+        self.again = functools.partial(
+            Session, endpoint=self._endpoint, curve=curve, timeout=timeout
+        )
+        self._carrier = open_carrier(self._endpoint, curve, deadline)
+        self._journal = Journal() if recover and self._carrier.loses_sessions else None
         self._is_open = True
         try:
             if resumed_id is None:
                 self.spec: environment.CreateReply = self._begin(deadline)
             else:
                 self.spec = self._take_over(resumed_id, deadline)
-            self._step_size, self._step_room = self.spec.step.size, self.spec.finals.size
         except BaseException:
             # A session that could not be taken over is somebody else's.
-            self.close() if resumed_id is None else self.leave()
+            self.close() if resumed_id is None else self.abandon()
             raise
-        self.server_version = self._connection.server_version
+        self.server_version = self._carrier.server_version
         _open_sessions.add(self)
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def enter(self) -> int:
+        """Begins a call, once no other thread is in one; its number.
+
+        Raises:
+            ClosedError: The session belongs to the process that this one was forked from.
+            DeadlineExceeded: Another thread has been in a call for as long as calls may take.
+        """
+        # First, since nobody may be left here to release the lock.
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                f"this environment belongs to process {self._pid}, which this one was forked from; "
+                "make environments after the fork"
+            )
+        if not self._lock.acquire(False) and not self._lock.acquire(timeout=self._timeout):
+            raise DeadlineExceeded(
+                f"another thread has been in a call of this environment for {self._timeout:.3g} s"
+            )
+        self._calls += 1
+        self._wanted = self._answered = None
+        return self._calls
+
+    def leave(self) -> None:
+        """Ends the call that `enter` began."""
+        self._lock.release()
+
+    def failed(self, call: int, error: BaseException) -> None:
+        """Keeps for another try what a call has got and not returned; notes it on an interrupt."""
+        if self._calls != call:
+            # Another thread's call has begun meanwhile.
+            return
+        if self._answered is not None:
+            self._unseen = self._answered
+        if not isinstance(error, KeyboardInterrupt) or hasattr(error, "__notes__"):
+            return
+        sent = self._unfinished if self._is_lost else self._sent
+        if self._answered is not None:
+            what = "was applied"
+        elif sent is not None and sent.operation is self._wanted:
+            what = "was sent and has no answer yet; it is applied once, before anything else"
+        else:
+            add_note(error, "twofold: the interrupted call was not applied; nothing was sent.")
+            return
+        add_note(
+            error,
+            f"twofold: the interrupted call {what}. The same call again returns its result; any "
+            "other goes on from there.",
+        )
 
     def call(
         self,
@@ -165,8 +237,8 @@ class Session:
         request: envelope.Request,
         payload: bytes | None = None,
         reply_room: int = 0,
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
-        """Carries out one request.
+    ) -> Answer:
+        """Carries out one request; between `enter` and `leave`.
 
         Args:
             slot: The request's slot.
@@ -178,16 +250,21 @@ class Session:
             The reply, and its payload, (size,), fresh; empty where the reply has none.
 
         Raises:
-            RequestError: The server refused; nothing has changed.
+            RequestError: The service refused; nothing has changed.
             TransportError: No answer; the request stays pending.
-            ClosedError: The session is closed, or of another process.
+            ClosedError: The session is closed.
         """
-        self._check_usable()
+        return self._call(Operation(slot, request.SerializeToString(), payload, reply_room))
+
+    def step(self, actions: bytes) -> Answer:
+        """The same of a step of these actions, uint8 (N,)."""
+        return self._call(Operation("step", b"", actions))
+
+    def _call(self, operation: Operation) -> Answer:
+        if not self._is_open:
+            raise ClosedError("this environment is closed")
         deadline = time.monotonic() + self._timeout
-        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
         self._wanted = operation
-        self.calls += 1
-        calls = self.calls
         while True:
             try:
                 return self._carry_out(operation, deadline)
@@ -195,55 +272,8 @@ class Session:
                 if not self._loses_boards(error) or time.monotonic() >= deadline:
                     raise
                 if not self._is_lost:
-                    self._unfinished = self.pending
+                    self._unfinished = self._sent or self._unseen
                     self._is_lost = True
-            except KeyboardInterrupt as interrupt:
-                self.interrupted(interrupt, calls - 1)
-                raise
-
-    def interrupted(self, interrupt: KeyboardInterrupt, calls: int) -> None:
-        """Notes on an interrupt what became of a call.
-
-        Args:
-            interrupt: Gets the note, if it has none.
-            calls: What `calls` was before the call.
-        """
-        if hasattr(interrupt, "__notes__"):
-            return
-        pending = self._unfinished if self._is_lost else self.pending
-        if self.calls > calls and pending is not None and pending.operation is self._wanted:
-            # An answered one was seen by nobody; the server still has the reply.
-            what = (
-                "was applied"
-                if self._answered is self._wanted
-                else "was sent and has no answer yet; it is applied once, before anything else"
-            )
-        else:
-            add_note(interrupt, "twofold: the interrupted call was not applied; nothing was sent.")
-            return
-        add_note(
-            interrupt,
-            f"twofold: the interrupted call {what}. The same call again returns its result; any "
-            "other goes on from there.",
-        )
-
-    def keep_journal(self) -> None:
-        """Has the boards of a session that was taken over made anew where they are lost.
-
-        The journal begins with a snapshot. The next call takes it, and not this one: it would take
-        the place of the last reply, which whoever resumes next may still need.
-        """
-        self._journal = Journal(is_complete=not self.was_reset)
-
-    @property
-    def token(self) -> str:
-        """Where the session is, and its id: whoever has this can take it over."""
-        return f"{self._connection.endpoint}#{self._id.hex()}"
-
-    @property
-    def last_seq(self) -> int:
-        """How many requests of this session were carried out, its create included."""
-        return self._last_seq
 
     def begin(
         self, slot: Slot, request: envelope.Request, payload: bytes | None, reply_room: int
@@ -253,36 +283,64 @@ class Session:
         It is pending then: `call` with the same arguments collects its reply, anything else waits
         until it is done.
         """
-        self._check_usable()
-        if self._is_lost:
+        if self._is_lost or not self._carrier.sends_ahead:
             return
-        assert self.pending is None
+        assert self._sent is None
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
         call = self._encode(operation, self._last_seq + 1)
-        self._connection.check_size(call)
-        self.pending = _Pending(call.seq, operation)
-        self._connection.begin(call)
+        self._carrier.check_size(call)
+        self._sent = _Sent(call.seq, operation)
+        self._carrier.begin(call)
+
+    @property
+    def token(self) -> str:
+        """Where the session is, and its id: whoever has this can take it over.
+
+        Raises:
+            InvalidArgument: It is in this process, and ends with it.
+        """
+        if self._endpoint == EMBEDDED:
+            raise InvalidArgument(
+                "boards in this process can't be resumed by another and have no token: make them "
+                "on a server, with endpoint=",
+                field="endpoint",
+            )
+        return f"{self._carrier.endpoint}#{self._id.hex()}"
+
+    @property
+    def last_seq(self) -> int:
+        """How many requests of this session were carried out, its create included."""
+        return self._last_seq
+
+    def keep_journal(self) -> None:
+        """Has the boards of a session that was taken over made anew where they are lost.
+
+        The journal begins with a snapshot. The next call takes it, and not this one: it would take
+        the place of the last reply, which whoever resumes next may still need.
+        """
+        self._journal = Journal(is_complete=not self.was_reset)
 
     def close(self, timeout: float = _CLOSE_DEADLINE) -> None:
         """Ends the session; never raises for a server that is gone; twice is fine."""
         if not self._is_open or os.getpid() != self._pid:
             return
         self._is_open = False
+        deadline = time.monotonic() + timeout
+        if not self._lock.acquire(timeout=timeout):
+            # Another thread goes on with its call; the server's idle timeout ends the session.
+            return
         try:
-            if (self._last_seq or self.pending) and not self._is_lost:
+            if (self._last_seq or self._sent) and not self._is_lost and not self._carrier.is_dead:
                 with contextlib.suppress(Exception):
-                    self._say_goodbye(time.monotonic() + timeout)
+                    self._say_goodbye(deadline)
         finally:
-            self._connection.drop()
-            if self._server is not None:
-                _private_server.release(self._server)
+            self._carrier.close()
+            self._lock.release()
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Lets go of the session without ending it."""
         self._is_open = False
-        self._connection.drop()
-        if self._server is not None:
-            _private_server.release(self._server)
+        self._carrier.close()
 
     def __del__(self) -> None:
         # At interpreter exit anything may be half gone.
@@ -290,25 +348,22 @@ class Session:
             self.close()
 
     def _say_goodbye(self, deadline: float) -> None:
-        if self._server is not None:
-            self._server.check()
-        self._finish_pending(deadline)
+        self._finish_sent(deadline)
         if self._last_seq:
             self._run(_CLOSE, self._last_seq + 1, deadline)
 
     # ---- the life of one request -----------------------------------------------------------------
 
-    def _carry_out(
-        self, operation: Operation, deadline: float
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+    def _carry_out(self, operation: Operation, deadline: float) -> Answer:
         if self._is_lost:
             self._recover(deadline)
-        if self.pending is not None and self.pending.operation == operation:
-            # The same bytes again are the pending request itself, and collect its reply.
-            seq, operation = self.pending
+        last = self._sent or self._unseen
+        if last is not None and last.operation == operation:
+            # The same bytes again are that request itself, and get its reply.
+            seq, operation = last
             self._wanted = operation
         else:
-            self._finish_pending(deadline)
+            self._finish_sent(deadline)
             if self._journal is not None and self._journal.is_due:
                 self._take_snapshot(self._journal, deadline)
             seq = self._last_seq + 1
@@ -331,46 +386,51 @@ class Session:
         request = envelope.Request(restore=restore).SerializeToString()
         journal.begin(Operation("restore", request, blob.tobytes()))
 
-    def _finish_pending(self, deadline: float) -> None:
-        if self.pending is not None:
+    def _finish_sent(self, deadline: float) -> None:
+        if self._sent is not None:
             try:
-                self._run(self.pending.operation, self.pending.seq, deadline)
+                self._run(self._sent.operation, self._sent.seq, deadline)
             except RequestError as error:
                 # Whoever made the request has been told of a failure; what it was does not matter.
                 if self._loses_boards(error):
                     raise
-            self.pending = None
+            self._sent = None
 
     def largest_payload(self, wanted: int) -> int:
-        """As many bytes as are wanted for a payload, fewer where the server takes less."""
-        limit = self._connection.limits.max_message_bytes
+        """As many bytes as are wanted for a payload, fewer where the service takes less."""
+        limit = self._carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
 
-    def _run(
-        self, operation: Operation, seq: int, deadline: float
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+    def _run(self, operation: Operation, seq: int, deadline: float) -> Answer:
         """Sends an operation as the session's request of this number; pending until answered."""
-        call = self._encode(operation, seq)
-        self._connection.check_size(call)
-        self.pending = _Pending(seq, operation)
+        sent = _Sent(seq, operation)
         while True:
-            prepare = self.prepare_step if operation.slot == "step" else None
-            reply, payload = self._connection.exchange(call, deadline, prepare)
-            if not reply.HasField("error"):
+            if operation.slot == "step":
+                assert operation.payload is not None
+                self._sent = sent
+                answer = self._carrier.step(
+                    self._steps, seq, operation.payload, deadline, self.prepare_step
+                )
+            else:
+                call = self._encode(operation, seq)
+                self._carrier.check_size(call)
+                self._sent = sent
+                answer = self._carrier.exchange(call, deadline)
+            if not answer[0].HasField("error"):
                 break
-            error = from_reply(reply.error)
+            error = from_reply(answer[0].error)
             if not self._waits_for_another_server(error, deadline):
                 if not self._loses_boards(error):
-                    self.pending = None
+                    self._sent = None
                 raise error
         # In this order: an interrupt in between repeats a request that is answered already.
-        self._answered = operation
+        if operation is self._wanted:
+            self._answered = sent
         self._last_seq = seq
         if self._journal is not None and not self._is_lost:
-            self._journal.add(operation, reply, payload)
-        if not self.holds:
-            self.pending = None
-        return reply, payload
+            self._journal.add(operation, *answer)
+        self._unseen = self._sent = None
+        return answer
 
     def _waits_for_another_server(self, error: RequestError, deadline: float) -> bool:
         """Whether the request can be sent again after a moment, which has passed then."""
@@ -384,13 +444,9 @@ class Session:
     def _encode(self, operation: Operation, seq: int) -> Call:
         # Protobuf allows fields in any order: the header is the same for all requests but for the
         # last eight bytes, and the operation stands behind it.
-        request = self._header + seq.to_bytes(8, "little") + operation.request
-        if operation.slot == "step":
-            plain_reply = _STEP_REPLY[:1] + seq.to_bytes(8, "little") + _STEP_REPLY[9:]
-            size, room = self._step_size, self._step_room
-            return Call("step", seq, request, operation.payload, size, plain_reply, room)
+        request = self._steps.header + seq.to_bytes(8, "little") + operation.request
         slot, _, payload, room = operation
-        return Call(slot, seq, request, payload, self._reply_size(slot), reply_room=room)
+        return Call(slot, seq, request, payload, self._reply_size(slot), room)
 
     # ---- beginning, and beginning anew -----------------------------------------------------------
 
@@ -398,22 +454,22 @@ class Session:
         """Makes the boards, as a new session."""
         # Secret: whoever knows it can use the session.
         self._id = os.urandom(16)
-        self._set_epoch(1)
+        self._set_steps(1, environment.CreateReply())
         self._last_seq = 0
-        self._connection.hello(deadline)
+        self._carrier.hello(deadline)
         self.check_limits(self.create)
         create = envelope.Request(create=self.create).SerializeToString()
         reply, _ = self._run(Operation("create", create, None), 1, deadline)
-        self._set_epoch(reply.create.epoch)
+        self._set_steps(reply.create.epoch, reply.create)
         return reply.create
 
     def _take_over(self, session_id: bytes, deadline: float) -> environment.CreateReply:
         """Takes the session over; whoever had it is shut out."""
         self._id = session_id
-        self._connection.hello(deadline)
+        self._carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=os.urandom(16))
         request = envelope.Request(session=session_id, resume=resume).SerializeToString()
-        reply, payload = self._connection.exchange(Call("resume", 0, request, None, None), deadline)
+        reply, payload = self._carrier.exchange(Call("resume", 0, request, None, None), deadline)
         if reply.HasField("error"):
             raise from_reply(reply.error)
         self.create = reply.resume.create
@@ -421,16 +477,14 @@ class Session:
         self.inherited = envelope.Reply.FromString(reply.resume.last_reply), payload.copy()
         self._last_seq = reply.resume.last_seq
         self.was_reset = reply.resume.was_reset
-        self._set_epoch(reply.resume.epoch)
+        self._set_steps(reply.resume.epoch, reply.resume.created)
         return reply.resume.created
 
-    def _set_epoch(self, epoch: int) -> None:
-        header = envelope.Request(session=self._id, epoch=epoch, seq=2**64 - 1)
-        self._header = header.SerializeToString().removesuffix(b"\xff" * 8)
-
-    def _connect_privately(self, deadline: float) -> Connection:
-        self._server = _private_server.acquire(deadline)
-        return Connection(self._server.endpoint, self._server.check)
+    def _set_steps(self, epoch: int, spec: environment.CreateReply) -> None:
+        header = envelope.Request(session=self._id, epoch=epoch, seq=2**64 - 1).SerializeToString()
+        size = spec.step.size
+        room = max(size, spec.finals.size)
+        self._steps = Steps(self._id, epoch, header.removesuffix(b"\xff" * 8), size, room)
 
     def _loses_boards(self, error: Exception) -> bool:
         """Whether the boards are gone, and can be made anew."""
@@ -447,15 +501,17 @@ class Session:
         journal = self._journal
         assert journal is not None
         try:
-            self._connection.drop()
-            if self._server is not None and not self._server.is_alive:
-                server, self._server = self._server, None
-                _private_server.release(server)
-                self._connection = self._connect_privately(deadline)
+            self._carrier.drop()
+            if self._carrier.is_dead:
+                dead, self._carrier = (
+                    self._carrier,
+                    open_carrier(self._endpoint, self._curve, deadline),
+                )
+                dead.close()
             spec = self._begin(deadline)
             if spec != self.spec:
                 raise RecoveryFailed(
-                    f"the session was lost, and the server at {self._connection.endpoint} makes "
+                    f"the session was lost, and the server at {self._carrier.endpoint} makes "
                     "other boards of the same arguments; is it of another version?"
                 )
             for operation in journal.policy:
@@ -465,19 +521,19 @@ class Session:
                 payload = self._play_again(done, deadline)
             if payload is not None and not journal.agrees(payload):
                 raise RecoveryFailed(
-                    f"the session was lost and played again at {self._connection.endpoint}, and "
+                    f"the session was lost and played again at {self._carrier.endpoint}, and "
                     "came out different; is that server of another version?"
                 )
         except RecoveryFailed:
             with contextlib.suppress(Exception):
                 self._run(_CLOSE, self._last_seq + 1, deadline)
             raise
-        pending = self._unfinished
-        if pending is not None:
+        sent = self._unfinished
+        if sent is not None:
             # One that was answered is the last that was played.
-            is_new = not journal.ends_with(pending.operation)
-            pending = _Pending(self._last_seq + is_new, pending.operation)
-        self.pending = pending
+            is_new = not journal.ends_with(sent.operation)
+            sent = sent._replace(seq=self._last_seq + is_new)
+        self._sent = sent
         self._is_lost = False
 
     def _play_again(self, done: Done, deadline: float) -> NDArray[np.uint8] | None:
@@ -502,23 +558,14 @@ class Session:
             return None
         return self.spec.afterstates.size if slot == "afterstates" else 0
 
-    def _check_usable(self) -> None:
-        if os.getpid() != self._pid:
-            raise ClosedError(
-                f"this environment belongs to process {self._pid}, which this one was forked from; "
-                "make environments after the fork"
-            )
-        if not self._is_open:
-            raise ClosedError("this environment is closed")
-
     def check_limits(self, create: environment.CreateRequest) -> None:
-        """Raises ResourceExhausted for more boards than the server allows."""
-        limits = self._connection.limits
+        """Raises ResourceExhausted for more boards than the service allows."""
+        limits = self._carrier.limits
         for name in ("max_boards_per_session", "max_boards"):
             limit = getattr(limits, name)
             if limit and create.num_envs > limit:
                 raise ResourceExhausted(
-                    f"num_envs is {create.num_envs}; the server at {self._connection.endpoint} "
+                    f"num_envs is {create.num_envs}; the server at {self._carrier.endpoint} "
                     f"allows {name} = {limit}",
                     field="num_envs",
                 )

@@ -1,4 +1,4 @@
-"""Requests that belong to no session: one connection for each server, shared by all callers."""
+"""Requests that belong to no session: one carrier for each endpoint, shared by all callers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold import _private_server
-from twofold._connection import Call, Connection, check_address, check_curve
+from twofold._carrier import Call, Carrier
+from twofold._endpoints import open_carrier, resolve
 from twofold._exceptions import from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -20,21 +20,19 @@ _PATIENCE = 1.0
 
 
 class Client:
-    """The connection to one server; one caller at a time.
+    """The carrier to one service; one caller at a time.
 
     Args:
-        endpoint: A checked address, or "private" for this process's own server, which then stays
-            until the process ends.
+        endpoint: A resolved one. A private server stays until the process ends.
     """
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
         self._lock = threading.Lock()
-        self._server: _private_server.PrivateServer | None = None
-        self._connection: Connection | None = None
+        self._carrier: Carrier | None = None
 
     def limits(self, deadline: float) -> environment.Limits:
-        """What the server accepts.
+        """What the service accepts.
 
         Raises:
             TransportError: No server.
@@ -69,38 +67,30 @@ class Client:
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
         with self._lock:
-            connection = self._connect(deadline)
-            connection.check_size(call)
-            reply, answer = connection.exchange(call, deadline)
+            carrier = self._connect(deadline)
+            carrier.check_size(call)
+            reply, answer = carrier.exchange(call, deadline)
         if reply.HasField("error"):
             raise from_reply(reply.error)
         return reply, answer
 
-    def _connect(self, deadline: float) -> Connection:
-        if self._server is not None and not self._server.is_alive:
-            _private_server.release(self._server)
-            self._server = self._connection = None
-        if self._connection is None:
-            if self._endpoint == "private":
-                self._server = self._server or _private_server.acquire(deadline)
-                connection = Connection(self._server.endpoint, self._server.check)
-            else:
-                curve = check_curve(self._endpoint, None)
-                connection = Connection(self._endpoint, curve=curve)
-            connection.hello(deadline)
-            self._connection = connection
-        return self._connection
+    def _connect(self, deadline: float) -> Carrier:
+        if self._carrier is not None and self._carrier.is_dead:
+            self._carrier.close()
+            self._carrier = None
+        if self._carrier is None:
+            carrier = open_carrier(self._endpoint, None, deadline)
+            carrier.hello(deadline)
+            self._carrier = carrier
+        return self._carrier
 
 
 _clients: dict[str, Client] = {}
 
 
 def client(endpoint: str | None) -> Client:
-    """The client for an address, "private", or None: TWOFOLD_ENDPOINT and "private" without it."""
-    if endpoint is None:
-        endpoint = os.environ.get("TWOFOLD_ENDPOINT") or "private"
-    if endpoint != "private":
-        check_address(endpoint)
+    """The client for an endpoint, as an environment takes it."""
+    endpoint = resolve(endpoint)
     return _clients.setdefault(endpoint, Client(endpoint))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import gymnasium as gym
 import numpy as np
@@ -26,7 +25,7 @@ from twofold._game import Game
 from twofold._reward import Reward, extra_info_names, reward_spec
 from twofold._rollout import Rollout
 from twofold._seeding import Seed, board_seeds, consecutive, draw_seed, drawn_seeds
-from twofold._session import Session, open_session
+from twofold._session import Session, exactly_once, open_session
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Array = NDArray[Any]
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 Observations: TypeAlias = Any
 """An Array (N, …); with obs="dict" a dict of two, the observations and their masks."""
 
@@ -73,34 +70,6 @@ def _plain(value: object) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"{value!r} is not plain")
-
-
-def _noting_interrupts(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A KeyboardInterrupt in this method loses no result, and notes whether a request was applied.
-
-    The request stays pending until the method has returned what it made of the reply.
-    """
-
-    @functools.wraps(method)
-    def noting(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        envs = args[0]
-        assert isinstance(envs, TwofoldVectorEnv)
-        session = envs._session
-        calls = session.calls
-        session.holds = True
-        try:
-            result = method(*args, **kwargs)
-            session.holds = False
-            # Python looks for signals when a call returns and in loops: not between these two.
-            session.pending = None
-            return result
-        except KeyboardInterrupt as interrupt:
-            session.interrupted(interrupt, calls)
-            raise
-        finally:
-            session.holds = False
-
-    return noting
 
 
 # Boards, rewards, terminations, truncations and infos, with the actions in the server's order.
@@ -152,7 +121,7 @@ class _Infos:
     def of(self, arrays: dict[str, Array]) -> dict[str, Any]:
         """Those of arrays (N, …) by name; each mask, bool (N,), of its own memory and all true."""
         infos: dict[str, Any] = {}
-        masks = self._masks.take(len(arrays) * self._num_envs).view(np.bool_)
+        masks = self._masks.take(len(arrays) * self._num_envs)[0].view(np.bool_)
         masks.fill(True)
         rows = masks.reshape(len(arrays), self._num_envs)
         for (name, array), mask in zip(arrays.items(), rows, strict=True):
@@ -180,8 +149,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         action_order: The server's number of each action, where a dialect counts them in another
             order; None for the server's own.
         recover: Whether to make boards anew that the server has lost (docs/reliability.md).
-        endpoint: A server's address, "private" for this process's own, or None for the environment
-            variable TWOFOLD_ENDPOINT and "private" without it.
+        endpoint: "embedded" for this process itself, "private" for a server of this process's own,
+            the address of a running one, or None for the environment variable TWOFOLD_ENDPOINT and
+            without it "embedded".
         curve: Keys for an encrypted tcp endpoint, or None for the files that the environment
             variables TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name.
         obs: "array", or "dict" for observations with the action mask inside.
@@ -316,7 +286,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     # ---- Gymnasium's methods ---------------------------------------------------------------------
 
-    @_noting_interrupts
+    @exactly_once
     def reset(
         self, *, seed: Seed = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
@@ -340,6 +310,12 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             InvalidArgument: A seed or an option is wrong; `field` and `lane` tell which.
             TransportError: No answer.
         """
+        return self._reset_once(seed, options)
+
+    def _reset_once(
+        self, seed: Seed, options: dict[str, Any] | None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """A reset inside a call."""
         seeds, given = board_seeds(seed, self.num_envs)
         mask, boards = self._check_options(options or {})
         if self._seeds is None:
@@ -354,7 +330,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             super().reset(seed=int(seed))
         return self._observed(payload)
 
-    @_noting_interrupts
+    @exactly_once
     def step(self, actions: ArrayLike) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
         """Plays one action on each board.
 
@@ -374,7 +350,13 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
             TransportError: No answer. The same call again collects it.
         """
-        return self._step_results(*self._session.call("step", _STEP, self._encode_actions(actions)))
+        return self._step_once(actions)
+
+    def _step_once(
+        self, actions: ArrayLike
+    ) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
+        """A step inside a call."""
+        return self._step_results(*self._session.step(self._encode_actions(actions)))
 
     def _step_results(
         self, reply: envelope.Reply, payload: NDArray[np.uint8]
@@ -418,6 +400,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     # ---- more than Gymnasium ---------------------------------------------------------------------
 
+    @exactly_once
     def observe(self) -> tuple[Observations, dict[str, Any]]:
         """The current observations and infos again, as `reset` returns them; changes nothing."""
         return self._observed(self._session.call("observe", _OBSERVE)[1])
@@ -446,6 +429,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         boards = [self._game.picture(board, size) for board in self._boards()]
         return wall(boards, columns, gap)
 
+    @exactly_once
     def afterstates(self) -> tuple[Array, Array, Array]:
         """The boards after slide and merge and before the spawn, for each action; changes nothing.
 
@@ -460,6 +444,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         )
         return boards, rewards, mask
 
+    @exactly_once
     def snapshot(self, lanes: ArrayLike | None = None) -> bytes:
         """Boards as bytes to keep: everything that their future depends on; changes nothing.
 
@@ -480,6 +465,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             payload = _arguments.lanes(lanes, self.num_envs).astype("<u8").tobytes()
         return self._session.call("snapshot", envelope.Request(snapshot={}), payload)[1].tobytes()
 
+    @exactly_once
     def restore(
         self,
         blob: bytes,
@@ -552,7 +538,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         spawns: Literal["fresh", "same"] = "fresh",
         seed: Seed = None,
     ) -> Self:
-        """Copies of boards as an environment of their own, on the same server.
+        """Copies of boards as an environment of their own, at the same endpoint.
 
         Args:
             lanes: Which boards, numbers (k,), all different.
@@ -602,6 +588,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             raise
         return fork
 
+    @exactly_once
     def keepalive(self) -> None:
         """Tells the server that this session is still wanted; changes nothing.
 
@@ -614,6 +601,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """
         self._session.call("keepalive", _KEEPALIVE)
 
+    @exactly_once
     def rollout(
         self,
         steps: int,
@@ -704,6 +692,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     # ---- inside ----------------------------------------------------------------------------------
 
+    @exactly_once
     def _boards(self) -> Array:
         """The observations as the server tells them, (N, …)."""
         return self._reset_layout.split(self._session.call("observe", _OBSERVE)[1])["observation"]
@@ -874,7 +863,6 @@ def _obs_keys(obs: object, observation_key: object, mask_key: object) -> tuple[s
     return first, second
 
 
-_STEP = envelope.Request(step=environment.StepRequest())
 _OBSERVE = envelope.Request(observe=environment.ObserveRequest())
 _KEEPALIVE = envelope.Request(keepalive=environment.KeepaliveRequest())
 _AFTERSTATES = envelope.Request(afterstates=environment.AfterstatesRequest())

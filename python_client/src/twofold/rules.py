@@ -8,9 +8,9 @@ exponents (0 an empty cell, 3 an 8) with any leading shape, sides of 2 ... 8 and
 board; an error's `lane` counts the rows in C order. Actions: 0 up, 1 right, 2 down, 3 left. A
 *chance outcome* is one integer: the cell for a new 2, cells + the cell for a new 4, -1 for none.
 
-What slides and merges, and what draws, is asked of a server, in several requests where one would be
-too large. `endpoint` is its address, or None for TWOFOLD_ENDPOINT and without it this process's
-private server, which then lives as long as the process. `chance`, `place`, `symmetries` and
+What slides and merges, and what draws, is asked of the service, in several requests where one would
+be too large or take long. `endpoint` says where that is, as an environment's does: in this process
+where nothing else is said. `chance`, `place`, `symmetries` and
 `canonical` only look at cells, and are computed here. Arrays handed out are fresh.
 """
 

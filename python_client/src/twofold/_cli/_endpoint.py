@@ -7,9 +7,11 @@ import os
 import time
 from types import TracebackType
 
-from twofold._connection import Call, Connection, check_address, check_curve
+from twofold._carrier import Call
 from twofold._curve import CurveKeys
+from twofold._endpoints import check_curve
 from twofold._exceptions import InvalidArgument, from_reply
+from twofold._zeromq import ZeroMQCarrier, check_address
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import statistics_pb2 as statistics
 
@@ -73,7 +75,7 @@ class StatsClient:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._timeout: float = arguments.timeout
         endpoint = check_address(arguments.endpoint)
-        self._connection = Connection(endpoint, curve=check_curve(endpoint, keys(arguments)))
+        self._carrier = ZeroMQCarrier(endpoint, curve=check_curve(endpoint, keys(arguments)))
 
     def __enter__(self) -> StatsClient:
         return self
@@ -84,7 +86,7 @@ class StatsClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._connection.drop()
+        self._carrier.close()
 
     def ask(self) -> statistics.StatsReply:
         """The statistics now.
@@ -95,7 +97,7 @@ class StatsClient:
         """
         request = envelope.Request(stats=statistics.StatsRequest())
         call = Call("stats", 0, request.SerializeToString())
-        reply, _ = self._connection.exchange(call, time.monotonic() + self._timeout)
+        reply, _ = self._carrier.exchange(call, time.monotonic() + self._timeout)
         if reply.HasField("error"):
             raise from_reply(reply.error)
         return reply.stats

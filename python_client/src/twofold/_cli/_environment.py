@@ -22,7 +22,7 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--num-envs", type=int, metavar="N", help="boards at once")
     group.add_argument(
-        "--endpoint", help="of a server; default: TWOFOLD_ENDPOINT, or one of its own"
+        "--endpoint", help="of a server; default: TWOFOLD_ENDPOINT, or this process itself"
     )
     group.add_argument("--size", help="4, or 3x5 for rows x columns")
     group.add_argument(

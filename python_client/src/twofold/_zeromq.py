@@ -1,14 +1,12 @@
-"""One connection to one server: requests and replies, deadlines and retries."""
+"""Requests over ZeroMQ: a REQ socket, deadlines and retries."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 import re
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zmq
@@ -17,20 +15,19 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from twofold._buffers import BufferPool
+from twofold._carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Prepare, Steps
 from twofold._curve import CurveKeys
 from twofold._exceptions import (
     AuthenticationFailed,
     DeadlineExceeded,
     InvalidArgument,
     ProtocolError,
-    ResourceExhausted,
-    UnsupportedVersion,
-    from_reply,
 )
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-PROTOCOL_VERSION = 1
+if TYPE_CHECKING:
+    from twofold._private_server import PrivateServer
 
 # A request that is not answered is sent again after this long or four round trips, whichever is
 # more, then after twice as long, and so on.
@@ -78,52 +75,12 @@ def check_address(endpoint: str) -> str:
 def _bad_address(endpoint: str, problem: str) -> InvalidArgument:
     return InvalidArgument(
         f"endpoint {endpoint!r} {problem}; expected tcp://host:port, ipc:///path, "
-        'or "private" for a server of this process\'s own',
+        '"private" for a server of this process\'s own, or "embedded" for this process itself',
         field="endpoint",
     )
 
 
-def check_curve(endpoint: str, curve: object) -> CurveKeys | None:
-    """The keys for an endpoint: those given, or for tcp those that the environment variables name.
-
-    Raises:
-        InvalidArgument: These are no keys, or the endpoint takes none.
-    """
-    if curve is None:
-        return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
-    if not isinstance(curve, CurveKeys):
-        raise InvalidArgument(
-            f"curve is a {type(curve).__name__}; expected twofold.CurveKeys", field="curve"
-        )
-    if not endpoint.startswith("tcp://"):
-        raise InvalidArgument(
-            f"curve is for tcp endpoints; {endpoint!r} takes no keys", field="curve"
-        )
-    return curve
-
-
-class Call(NamedTuple):
-    """One request as it travels, and what its reply has to look like."""
-
-    slot: str
-    """The slot of `op`, and of the reply's `result`."""
-    seq: int
-    """The request's place in its session; 0 outside any."""
-    request: bytes
-    """The encoded Request."""
-    payload: bytes | None = None
-    """Its payload frame, if it has one."""
-    reply_size: int | None = 0
-    """Bytes in the reply's payload frame, at least; 0 where it has none, None for any number."""
-    plain_reply: bytes = b""
-    """The encoded Reply that only says that the request was carried out; empty: not known."""
-    reply_room: int = 0
-    """Bytes in the reply's payload frame, at most, where they are not always as many."""
-    patience: float = 0.0
-    """Seconds that go by at least before the request is sent again."""
-
-
-class Connection:
+class ZeroMQCarrier(Carrier):
     """A REQ socket, and what is known of the server.
 
     A socket with a request under way is given up on the first trouble, and the request is sent
@@ -132,24 +89,19 @@ class Connection:
 
     Args:
         endpoint: A checked address.
-        check_server: Raises when the server is known to be dead.
         curve: Keys for an encrypted endpoint.
-
-    Attributes:
-        limits: What the server accepts.
-        server_version: What it calls itself.
+        server: The private server that is there, which is released at the end.
     """
 
     def __init__(
         self,
         endpoint: str,
-        check_server: Callable[[], None] | None = None,
+        *,
         curve: CurveKeys | None = None,
+        server: PrivateServer | None = None,
     ) -> None:
-        self.endpoint = endpoint
-        self.limits = environment.Limits()
-        self.server_version = ""
-        self._check_server = check_server
+        super().__init__(endpoint, is_ours=server is not None)
+        self.server = server
         self._curve = curve
         self._socket: zmq.Socket[bytes] | None = None
         self._receive_timeout = -1
@@ -164,42 +116,21 @@ class Connection:
         self._round_trip = 0.0
         self._buffers = BufferPool()
 
-    def hello(self, deadline: float) -> None:
-        """Asks who is there, and learns the server's limits.
+    @property
+    def is_dead(self) -> bool:
+        return self.server is not None and not self.server.is_alive
 
-        Raises:
-            UnsupportedVersion: The server speaks another version of the protocol.
-        """
-        request = envelope.Request(
-            hello=environment.HelloRequest(
-                protocol_version=PROTOCOL_VERSION,
-                client=f"twofold-python {importlib.metadata.version('twofold')}",
-            )
-        )
-        reply, _ = self.exchange(Call("hello", 0, request.SerializeToString()), deadline)
-        if reply.HasField("error"):
-            raise from_reply(reply.error)
-        if reply.hello.protocol_version != PROTOCOL_VERSION:
-            raise UnsupportedVersion(
-                f"the server at {self.endpoint} speaks protocol version "
-                f"{reply.hello.protocol_version}; this client speaks {PROTOCOL_VERSION}",
-                field="protocol_version",
-            )
-        self.limits = reply.hello.limits
-        self.server_version = reply.hello.server_version
-
-    def check_size(self, call: Call) -> None:
-        """Raises ResourceExhausted for a request larger than the server accepts."""
-        size = max(len(call.request), len(call.payload or b""))
-        limit = self.limits.max_message_bytes
-        if limit and size > limit:
-            raise ResourceExhausted(
-                f"{call.slot} needs a message of {size} bytes; the server at {self.endpoint} "
-                f"accepts max_message_bytes = {limit}"
-            )
+    def step(
+        self, steps: Steps, seq: int, actions: bytes, deadline: float, prepare: Prepare | None
+    ) -> Answer:
+        number = seq.to_bytes(8, "little")
+        request = steps.header + number + _STEP
+        call = Call("step", seq, request, actions, steps.size, steps.room)
+        self.check_size(call)
+        plain = _STEP_REPLY[:1] + number + _STEP_REPLY[9:]
+        return self._exchange(call, deadline, plain, prepare)
 
     def begin(self, call: Call) -> None:
-        """Sends a request ahead; the next `exchange` has to be of the same, and gets its reply."""
         try:
             self._send(call)
             self._begun = call
@@ -210,33 +141,25 @@ class Connection:
             self.drop()
             raise
 
-    def exchange(
-        self,
-        call: Call,
-        deadline: float,
-        prepare: Callable[[NDArray[np.uint8]], object] | None = None,
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+    def exchange(self, call: Call, deadline: float) -> Answer:
+        return self._exchange(call, deadline)
+
+    def _exchange(
+        self, call: Call, deadline: float, plain: bytes = b"", prepare: Prepare | None = None
+    ) -> Answer:
         """Sends one request, again where necessary, and waits for its reply.
 
         Args:
             call: The request.
             deadline: When to give up, on the clock of `time.monotonic`.
-            prepare: What to do while the server works, with the memory where the payload will be,
-                or that it will be the first part of; may be called any number of times.
-
-        Returns:
-            The reply, which may be an error, and its payload in an array that nobody else has,
-            aligned for every dtype; empty where there is none.
-
-        Raises:
-            DeadlineExceeded, ServerDied, ProtocolError: No usable reply.
-            AuthenticationFailed: The server wants a key, or another one.
+            plain: The encoded Reply that only says that it was carried out; empty: not known.
+            prepare: What to do meanwhile.
         """
         started = sent = time.monotonic()
         tries = 0
         try:
             while True:
-                received = self._try_once(call, tries, deadline, prepare)
+                received = self._try_once(call, tries, deadline, plain, prepare)
                 now = time.monotonic()
                 if received is not None:
                     self._broken_handshakes = 0
@@ -263,12 +186,8 @@ class Connection:
             raise
 
     def _try_once(
-        self,
-        call: Call,
-        tries: int,
-        deadline: float,
-        prepare: Callable[[NDArray[np.uint8]], object] | None,
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
+        self, call: Call, tries: int, deadline: float, plain: bytes, prepare: Prepare | None
+    ) -> Answer | None:
         """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
         if self._begun != call:
             self._send(call)
@@ -279,7 +198,7 @@ class Connection:
             prepare(room)
         first = max(_FIRST_RETRY, call.patience, 4 * self._round_trip)
         longer = min(first * 2 ** min(tries, 10), _LONGEST_RETRY)
-        return self._receive(call, min(time.monotonic() + longer, deadline), room)
+        return self._receive(call, min(time.monotonic() + longer, deadline), plain, room)
 
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
@@ -292,6 +211,12 @@ class Connection:
                 socket.disable_monitor()
                 monitor.close()
             socket.close()
+
+    def close(self) -> None:
+        self.drop()
+        server, self.server = self.server, None
+        if server is not None:
+            server.release()
 
     def _open(self) -> zmq.Socket[bytes]:
         socket = _context().socket(zmq.REQ)
@@ -323,13 +248,14 @@ class Connection:
             socket.send(call.payload, zmq.DONTWAIT)
 
     def _receive(
-        self, call: Call, until: float, room: NDArray[np.uint8] | None
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]] | None:
+        self, call: Call, until: float, plain: bytes, room: NDArray[np.uint8] | None
+    ) -> Answer | None:
         """The reply; None when there is none in time.
 
         Args:
             call: What was sent.
             until: How long to wait, on the clock of `time.monotonic`.
+            plain: What says that it was carried out, and nothing else.
             room: Where its payload goes; None for memory that is taken when it is there.
         """
         socket = self._socket
@@ -338,16 +264,16 @@ class Connection:
             frame = self._receive_frame(socket, until - time.monotonic())
             if frame is not None:
                 break
-            if self._check_server is not None:
-                self._check_server()
+            if self.server is not None:
+                self.server.check()
             if time.monotonic() >= until:
                 return None
-        payload = _NO_PAYLOAD
+        payload = NO_PAYLOAD
         if socket.get(zmq.RCVMORE):
             payload = self._receive_payload(call, socket, room)
-            if frame == call.plain_reply:
+            if frame == plain:
                 # What nearly every step gets: nothing to decode.
-                return _DONE, payload
+                return DONE, payload
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
@@ -380,7 +306,7 @@ class Connection:
         """Memory for a reply's payload, as long as it can be; what was taken for it, if any was."""
         if taken is not None:
             return taken
-        return self._buffers.take(max(call.reply_size or 0, call.reply_room))
+        return self._buffers.take(max(call.reply_size or 0, call.reply_room))[0]
 
     def _check_handshake(self, is_last: bool) -> None:
         """Raises AuthenticationFailed when the server and this client don't accept each other.
@@ -426,9 +352,9 @@ class Connection:
             return None
 
 
-# The result of a request that was carried out and has nothing to tell besides its payload.
-_DONE = envelope.Reply()
-_NO_PAYLOAD = np.empty(0, np.uint8)
+_STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
+# How a step that went well is answered: one byte of tag, the eight of seq, the rest.
+_STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 
 
 _own_context: tuple[int, zmq.Context[zmq.Socket[bytes]]] | None = None

@@ -1,0 +1,58 @@
+"""KeyboardInterrupts at chosen bytecodes of the package's own code."""
+
+import dis
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import twofold
+
+_PACKAGE = str(Path(twofold.__file__).parent)
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt before the n-th bytecode of the package that a call comes to.
+
+    Real interrupts come between some bytecodes only; this makes no difference between them. It
+    leaves out the last one of the outermost function, its return: what happens then can't be told
+    from what happens just after it.
+
+    Args:
+        moment: Which, from 0.
+    """
+
+    def __init__(self, moment: int) -> None:
+        self._left = moment
+        self._outermost: types.FrameType | None = None
+        self.has_fired = False
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function; where no moment is left, as if this were not there."""
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            return function(*arguments)
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: types.FrameType, event: str, _: object) -> Any:
+        if self.has_fired or not frame.f_code.co_filename.startswith(_PACKAGE):
+            return None
+        if self._outermost is None:
+            self._outermost = frame
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._look
+
+    def _look(self, frame: types.FrameType, event: str, _: object) -> Any:
+        if event != "opcode" or self.has_fired:
+            return self._look
+        returns = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
+        if returns and frame is self._outermost:
+            return self._look
+        if self._left == 0:
+            self.has_fired = True
+            raise KeyboardInterrupt
+        self._left -= 1
+        return self._look

@@ -1,0 +1,380 @@
+"""The service in this process: where it is the default, what it says, threads, and forks."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import zmq
+from loops import actions, make, number
+
+import twofold
+from twofold import _embedded, rules
+from twofold._embedded import EmbeddedCarrier
+from twofold._lookup import find_library
+
+ID = "twofold/Game2048-v0"
+
+
+def run(code: str, **variables: str) -> tuple[str, str]:
+    """What a script of its own prints, on both outputs."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("TWOFOLD_")} | variables
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    head = "import os, sys, warnings, numpy as np, gymnasium as gym, twofold\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", head + code],
+        capture_output=True,
+        text=True,
+        env=environ | {"PYTHONPATH": path},
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout, ran.stderr
+
+
+# ---- where it is the default ---------------------------------------------------------------------
+
+
+def test_without_an_endpoint_the_service_is_in_this_process() -> None:
+    for made in (gym.make_vec(ID, num_envs=2), gym.make(ID)):
+        base: Any = made.unwrapped
+        assert isinstance(base._session._carrier, EmbeddedCarrier)
+        made.close()
+
+
+HIDDEN = """
+from twofold import _embedded
+_embedded.find_library = lambda: None
+"""
+
+
+def test_where_there_is_no_library_a_private_server_is_used_and_that_is_said_once() -> None:
+    output, errors = run(
+        HIDDEN
+        + "envs = [twofold.Game2048VectorEnv(2) for _ in range(2)]\n"
+        + "envs[0].reset(seed=0); envs[0].step([0, 1])\n"
+        + "print(envs[1]._session._carrier.endpoint)\n"
+    )
+    assert output.startswith("ipc://")
+    assert errors.count("RuntimeWarning") == 1
+    assert "there is no libtwofold.so" in errors
+    assert "TWOFOLD_LIBRARY" in errors
+
+
+def test_where_the_library_is_asked_for_nothing_else_will_do() -> None:
+    output, _ = run(
+        HIDDEN
+        + "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
+        + "except twofold.ServerStartFailed as error: print(error)\n"
+    )
+    assert "there is no libtwofold.so" in output
+
+
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = find_library()
+    assert library is not None
+    monkeypatch.setattr(_embedded, "VERSION", "7.0")
+    with pytest.raises(_embedded.Unavailable, match=r"version 0.*package of 7.0.*build it anew"):
+        _embedded._load(library)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("TWOFOLD_LIBRARY", "/nowhere/lib.so", "/nowhere/lib.so"),
+        ("TWOFOLD_LIBRARY", __file__, "can't be loaded"),
+        ("TWOFOLD_THREADS", "none", "TWOFOLD_THREADS is 'none'"),
+        ("TWOFOLD_MAX_BYTES", "0", "TWOFOLD_MAX_BYTES is 0"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_named(name: str, value: str, text: str) -> None:
+    output, _ = run(
+        "try: twofold.Game2048VectorEnv(2)\n"
+        "except twofold.ServerStartFailed as error: print(error)\n",
+        **{name: value},
+    )
+    assert text in output
+
+
+def test_limits_are_those_of_the_variables() -> None:
+    output, _ = run(
+        "kept = twofold.Game2048VectorEnv(7)\n"
+        "try: twofold.Game2048VectorEnv(7)\n"
+        "except twofold.ResourceExhausted as error: print(error)\n"
+        "kept.close(); twofold.Game2048VectorEnv(10)\n",
+        TWOFOLD_MAX_BOARDS="10",
+    )
+    assert "max_boards = 10" in output
+
+
+def test_what_has_no_meaning_in_a_process_says_so() -> None:
+    envs = twofold.Game2048VectorEnv(1, recover=True)
+    with pytest.raises(twofold.InvalidArgument, match="endpoint="):
+        _ = envs.token
+    with pytest.raises(twofold.InvalidArgument, match="can't be resumed"):
+        twofold.resume("embedded#" + 32 * "0")
+    server, _ = (key.decode() for key in zmq.curve_keypair())
+    public, secret = (key.decode() for key in zmq.curve_keypair())
+    keys = twofold.CurveKeys(server, public, secret)
+    with pytest.raises(twofold.InvalidArgument, match="takes no keys"):
+        twofold.Game2048VectorEnv(1, curve=keys)
+    envs.close()
+
+
+# ---- threads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [100_000])
+def test_a_heartbeat_beside_steps_changes_nothing(count: int) -> None:
+    heartbeat_beside_steps("embedded", count)
+
+
+def test_a_heartbeat_beside_steps_changes_nothing_over_any_carrier(endpoint: str) -> None:
+    heartbeat_beside_steps(endpoint, 2000)
+
+
+def heartbeat_beside_steps(endpoint: str, count: int) -> None:
+    envs, twin = make(endpoint), make(endpoint)
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+    is_over = threading.Event()
+    beats, failures = 0, []
+
+    def heartbeat() -> None:
+        nonlocal beats
+        try:
+            while not is_over.is_set():
+                envs.keepalive()
+                envs.observe()
+                beats += 1
+                # Otherwise the steps would wait for it, each time.
+                time.sleep(1e-5)
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=heartbeat)
+    thread.start()
+    chosen = [actions(turn) for turn in range(16)]
+    for turn in range(count):
+        told = envs.step(chosen[turn % 16])
+        expected = twin.step(chosen[turn % 16])
+        if turn % 100 == 0:
+            assert number(told) == number(expected)
+    is_over.set()
+    thread.join()
+    assert number(envs.observe()) == number(twin.observe())
+    assert failures == []
+    assert beats > 100
+    envs.close()
+    twin.close()
+
+
+def test_threads_step_their_own_environments_side_by_side() -> None:
+    expected = played(0), played(1)
+    results: dict[int, list[int]] = {}
+
+    def play(seed: int) -> None:
+        results[seed] = played(seed)
+
+    threads = [threading.Thread(target=play, args=(seed,)) for seed in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (results[0], results[1]) == expected
+
+
+def played(seed: int) -> list[int]:
+    """A number for each of some steps of many boards."""
+    envs = twofold.Game2048VectorEnv(5000)
+    envs.reset(seed=seed)
+    rng = np.random.default_rng(seed)
+    told = [number(envs.step(rng.integers(0, 4, 5000))) for _ in range(50)]
+    envs.close()
+    return told
+
+
+def test_a_thread_that_waits_for_another_too_long_gives_up() -> None:
+    envs = twofold.Game2048VectorEnv(1, timeout=0.2)
+    envs.reset(seed=0)
+    is_inside, may_leave = threading.Event(), threading.Event()
+
+    def progress(_: int) -> None:
+        is_inside.set()
+        may_leave.wait(10)
+
+    thread = threading.Thread(target=lambda: envs.rollout(1, "random", progress=progress))
+    thread.start()
+    is_inside.wait(10)
+    with pytest.raises(twofold.DeadlineExceeded, match="another thread"):
+        envs.observe()
+    may_leave.set()
+    thread.join()
+    envs.observe()
+    envs.close()
+
+
+# ---- calls are short -----------------------------------------------------------------------------
+
+
+def slow_rollout() -> None:
+    envs = twofold.Game2048VectorEnv(1, size=8)
+    envs.reset(seed=0)
+    envs.rollout(10_000_000, "random")
+
+
+def slow_search() -> None:
+    envs = twofold.Game2048VectorEnv(2)
+    envs.reset(seed=0)
+    envs.rollout(1_000_000, twofold.policies.Expectimax(depth=3))
+
+
+def slow_rules() -> None:
+    board = np.eye(4, dtype=np.uint8) * 2
+    boards = np.broadcast_to(board, (1 << 20, 4, 4))
+    moved = rules.move(board, 1)
+    rules.explain(boards, np.ones(1 << 20, int), np.broadcast_to(rules_next(moved), boards.shape))
+
+
+def rules_next(moved: rules.Move) -> Any:
+    """A board behind a move: a 2 in the first cell that is empty."""
+    after = moved.boards.copy()
+    after.reshape(-1)[np.flatnonzero(after.reshape(-1) == 0)[0]] = 1
+    return after
+
+
+@pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
+def test_ctrl_c_is_heard_within_what_takes_long(slow: str) -> None:
+    """In a process of its own: others' callbacks may take an interrupt for themselves."""
+    output, _ = run(
+        "import signal, threading, time, test_embedded\n"
+        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "started = time.monotonic()\n"
+        f"try: test_embedded.{slow}()\n"
+        "except KeyboardInterrupt: print(time.monotonic() - started)\n"
+    )
+    assert 0.4 < float(output) < 10, "it was over before anybody listened"
+
+
+# ---- forks ---------------------------------------------------------------------------------------
+
+
+def test_a_forked_child_is_told_whose_environment_it_is_and_makes_its_own() -> None:
+    """Also where another thread of the parent is in a call, and holds its lock for good."""
+    output, errors = run(
+        "import threading, time\n"
+        "envs = twofold.Game2048VectorEnv(70_000); first = envs.reset(seed=0)[0]\n"
+        "inside = threading.Event()\n"
+        "def progress(_): inside.set(); time.sleep(3)\n"
+        "busy = twofold.Game2048VectorEnv(2); busy.reset(seed=0)\n"
+        "rollout = lambda: busy.rollout(1, 'random', progress=progress)\n"
+        "threading.Thread(target=rollout, daemon=True).start(); inside.wait()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    for theirs in (busy, envs):\n"
+        "        try: theirs.step(np.zeros(theirs.num_envs, int))\n"
+        "        except twofold.ClosedError as error: print(error)\n"
+        "    for _ in range(2):\n"
+        "        own = twofold.Game2048VectorEnv(70_000)\n"
+        "        print((own.reset(seed=0)[0] == first).all()); own.step(np.zeros(70_000, int))\n"
+        "    envs.close(); own.close(); sys.exit(0)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n"
+        "envs.step(np.zeros(70_000, int))\n",
+        TWOFOLD_THREADS="2",
+    )
+    lines = output.splitlines()
+    assert all("make environments after the fork" in line for line in lines[:2])
+    assert lines[2:] == ["True", "True", "0"]
+    assert errors.count("run on one thread") == 1
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+def test_gymnasiums_async_workers_have_boards_of_their_own(context: str) -> None:
+    output, _ = run(
+        "if __name__ == '__main__':\n"
+        "    alone = gym.make_vec('twofold:twofold/Game2048-v0', num_envs=2, size=(2, 3))\n"
+        "    expected, _ = alone.reset(seed=5)\n"
+        "    envs = gym.make_vec('twofold:twofold/Game2048-v0', num_envs=2, size=(2, 3),\n"
+        "                        vectorization_mode='async',\n"
+        f"                        vector_kwargs=dict(context='{context}'))\n"
+        "    first, _ = envs.reset(seed=5)\n"
+        "    envs.step([0, 1])\n"
+        "    print((first == expected).all()); envs.close()\n"
+    )
+    assert output == "True\n"
+
+
+def worker(connection: Any, seed: int) -> None:
+    """A worker as Stable-Baselines3's SubprocVecEnv has them: commands come through a pipe."""
+    env = gym.make("twofold:" + ID)
+    while True:
+        command, argument = connection.recv()
+        if command == "reset":
+            connection.send(env.reset(seed=seed)[0])
+        elif command == "step":
+            connection.send(env.step(argument)[:4])
+        else:
+            env.close()
+            connection.close()
+            return
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_workers_behind_pipes_play_what_is_played_here(method: str) -> None:
+    twins = [gym.make("twofold:" + ID) for _ in range(2)]
+    context: Any = multiprocessing.get_context(method)
+    pipes, processes = [], []
+    for seed in range(2):
+        mine, theirs = context.Pipe()
+        processes.append(context.Process(target=worker, args=(theirs, seed), daemon=True))
+        processes[-1].start()
+        theirs.close()
+        pipes.append(mine)
+    for seed, (pipe, twin) in enumerate(zip(pipes, twins, strict=True)):
+        pipe.send(("reset", None))
+        np.testing.assert_array_equal(pipe.recv(), twin.reset(seed=seed)[0])
+    for turn in range(20):
+        for pipe in pipes:
+            pipe.send(("step", turn % 4))
+        for pipe, twin in zip(pipes, twins, strict=True):
+            board, *others = pipe.recv()
+            expected, *same, _ = twin.step(turn % 4)
+            np.testing.assert_array_equal(board, expected)
+            assert others == same
+    for pipe, process in zip(pipes, processes, strict=True):
+        pipe.send(("close", None))
+        process.join(10)
+        assert process.exitcode == 0
+    for twin in twins:
+        twin.close()
+
+
+def test_a_data_loader_with_workers_reads_what_is_played_here() -> None:
+    data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
+
+    class Boards(data.Dataset):  # type: ignore[name-defined, misc]
+        """First boards by their seeds, from an environment that each worker makes."""
+
+        def __init__(self) -> None:
+            self.envs: Any = None
+
+        def __len__(self) -> int:
+            return 12
+
+        def __getitem__(self, index: int) -> Any:
+            if self.envs is None:
+                self.envs = twofold.Game2048VectorEnv(1)
+            return self.envs.reset(seed=index)[0][0]
+
+    here = twofold.Game2048VectorEnv(12)
+    expected, _ = here.reset(seed=0)
+    loader = data.DataLoader(Boards(), batch_size=3, num_workers=2)
+    np.testing.assert_array_equal(np.concatenate([batch.numpy() for batch in loader]), expected)
+    here.close()

@@ -1,0 +1,86 @@
+"""An interrupt before any bytecode of a step or reset loses nothing and applies nothing twice."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from loops import flat, number
+from opcodes import InterruptAt
+
+import twofold
+
+
+def through_interrupts(
+    make: Callable[[], Any], deed: Callable[[Any, int], Any], result: Callable[[Any], Any]
+) -> int:
+    """Does the same deeds twice, once with an interrupt before each bytecode; how many there were.
+
+    Args:
+        make: Makes an environment.
+        deed: What to do with it in each turn.
+        result: What tells the deed's outcomes apart.
+    """
+    envs, twin = make(), make()
+    moment = 0
+    while True:
+        interrupt = InterruptAt(moment)
+        try:
+            told = interrupt.call(deed, envs, moment)
+            assert not interrupt.has_fired, "the interrupt was swallowed"
+        except KeyboardInterrupt:
+            told = deed(envs, moment)
+        assert result(told) == result(deed(twin, moment)), f"after bytecode {moment}"
+        if not interrupt.has_fired:
+            envs.close()
+            twin.close()
+            return moment
+        moment += 1
+
+
+def actions(turn: int) -> Any:
+    return np.random.default_rng(turn).integers(0, 4, 3)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_at_every_bytecode_of_a_step(endpoint: str, mode: str) -> None:
+    def make() -> Any:
+        envs = twofold.Game2048VectorEnv(
+            3, endpoint=endpoint, autoreset_mode=mode, max_episode_steps=2
+        )
+        envs.reset(seed=1)
+        return envs
+
+    assert through_interrupts(make, lambda envs, turn: envs.step(actions(turn)), number) > 200
+
+
+def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
+    """Each but the first goes on with the stream, so that twice is something else than once."""
+
+    def reset(envs: Any, turn: int) -> Any:
+        return envs.reset(seed=None if turn else 1)
+
+    def make() -> Any:
+        return twofold.Game2048VectorEnv(3, endpoint=endpoint)
+
+    assert through_interrupts(make, reset, number) > 200
+
+
+def test_at_every_bytecode_of_a_single_environments_step() -> None:
+    def make() -> Any:
+        env = twofold.Game2048Env(size=3)
+        env.reset(seed=1)
+        return env
+
+    def step(env: Any, turn: int) -> Any:
+        told = env.step(turn % 4)
+        if told[2]:
+            env.reset(seed=turn)
+        return told
+
+    def result(told: Any) -> Any:
+        board, *others, infos = told
+        plain = {name: np.asarray(value) for name, value in infos.items()}
+        return board.tobytes(), others, flat(plain)
+
+    assert through_interrupts(make, step, result) > 200
