@@ -28,7 +28,7 @@ final class ReplyLoop {
     /// who comes in just then.
     private static let aloneNanoseconds = 2_000_000
     /// How often to look whether the parent is still there.
-    private static let parentCheck = Duration.milliseconds(250)
+    private static let parentCheck = Duration.seconds(1)
     /// For how long requests that had arrived before the stop signal are still taken.
     private static let drainTime = Duration.seconds(1)
     /// For how long whoever asks for something new after that is told to come back, at least.

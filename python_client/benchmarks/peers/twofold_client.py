@@ -1,8 +1,8 @@
 """Twofold itself.
 
-    twofold_client.py ipc|tcp vector|raw|bare|rollout N
+    twofold_client.py embedded|ipc|tcp vector|raw|bare|rollout N
 
-ipc is the private server that `gymnasium.make_vec` starts by itself; tcp is a server of its own on
+embedded is this process; ipc is a private server of its own; tcp is a server of its own on
 127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `raw` is the client's lower layer, which
 leaves out the checks of the actions, the views and the infos; `bare` is no client at all, but the
 echo's few lines of pyzmq, and shows what the server alone costs. `rollout` is many steps in a call,
@@ -79,6 +79,7 @@ class Raw:
         envs = batch(endpoint, num_envs)
         self._envs = envs  # it closes its session when it goes
         self._session = envs._session
+        self._session.enter()
         offsets = {array.name: array.offset for array in envs._session.spec.step.arrays}
         self._mask = slice(offsets["action_mask"], offsets["action_mask"] + 4 * num_envs)
         self.details = {"outputs": "one array of bytes, aligned, to make views of"}
@@ -132,7 +133,12 @@ class Rollout:
 def make(num_envs: int) -> Player:
     """The player that the arguments ask for."""
     carrier, layer = sys.argv[1:3]
-    endpoint = "private" if carrier == "ipc" else tcp_server()
+    endpoints: dict[str, Callable[[], str]] = {
+        "embedded": lambda: "embedded",
+        "ipc": lambda: "private",
+        "tcp": tcp_server,
+    }
+    endpoint = endpoints[carrier]()
     players: dict[str, Callable[[str, int], Player]] = {
         "vector": Vector,
         "raw": Raw,
