@@ -198,6 +198,7 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
     assert saved[".png"].read_bytes().startswith(b"\x89PNG")
     shown = capsys.readouterr().out
     assert "steps/s" in shown
+    assert "in this process" in shown.splitlines()[-1]
     assert "\r" not in shown
     for word in ("policy", "random", "trained", "median", "4096", "best tile"):
         assert word in shown
