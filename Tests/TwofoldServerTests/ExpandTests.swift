@@ -18,14 +18,14 @@ import ZeroMQ
     private static let slow: (Request, [UInt8]) = {
         var expand = ExpandRequest()
         expand.environmentID = "twofold/Game2048-v0"
-        expand.count = 30_000
+        expand.count = 20_000
         expand.operation = .afterstates
         expand.game2048.rows = 8
         expand.game2048.columns = 8
-        return (Request(.expand(expand), epoch: 0), [UInt8](repeating: 1, count: 64 * 30_000))
+        return (Request(.expand(expand), epoch: 0), [UInt8](repeating: 1, count: 64 * 20_000))
     }()
 
-    private static let slowReplyBytes = 30_000 * (4 * 64 + 4 * 4 + 4)
+    private static let slowReplyBytes = 20_000 * (4 * 64 + 4 * 4 + 4)
 
     @Test func `small and large ones are answered, and a repeat gets the same answer`() throws {
         let server = try RunningServer("tcp://127.0.0.1:0")
