@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
@@ -229,11 +228,3 @@ class EmbeddedCarrier(Carrier):
 
     def close(self) -> None:
         """The service goes on for the others."""
-
-
-def is_available() -> bool:
-    """Whether the library can be used in this process."""
-    with contextlib.suppress(Unavailable, ServerStartFailed):
-        _this_service()
-        return True
-    return False
