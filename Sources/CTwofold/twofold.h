@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 // The version of this interface; another one has other functions or structures.
-#define TWOFOLD_INTERFACE 1
+#define TWOFOLD_INTERFACE 2
 
 // What a function returns.
 enum {
@@ -69,9 +69,11 @@ int32_t twofold_call(
     twofold_reply *reply);
 
 // Carries out one step, without protobuf: the session's 16 bytes, its epoch, the request's seq, and an action for
-// each board. A repeat has to come this way, too.
+// each board, `count` of them. Actions are integers of the machine, `width` bytes each (1, 2, 4 or 8) and signed where
+// that is negative (-1, -2, -4 or -8); the one that is out of range is named with its lane. A repeat has to come this
+// way, too.
 int32_t twofold_step(
-    uint64_t service, const uint8_t *session, uint32_t epoch, uint64_t seq, const uint8_t *actions,
-    size_t actions_size, twofold_reply *reply);
+    uint64_t service, const uint8_t *session, uint32_t epoch, uint64_t seq, const void *actions, size_t count,
+    int32_t width, twofold_reply *reply);
 
 #endif

@@ -76,7 +76,7 @@ final class EmbeddedService: @unchecked Sendable {
                     .invalidArgument, field: "op",
                     "sessions of this process have neither statistics nor anybody else to resume them"))
         case .some(let op):
-            let kept = KeptBytes(header: Array(header), payload: payload)
+            let kept = KeptBytes(header: Array(header), payload: payload.map { Array($0) })
             var verdict: Ledger.Verdict!
             locked { verdict = $0.admit(request, kept, from: Caller(), at: .now) }
             return settle(verdict, kept, op)
@@ -84,9 +84,13 @@ final class EmbeddedService: @unchecked Sendable {
     }
 
     /// Carries out a step.
-    func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: UnsafeRawBufferPointer) -> Answer {
-        do throws(ServiceError) { try checkSize(actions) } catch { return .refused(error) }
-        let kept = KeptBytes(header: [], payload: actions)
+    func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: Actions) -> Answer {
+        let kept: KeptBytes
+        do throws(ServiceError) {
+            kept = KeptBytes(header: [], payload: try actions.narrowed())
+        } catch {
+            return .refused(error)
+        }
         var verdict: Ledger.Verdict!
         locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: Caller(), at: .now) }
         return settle(verdict, kept, .step(.init()))

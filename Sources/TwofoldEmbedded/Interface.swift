@@ -106,9 +106,10 @@ public func call(
 @c(twofold_step)
 public func step(
     _ service: UInt64, _ session: UnsafePointer<UInt8>?, _ epoch: UInt32, _ seq: UInt64,
-    _ actions: UnsafePointer<UInt8>?, _ actionsSize: Int, _ reply: UnsafeMutablePointer<twofold_reply>?
+    _ actions: UnsafeRawPointer?, _ count: Int, _ width: Int32,
+    _ reply: UnsafeMutablePointer<twofold_reply>?
 ) -> Int32 {
-    guard let reply, let room = ReplyRoom(reply), let actions = buffer(actions, actionsSize),
+    guard let reply, let room = ReplyRoom(reply), let actions = Actions(actions, count, width: width),
         let id = buffer(session, 16).flatMap({ SessionID(bytes: $0) })
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }

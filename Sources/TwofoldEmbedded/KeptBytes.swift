@@ -12,19 +12,14 @@ final class KeptBytes: KeptRequest, @unchecked Sendable {
     private let payload: [UInt8]?
     private var reservation: MemoryBudget.Reservation?
 
-    init(header: [UInt8], payload: UnsafeRawBufferPointer?) {
+    init(header: [UInt8], payload: [UInt8]?) {
         self.header = header
-        self.payload = payload.map { [UInt8]($0) }
-    }
-
-    private init(header: [UInt8]) {
-        self.header = header
-        payload = nil
+        self.payload = payload
     }
 
     func isSame(as other: KeptBytes) -> Bool { header == other.header && payload == other.payload }
 
-    var compact: KeptBytes { KeptBytes(header: header) }
+    var compact: KeptBytes { KeptBytes(header: header, payload: nil) }
 
     /// Holds the bytes in the budget for as long as they live; what is small doesn't matter.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {

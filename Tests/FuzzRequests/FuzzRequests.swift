@@ -10,6 +10,7 @@ import TwofoldProtocol
 //     kind & 3    0 the header as it is      1 the header, put into the session as its next request
 //                 2 a step of the session    3 a step, its session, epoch and seq out of the header
 //     kind & 4    room for a few bytes only
+//     kind >> 3   the width of a step's actions
 //
 // Nothing here may trap, read or write out of bounds, or answer what can't be read again.
 
@@ -36,6 +37,7 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let payload = Array(input[(3 + length)...])
     if session.isEmpty { begin() }
     let isTight = input[0] & 4 != 0
+    let width = [1, -1, 2, -2, 4, -4, 8, -8][Int(input[0] >> 3 & 7)] as Int32
     switch input[0] & 3 {
     case 0: _ = call(header, payload, isTight)
     case 1:
@@ -52,14 +54,15 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
         // A session that could not be made, or that was not reset, would hide all that follows.
         if case .some(.create) = answer { reset() }
     case 2:
-        if step(session, epoch: 1, seq: seq + 1, payload, isTight) { seq += 1 }
+        if step(session, epoch: 1, seq: seq + 1, payload, width, isTight) { seq += 1 }
     default:
         guard header.count >= 28 else { return 0 }
         func number(_ range: Range<Int>) -> UInt64 {
             header[range].reversed().reduce(0) { $0 << 8 | UInt64($1) }
         }
         _ = step(
-            Array(header[..<16]), epoch: UInt32(number(16..<20)), seq: number(20..<28), payload, isTight)
+            Array(header[..<16]), epoch: UInt32(number(16..<20)), seq: number(20..<28), payload, width,
+            isTight)
     }
     if seq == 0 { begin() }
     return 0
@@ -120,12 +123,13 @@ private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Rep
 
 /// Whether a step was carried out.
 private func step(
-    _ session: [UInt8], epoch: UInt32, seq: UInt64, _ actions: [UInt8], _ isTight: Bool
+    _ session: [UInt8], epoch: UInt32, seq: UInt64, _ actions: [UInt8], _ width: Int32, _ isTight: Bool
 ) -> Bool {
     let (status, result) = answer(isTight) { reply in
         actions.withUnsafeBufferPointer {
             TwofoldEmbedded.step(
-                service, session, epoch, seq, $0.baseAddress ?? UnsafePointer(memory), $0.count, &reply)
+                service, session, epoch, seq, $0.baseAddress ?? UnsafePointer(memory),
+                $0.count / abs(Int(width)), width, &reply)
         }
     }
     if case .some(.step) = result { return true }

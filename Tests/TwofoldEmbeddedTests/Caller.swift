@@ -62,7 +62,13 @@ final class Library {
     }
 
     func step(_ session: [UInt8], epoch: UInt32 = 1, seq: UInt64, _ actions: [UInt8]) -> Answer {
-        answer { TwofoldEmbedded.step(number, session, epoch, seq, actions, actions.count, &$0) }
+        answer { TwofoldEmbedded.step(number, session, epoch, seq, actions, actions.count, 1, &$0) }
+    }
+
+    /// A step whose actions are integers of another width.
+    func step<Value: FixedWidthInteger>(_ session: [UInt8], seq: UInt64, wide actions: [Value]) -> Answer {
+        let width = Int32(Value.bitWidth / 8) * (Value.isSigned ? -1 : 1)
+        return answer { TwofoldEmbedded.step(number, session, 1, seq, actions, actions.count, width, &$0) }
     }
 
     private func answer(_ body: (inout twofold_reply) -> Int32) -> Answer {

@@ -147,6 +147,44 @@ import TwofoldTestSupport
         #expect(try boards.step([0, 1, 2, 3, 0]).payload == twin.step([0, 1, 2, 3, 0]).payload)
     }
 
+    @Test func `actions may have any width, and what does not fit is named with its lane`() throws {
+        let twin = try Boards(library, lanes: 4)
+        let expected = try twin.step([0, 1, 2, 3]).payload
+        func check<Value: FixedWidthInteger>(_: Value.Type) throws {
+            let boards = try Boards(library, lanes: 4)
+            for wrong in [4, 100, Value.max, Value.min] where wrong != 0 {
+                let refused = library.step(boards.id, seq: 3, wide: [0, 1, wrong, wrong])
+                #expect(refused.error?.code == .invalidArgument && refused.error?.field == "actions")
+                #expect(refused.error?.lane == 2)
+                #expect(refused.error?.message.contains("\(wrong)") == true)
+            }
+            let step = library.step(boards.id, seq: 3, wide: [0, 1, 2, 3] as [Value])
+            #expect(step.status == TWOFOLD_STEPPED && step.payload == expected)
+            // The same in another width is the same request.
+            #expect(library.step(boards.id, seq: 3, [0, 1, 2, 3]).payload == expected)
+        }
+        try check(UInt8.self)
+        try check(Int8.self)
+        try check(UInt16.self)
+        try check(Int16.self)
+        try check(UInt32.self)
+        try check(Int32.self)
+        try check(UInt64.self)
+        try check(Int64.self)
+        let boards = try Boards(library, lanes: 4)
+        #expect(library.step(boards.id, seq: 3, wide: [0, 256, 0, 0] as [Int64]).error?.lane == 1)
+        var reply = twofold_reply()
+        let actions: [UInt64] = [0, 0, 0, 0]
+        for width: Int32 in [0, 3, -5, 16, .min] {
+            #expect(
+                TwofoldEmbedded.step(library.number, boards.id, 1, 3, actions, 4, width, &reply)
+                    == Int32(TWOFOLD_BAD_ARGUMENT))
+        }
+        #expect(
+            TwofoldEmbedded.step(library.number, boards.id, 1, 3, actions, .max, 8, &reply)
+                == Int32(TWOFOLD_BAD_ARGUMENT))
+    }
+
     @Test(arguments: [
         ([], "op"), ([0xff, 0xff], "request"), ([0x08], "request"),
         (Request(.resume(.init()), session: Data(repeating: 1, count: 16)).bytes, "op"),
@@ -176,17 +214,17 @@ import TwofoldTestSupport
         #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 3, &reply) == bad)
         #expect(TwofoldEmbedded.call(library.number, hello, hello.count, hello, -3, &reply) == bad)
         #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, nil) == bad)
-        #expect(TwofoldEmbedded.step(library.number, nil, 1, 3, [0], 1, &reply) == bad)
-        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, nil, 1, &reply) == bad)
-        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], -1, &reply) == bad)
-        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, nil) == bad)
+        #expect(TwofoldEmbedded.step(library.number, nil, 1, 3, [0], 1, 1, &reply) == bad)
+        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, nil, 1, 1, &reply) == bad)
+        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], -1, 1, &reply) == bad)
+        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, 1, nil) == bad)
         for capacity in [-1, 10] {
             var wrong = twofold_reply()
             wrong.header_capacity = capacity
             #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, &wrong) == bad)
             wrong.header_capacity = 0
             wrong.payload_capacity = capacity
-            #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, &wrong) == bad)
+            #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, 1, &wrong) == bad)
         }
         // Without any room the sizes are told.
         #expect(
@@ -206,7 +244,7 @@ import TwofoldTestSupport
         for number in [other.number, 0, .max] {
             #expect(destroy(number) == TWOFOLD_NO_SERVICE)
             var reply = twofold_reply()
-            #expect(step(number, boards.id, 1, 3, [0, 1], 2, &reply) == TWOFOLD_NO_SERVICE)
+            #expect(step(number, boards.id, 1, 3, [0, 1], 2, 1, &reply) == TWOFOLD_NO_SERVICE)
             let hello = Request(.hello).bytes
             #expect(call(number, hello, hello.count, nil, 0, &reply) == TWOFOLD_NO_SERVICE)
         }

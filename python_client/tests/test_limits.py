@@ -169,8 +169,9 @@ def test_memory_returns_after_sessions_close(own_server: Server) -> None:
     after_one = own_server.memory
     for _ in range(3):
         one_after_the_other()
-    # What an allocator keeps differs; four times what one round holds would be 560 MB.
-    wait_until(lambda: own_server.memory < after_one + (24 << 20))
+    # Glibc gives the end of a thread's arena back only beyond some tens of MB; four times what one
+    # round holds would be 560 MB.
+    wait_until(lambda: own_server.memory < after_one + (128 << 20))
 
 
 def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyPatch) -> None:

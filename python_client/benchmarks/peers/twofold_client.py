@@ -86,7 +86,7 @@ class Raw:
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
         """One round trip, as the client makes it."""
-        return self._session.step(actions.tobytes())[1]
+        return self._session.step(actions)[1]
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """From its place in the payload."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold._buffers import Buffer
 from twofold._exceptions import ResourceExhausted, UnsupportedVersion, from_reply
 from twofold._lookup import VERSION
 from twofold.v1 import envelope_pb2 as envelope
@@ -18,12 +18,8 @@ from twofold.v1 import environment_pb2 as environment
 PROTOCOL_VERSION = 1
 
 Answer = tuple[envelope.Reply, NDArray[np.uint8]]
-"""A reply, which may be an error, and its payload: an array that nobody else has, aligned for every
-dtype; empty where there is none."""
-
-Prepare = Callable[[NDArray[np.uint8]], object]
-"""What to do while the service works, with the memory where the payload will be, or that it will be
-the first part of; may be called any number of times, or never."""
+"""A reply, which may be an error, and its payload, aligned for every dtype: an array that nobody
+else has, or the first part of the one that the caller gave for it; empty where there is none."""
 
 # The result of a request that was carried out and has nothing to tell besides its payload.
 DONE = envelope.Reply()
@@ -93,22 +89,37 @@ class Carrier(abc.ABC):
         self._is_ours = is_ours
 
     @abc.abstractmethod
-    def exchange(self, call: Call, deadline: float) -> Answer:
+    def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
         """Makes one request and waits for its reply.
 
         Args:
             call: The request.
             deadline: When to give up, on the clock of `time.monotonic`.
+            room: Where the payload goes, large enough for it; None for memory of its own.
 
         Raises:
             TransportError: No usable reply.
         """
 
     @abc.abstractmethod
+    def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
+        """Actions (N,) of any integer dtype as `step` takes them, and bytes for each of them.
+
+        Raises:
+            InvalidArgument: An action can't be told apart from another on the way; `lane` names it.
+        """
+
+    @abc.abstractmethod
     def step(
-        self, steps: Steps, seq: int, actions: bytes, deadline: float, prepare: Prepare | None
+        self,
+        steps: Steps,
+        seq: int,
+        actions: bytes,
+        width: int,
+        deadline: float,
+        room: Buffer | None,
     ) -> Answer:
-        """The same of a step, of which there are many: `DONE` if there is nothing else to tell."""
+        """`exchange` of a step, of which there are many: `DONE` where there is nothing to add."""
 
     @abc.abstractmethod
     def begin(self, call: Call) -> None:

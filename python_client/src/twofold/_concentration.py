@@ -24,8 +24,9 @@ from twofold._drawing import (
 from twofold._env import TwofoldEnv
 from twofold._exceptions import InvalidArgument
 from twofold._game import Game
+from twofold._results import Array
 from twofold._reward import Reward
-from twofold._vector_env import Array, TwofoldVectorEnv
+from twofold._vector_env import TwofoldVectorEnv
 from twofold.v1 import concentration_pb2 as concentration
 from twofold.v1 import environment_pb2 as environment
 
@@ -238,6 +239,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv):
         autoreset_mode: As gymnasium's enum, its value or its name.
         reward: What a step earns, as a dict or a list of terms, or the path of a JSON file; None
             for the preset's. docs/rewards.md has all of them.
+        copy: False for the same arrays from every reset and step, overwritten in place.
         batch: The other arguments of `TwofoldVectorEnv`: extra_infos, endpoint, obs, render_mode
             and so on.
 
@@ -263,6 +265,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv):
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         reward: Reward = None,
+        copy: bool = True,
         **batch: Unpack[BatchArguments],
     ) -> None:
         if not isinstance(preset, str) or preset not in PRESETS:
@@ -288,6 +291,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv):
             else max_episode_steps,
             autoreset_mode=autoreset_mode,
             reward=given.reward if reward is None else reward,
+            copy=copy,
             **batch,
         )
 

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from twofold import _arguments, _policies, policies
 from twofold._exceptions import InvalidArgument, InvalidDataset, MissingDependency
+from twofold._results import Array
 from twofold._rollout import Rollout
 from twofold._seeding import draw_seed
-from twofold._vector_env import Array, TwofoldVectorEnv
+from twofold._vector_env import TwofoldVectorEnv
 
 FORMAT, VERSION = "twofold-dataset", 1
 _KEY = b"twofold"

@@ -10,8 +10,11 @@ import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
-from twofold._buffers import BufferPool
-from twofold._carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Prepare, Steps
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold._buffers import Buffer, BufferPool
+from twofold._carrier import DONE, Answer, Call, Carrier, Steps
 from twofold._exceptions import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold._lookup import VERSION, find_library, no_library
 from twofold.v1 import envelope_pb2 as envelope
@@ -19,7 +22,7 @@ from twofold.v1 import envelope_pb2 as envelope
 # What the functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
-_INTERFACE = 1
+_INTERFACE = 2
 # Room for the header of a reply; more where it takes more.
 _HEADER_BYTES = 4096
 # And for the first payload of a reply of any size.
@@ -65,7 +68,7 @@ def _load(path: Path) -> ctypes.CDLL:
     text, size, reply = ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(_Reply)
     library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]
     library.twofold_call.argtypes = [number, text, size, text, size, reply]
-    step = [number, text, ctypes.c_uint32, number, text, size, reply]
+    step = [number, text, ctypes.c_uint32, number, text, size, ctypes.c_int32, reply]
     library.twofold_step.argtypes = step
     return library
 
@@ -161,7 +164,7 @@ class EmbeddedCarrier(Carrier):
         self._reply.header = ctypes.addressof(self._header)
         self._reply.header_capacity = size
 
-    def exchange(self, call: Call, deadline: float) -> Answer:
+    def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
         if time.monotonic() >= deadline:
             raise DeadlineExceeded(f"there was no time left for {call.slot}")
         if call.slot == "create":
@@ -173,8 +176,8 @@ class EmbeddedCarrier(Carrier):
             size = call.reply_size
         reply = self._reply
         while True:
-            room, address = self._buffers.take(size) if size else (NO_PAYLOAD, None)
-            reply.payload, reply.payload_capacity = address, size
+            memory, reply.payload = room or self._buffers.take(size)
+            reply.payload_capacity = memory.size
             payload = call.payload
             status = self._call(
                 self._number,
@@ -186,28 +189,36 @@ class EmbeddedCarrier(Carrier):
             )
             if status == _ANSWERED:
                 answer = self._read_header()
-                return answer, room[: reply.payload_size]
+                return answer, memory[: reply.payload_size]
             self._make_room(status, call.slot)
             size = max(size, reply.payload_size)
 
+    def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
+        if not actions.dtype.isnative:
+            actions = actions.astype(actions.dtype.newbyteorder("="))
+        width = actions.itemsize
+        return actions.tobytes(), width if actions.dtype.kind == "u" else -width
+
     def step(
-        self, steps: Steps, seq: int, actions: bytes, deadline: float, prepare: Prepare | None
+        self,
+        steps: Steps,
+        seq: int,
+        actions: bytes,
+        width: int,
+        deadline: float,
+        room: Buffer | None,
     ) -> Answer:
         reply = self._reply
-        room, reply.payload = self._buffers.take(steps.room)
-        reply.payload_capacity = steps.room
-        status = self._step(
-            self._number, steps.session, steps.epoch, seq, actions, len(actions), reply
-        )
-        if status == _STEPPED:
-            return DONE, room if steps.size == steps.room else room[: steps.size]
-        while status != _ANSWERED:
+        memory, reply.payload = room or self._buffers.take(steps.room)
+        reply.payload_capacity = memory.size
+        session, epoch, count = steps.session, steps.epoch, len(actions) // abs(width)
+        while True:
+            status = self._step(self._number, session, epoch, seq, actions, count, width, reply)
+            if status == _STEPPED:
+                return DONE, memory[: steps.size]
+            if status == _ANSWERED:
+                return self._read_header(), memory[: reply.payload_size]
             self._make_room(status, "step")
-            status = self._step(
-                self._number, steps.session, steps.epoch, seq, actions, len(actions), reply
-            )
-        answer = self._read_header()
-        return answer, room[: reply.payload_size]
 
     def _read_header(self) -> envelope.Reply:
         header = ctypes.string_at(self._header, self._reply.header_size)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from twofold import _arguments
 from twofold._drawing import Picture
 from twofold._exceptions import InvalidArgument
+from twofold._results import Array, Observations
 from twofold._session import Session, exactly_once
-from twofold._vector_env import RENDER_MODES, Array, Observations, TwofoldVectorEnv
+from twofold._vector_env import RENDER_MODES, TwofoldVectorEnv
 
 
 class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):

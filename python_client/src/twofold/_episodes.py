@@ -15,7 +15,7 @@ from twofold import _policies, policies
 from twofold._exceptions import InvalidArgument
 from twofold._game2048 import Game2048VectorEnv
 from twofold._recording import RecordingRules, pack_actions
-from twofold._vector_env import Array
+from twofold._results import Array
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of episodes finished, of all, and of steps made so far."""

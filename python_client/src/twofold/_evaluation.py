@@ -22,9 +22,9 @@ from twofold._episodes import ActionLog, FunctionPlayer, Progress, ServerPlayer
 from twofold._exceptions import InternalError, InvalidArgument
 from twofold._game2048 import Game2048
 from twofold._recording import Recording, pick, unpack_actions
+from twofold._results import Array
 from twofold._rule_card import environment_card
 from twofold._statistics import Interval, bootstrap_mean, quantile_interval, wilson
-from twofold._vector_env import Array
 
 FIRST_SEED = 2**63
 """Seeds from here up are left to evaluation; training never meets them."""

@@ -15,8 +15,9 @@ from twofold._drawing import Grid, Picture, fill, tile
 from twofold._env import TwofoldEnv
 from twofold._exceptions import InvalidArgument
 from twofold._game import Game
+from twofold._results import Array
 from twofold._reward import Reward
-from twofold._vector_env import DEFAULT_TIMEOUT, Array, TwofoldVectorEnv
+from twofold._vector_env import DEFAULT_TIMEOUT, TwofoldVectorEnv
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
 
@@ -128,8 +129,9 @@ class Game2048VectorEnv(TwofoldVectorEnv):
         dialect: "jumanji", "envpool" or "pgx", to play by another package's rules and order of
             actions (docs/dialects.md); arguments that it fixes are refused where they differ.
         recover: Whether to make boards anew that the server has lost (docs/reliability.md).
-        endpoint: A server's address, "private" for this process's own, or None for the environment
-            variable TWOFOLD_ENDPOINT and "private" without it.
+        endpoint: "embedded" for this process itself, "private" for a server of this process's own,
+            the address of a running one, or None for the environment variable TWOFOLD_ENDPOINT and
+            without it "embedded".
         curve: Keys for an encrypted tcp endpoint, or None for the files that the environment
             variables TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name.
         obs: "array", or "dict" for observations {"observation": …, "action_mask": …}.
@@ -138,6 +140,7 @@ class Game2048VectorEnv(TwofoldVectorEnv):
         render_mode: None, "ansi" for text, or "rgb_array" for pictures.
         render_size: Pixels along the longer side of a board's picture, 32 ... 4096.
         timeout: Seconds that each call may take before DeadlineExceeded.
+        copy: False for the same arrays from every reset and step, overwritten in place.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` tells which.
@@ -168,6 +171,7 @@ class Game2048VectorEnv(TwofoldVectorEnv):
         render_mode: str | None = None,
         render_size: int = 512,
         timeout: float = DEFAULT_TIMEOUT,
+        copy: bool = True,
     ) -> None:
         rules = find(dialect)
         config = _config(
@@ -203,6 +207,7 @@ class Game2048VectorEnv(TwofoldVectorEnv):
             render_mode=render_mode,
             render_size=render_size,
             timeout=timeout,
+            copy=copy,
         )
 
 

@@ -22,8 +22,8 @@ from twofold import _arguments, policies
 from twofold._encoding import onehot
 from twofold._exceptions import InvalidArgument, MissingDependency, NotFound, PolicyError
 from twofold._perfect_memory import PerfectMemory
+from twofold._results import Array
 from twofold._rule_card import depth_names
-from twofold._vector_env import Array
 
 
 class PolicyFunction(Protocol):

@@ -31,6 +31,8 @@ class Operation(NamedTuple):
     """Its payload frame, if it has one."""
     reply_room: int = 0
     """Bytes that the reply's payload has at most, where the session's layouts don't tell."""
+    width: int = 1
+    """Of a step: bytes of an action in the payload, negative for signed ones."""
 
 
 class Done(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import enum
 import functools
 import os
 import threading
@@ -11,14 +12,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Literal, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _private_server
-from twofold._buffers import BufferPool
-from twofold._carrier import Answer, Call, Prepare, Steps
+from twofold._buffers import Buffer, BufferPool
+from twofold._carrier import DONE, Answer, Call, Steps
 from twofold._curve import CurveKeys
 from twofold._endpoints import EMBEDDED, open_carrier, resolve
 from twofold._exceptions import (
@@ -64,11 +65,34 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class _Sent(NamedTuple):
-    """An operation that was sent, and its place in the session."""
+class Phase(enum.Enum):
+    """Where a session's newest request is.
 
-    seq: int
-    operation: Operation
+            send            reply               the call returns
+    IDLE ────────► SENT ───────────► ANSWERED ──────────────────► IDLE
+                     │ the call fails    │ the call fails
+                     ▼                   ▼
+                 UNANSWERED            UNSEEN      the same call again is SENT again;
+                                                   another finishes UNANSWERED and drops UNSEEN
+
+    A refused request leaves IDLE, and boards that are gone leave LOST until they are made anew.
+    """
+
+    IDLE = enum.auto()
+    SENT = enum.auto()
+    ANSWERED = enum.auto()
+    UNANSWERED = enum.auto()
+    UNSEEN = enum.auto()
+    LOST = enum.auto()
+
+
+# Names of a module are found faster than an enum's.
+_IDLE, _SENT, _ANSWERED = Phase.IDLE, Phase.SENT, Phase.ANSWERED
+_UNANSWERED, _UNSEEN, _LOST = Phase.UNANSWERED, Phase.UNSEEN, Phase.LOST
+
+_State = tuple[Phase, int, "Operation | None"]
+"""A phase, and the newest request's place in the session and what it is. It is set as a whole, so
+that no interrupt comes between its parts."""
 
 
 class _HasSession(Protocol):
@@ -124,7 +148,6 @@ class Session:
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
-        prepare_step: What to do while a server makes a step.
     """
 
     def __init__(
@@ -145,20 +168,12 @@ class Session:
         self.inherited: Answer | None = None
         self.was_reset = False
         self._last_seq = 0
+        self._state: _State = (_IDLE, 0, None)
         # How many calls there were, and the operation that the current one wants.
         self._calls = 0
         self._wanted: Operation | None = None
-        # What was sent, until its reply is there; the wanted one with its reply, for as long as the
-        # call goes on; and one whose call was cut off before its result could be returned.
-        self._sent: _Sent | None = None
-        self._answered: _Sent | None = None
-        self._unseen: _Sent | None = None
-        # With the boards gone: what was sent or unseen then, whatever a recovery sends meanwhile.
-        self._is_lost = False
-        self._unfinished: _Sent | None = None
         self._is_open = False
         self.network: object = None
-        self.prepare_step: Prepare | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
@@ -171,7 +186,7 @@ class Session:
         self._is_open = True
         try:
             if resumed_id is None:
-                self.spec: environment.CreateReply = self._begin(deadline)
+                self.spec: environment.CreateReply = self._begin(deadline, self._run)
             else:
                 self.spec = self._take_over(resumed_id, deadline)
         except BaseException:
@@ -201,7 +216,10 @@ class Session:
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
             )
         self._calls += 1
-        self._wanted = self._answered = None
+        self._wanted = None
+        if self._state[0] is _ANSWERED:
+            # The last call has returned.
+            self._state = (_IDLE, 0, None)
         return self._calls
 
     def leave(self) -> None:
@@ -213,14 +231,17 @@ class Session:
         if self._calls != call:
             # Another thread's call has begun meanwhile.
             return
-        if self._answered is not None:
-            self._unseen = self._answered
+        phase, seq, operation = self._state
+        if phase is _ANSWERED:
+            self._state = (_UNSEEN, seq, operation)
+        elif phase is _SENT:
+            self._state = (_UNANSWERED, seq, operation)
         if not isinstance(error, KeyboardInterrupt) or hasattr(error, "__notes__"):
             return
-        sent = self._unfinished if self._is_lost else self._sent
-        if self._answered is not None:
+        is_ours = operation is not None and operation is self._wanted
+        if is_ours and phase is _ANSWERED:
             what = "was applied"
-        elif sent is not None and sent.operation is self._wanted:
+        elif is_ours and phase in (_SENT, _LOST):
             what = "was sent and has no answer yet; it is applied once, before anything else"
         else:
             add_note(error, "twofold: the interrupted call was not applied; nothing was sent.")
@@ -237,6 +258,7 @@ class Session:
         request: envelope.Request,
         payload: bytes | None = None,
         reply_room: int = 0,
+        into: Buffer | None = None,
     ) -> Answer:
         """Carries out one request; between `enter` and `leave`.
 
@@ -245,35 +267,35 @@ class Session:
             request: The request without session, epoch and seq.
             payload: Its payload frame.
             reply_room: Bytes that the reply's payload has at most, where `spec` doesn't tell.
+            into: Where the reply's payload goes, large enough for it; None for fresh memory.
 
         Returns:
-            The reply, and its payload, (size,), fresh; empty where the reply has none.
+            The reply, and its payload, (size,), which is empty where the reply has none.
 
         Raises:
             RequestError: The service refused; nothing has changed.
             TransportError: No answer; the request stays pending.
             ClosedError: The session is closed.
         """
-        return self._call(Operation(slot, request.SerializeToString(), payload, reply_room))
+        return self._call(Operation(slot, request.SerializeToString(), payload, reply_room), into)
 
-    def step(self, actions: bytes) -> Answer:
-        """The same of a step of these actions, uint8 (N,)."""
-        return self._call(Operation("step", b"", actions))
+    def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
+        """The same of a step of these actions (N,)."""
+        payload, width = self._carrier.pack(actions)
+        return self._call(Operation("step", b"", payload, 0, width), into)
 
-    def _call(self, operation: Operation) -> Answer:
+    def _call(self, operation: Operation, into: Buffer | None) -> Answer:
         if not self._is_open:
             raise ClosedError("this environment is closed")
         deadline = time.monotonic() + self._timeout
         self._wanted = operation
         while True:
             try:
-                return self._carry_out(operation, deadline)
+                return self._carry_out(operation, deadline, into)
             except (RequestError, ServerDied) as error:
                 if not self._loses_boards(error) or time.monotonic() >= deadline:
                     raise
-                if not self._is_lost:
-                    self._unfinished = self._sent or self._unseen
-                    self._is_lost = True
+                self._state = (_LOST, *self._state[1:])
 
     def begin(
         self, slot: Slot, request: envelope.Request, payload: bytes | None, reply_room: int
@@ -283,13 +305,11 @@ class Session:
         It is pending then: `call` with the same arguments collects its reply, anything else waits
         until it is done.
         """
-        if self._is_lost or not self._carrier.sends_ahead:
+        if not self._carrier.sends_ahead:
             return
-        assert self._sent is None
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
         call = self._encode(operation, self._last_seq + 1)
-        self._carrier.check_size(call)
-        self._sent = _Sent(call.seq, operation)
+        self._state = (_SENT, call.seq, operation)
         self._carrier.begin(call)
 
     @property
@@ -330,9 +350,11 @@ class Session:
             # Another thread goes on with its call; the server's idle timeout ends the session.
             return
         try:
-            if (self._last_seq or self._sent) and not self._is_lost and not self._carrier.is_dead:
+            if self._state[0] is not _LOST and not self._carrier.is_dead:
                 with contextlib.suppress(Exception):
-                    self._say_goodbye(deadline)
+                    self._finish_sent(deadline)
+                    if self._last_seq:
+                        self._transmit(_CLOSE, self._last_seq + 1, deadline)
         finally:
             self._carrier.close()
             self._lock.release()
@@ -347,27 +369,22 @@ class Session:
         with contextlib.suppress(Exception):
             self.close()
 
-    def _say_goodbye(self, deadline: float) -> None:
-        self._finish_sent(deadline)
-        if self._last_seq:
-            self._run(_CLOSE, self._last_seq + 1, deadline)
-
     # ---- the life of one request -----------------------------------------------------------------
 
-    def _carry_out(self, operation: Operation, deadline: float) -> Answer:
-        if self._is_lost:
+    def _carry_out(self, operation: Operation, deadline: float, into: Buffer | None) -> Answer:
+        phase, seq, newest = self._state
+        if phase is _LOST:
             self._recover(deadline)
-        last = self._sent or self._unseen
-        if last is not None and last.operation == operation:
-            # The same bytes again are that request itself, and get its reply.
-            seq, operation = last
-            self._wanted = operation
-        else:
+            phase, seq, newest = self._state
+        if phase is _IDLE or phase is _ANSWERED or newest != operation:
             self._finish_sent(deadline)
             if self._journal is not None and self._journal.is_due:
                 self._take_snapshot(self._journal, deadline)
             seq = self._last_seq + 1
-        return self._run(operation, seq, deadline)
+        else:
+            # The same bytes again are that request itself, and get its reply.
+            self._wanted = operation = newest
+        return self._run(operation, seq, deadline, into)
 
     def _take_snapshot(self, journal: Journal, deadline: float) -> None:
         """Lets a snapshot take the place of what was done so far."""
@@ -387,50 +404,57 @@ class Session:
         journal.begin(Operation("restore", request, blob.tobytes()))
 
     def _finish_sent(self, deadline: float) -> None:
-        if self._sent is not None:
+        """Has a request that was sent carried out, and its result dropped."""
+        phase, seq, operation = self._state
+        if (phase is _SENT or phase is _UNANSWERED) and operation is not None:
             try:
-                self._run(self._sent.operation, self._sent.seq, deadline)
+                self._run(operation, seq, deadline)
             except RequestError as error:
                 # Whoever made the request has been told of a failure; what it was does not matter.
                 if self._loses_boards(error):
                     raise
-            self._sent = None
 
     def largest_payload(self, wanted: int) -> int:
         """As many bytes as are wanted for a payload, fewer where the service takes less."""
         limit = self._carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
 
-    def _run(self, operation: Operation, seq: int, deadline: float) -> Answer:
-        """Sends an operation as the session's request of this number; pending until answered."""
-        sent = _Sent(seq, operation)
+    def _run(
+        self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
+    ) -> Answer:
+        """Carries an operation out as the session's request of this number."""
+        self._state = (_SENT, seq, operation)
+        try:
+            answer = self._transmit(operation, seq, deadline, into)
+        except RequestError as error:
+            if not self._loses_boards(error):
+                self._state = (_IDLE, 0, None)
+            raise
+        # In this order: an interrupt in between repeats a request that is answered already.
+        self._last_seq = seq
+        if self._journal is not None:
+            self._journal.add(operation, *answer)
+        self._state = (_ANSWERED, seq, operation)
+        return answer
+
+    def _transmit(
+        self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
+    ) -> Answer:
+        """Sends an operation and returns its reply; raises what is wrong with it."""
         while True:
             if operation.slot == "step":
-                assert operation.payload is not None
-                self._sent = sent
-                answer = self._carrier.step(
-                    self._steps, seq, operation.payload, deadline, self.prepare_step
-                )
+                payload, width = operation.payload, operation.width
+                assert payload is not None
+                answer = self._carrier.step(self._steps, seq, payload, width, deadline, into)
+                if answer[0] is DONE:
+                    return answer
             else:
-                call = self._encode(operation, seq)
-                self._carrier.check_size(call)
-                self._sent = sent
-                answer = self._carrier.exchange(call, deadline)
+                answer = self._carrier.exchange(self._encode(operation, seq), deadline, into)
             if not answer[0].HasField("error"):
-                break
+                return answer
             error = from_reply(answer[0].error)
             if not self._waits_for_another_server(error, deadline):
-                if not self._loses_boards(error):
-                    self._sent = None
                 raise error
-        # In this order: an interrupt in between repeats a request that is answered already.
-        if operation is self._wanted:
-            self._answered = sent
-        self._last_seq = seq
-        if self._journal is not None and not self._is_lost:
-            self._journal.add(operation, *answer)
-        self._unseen = self._sent = None
-        return answer
 
     def _waits_for_another_server(self, error: RequestError, deadline: float) -> bool:
         """Whether the request can be sent again after a moment, which has passed then."""
@@ -445,12 +469,16 @@ class Session:
         # Protobuf allows fields in any order: the header is the same for all requests but for the
         # last eight bytes, and the operation stands behind it.
         request = self._steps.header + seq.to_bytes(8, "little") + operation.request
-        slot, _, payload, room = operation
-        return Call(slot, seq, request, payload, self._reply_size(slot), room)
+        slot, _, payload, room, _ = operation
+        call = Call(slot, seq, request, payload, self._reply_size(slot), room)
+        self._carrier.check_size(call)
+        return call
 
     # ---- beginning, and beginning anew -----------------------------------------------------------
 
-    def _begin(self, deadline: float) -> environment.CreateReply:
+    def _begin(
+        self, deadline: float, carry_out: Callable[[Operation, int, float], Answer]
+    ) -> environment.CreateReply:
         """Makes the boards, as a new session."""
         # Secret: whoever knows it can use the session.
         self._id = os.urandom(16)
@@ -459,7 +487,8 @@ class Session:
         self._carrier.hello(deadline)
         self.check_limits(self.create)
         create = envelope.Request(create=self.create).SerializeToString()
-        reply, _ = self._run(Operation("create", create, None), 1, deadline)
+        reply, _ = carry_out(Operation("create", create, None), 1, deadline)
+        self._last_seq = 1
         self._set_steps(reply.create.epoch, reply.create)
         return reply.create
 
@@ -508,14 +537,14 @@ class Session:
                     open_carrier(self._endpoint, self._curve, deadline),
                 )
                 dead.close()
-            spec = self._begin(deadline)
+            spec = self._begin(deadline, self._transmit)
             if spec != self.spec:
                 raise RecoveryFailed(
                     f"the session was lost, and the server at {self._carrier.endpoint} makes "
                     "other boards of the same arguments; is it of another version?"
                 )
             for operation in journal.policy:
-                self._run(operation, self._last_seq + 1, deadline)
+                self._repeat(operation, deadline)
             payload = None
             for done in journal.done:
                 payload = self._play_again(done, deadline)
@@ -526,28 +555,34 @@ class Session:
                 )
         except RecoveryFailed:
             with contextlib.suppress(Exception):
-                self._run(_CLOSE, self._last_seq + 1, deadline)
+                self._transmit(_CLOSE, self._last_seq + 1, deadline)
             raise
-        sent = self._unfinished
-        if sent is not None:
+        unfinished = self._state[2]
+        if unfinished is None:
+            self._state = (_IDLE, 0, None)
+        else:
             # One that was answered is the last that was played.
-            is_new = not journal.ends_with(sent.operation)
-            sent = sent._replace(seq=self._last_seq + is_new)
-        self._sent = sent
-        self._is_lost = False
+            is_new = not journal.ends_with(unfinished)
+            self._state = (_UNANSWERED, self._last_seq + is_new, unfinished)
 
     def _play_again(self, done: Done, deadline: float) -> NDArray[np.uint8] | None:
         """Carries an operation out again; its reply's payload, None where it took several."""
         operation = done.operation
         if operation.slot != "rollout":
-            return self._run(operation, self._last_seq + 1, deadline)[1]
+            return self._repeat(operation, deadline)[1]
         # Now the server may have time for fewer steps, and must not do more.
         start = 0
         while start < done.steps:
             again = part(operation, start, done.steps)
-            reply, payload = self._run(again, self._last_seq + 1, deadline)
+            reply, payload = self._repeat(again, deadline)
             start += reply.rollout.steps
         return payload if reply.rollout.steps == done.steps else None
+
+    def _repeat(self, operation: Operation, deadline: float) -> Answer:
+        """Carries out what was carried out in the session that was lost."""
+        answer = self._transmit(operation, self._last_seq + 1, deadline)
+        self._last_seq += 1
+        return answer
 
     # ---- checks ----------------------------------------------------------------------------------
 

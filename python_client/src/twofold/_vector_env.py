@@ -7,21 +7,21 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, iterate
+from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments, _rollout, policies
 from twofold._arrays import Layout, make_space
-from twofold._buffers import BufferPool
 from twofold._curve import CurveKeys
 from twofold._drawing import Picture, wall
 from twofold._exceptions import InvalidArgument, ProtocolError, RequestError
 from twofold._game import Game
+from twofold._results import Array, FreshResults, HeldResults, Observations
 from twofold._reward import Reward, extra_info_names, reward_spec
 from twofold._rollout import Rollout
 from twofold._seeding import Seed, board_seeds, consecutive, draw_seed, drawn_seeds
@@ -31,10 +31,6 @@ from twofold.v1 import environment_pb2 as environment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Array = NDArray[Any]
-Observations: TypeAlias = Any
-"""An Array (N, …); with obs="dict" a dict of two, the observations and their masks."""
 
 RENDER_MODES = ["ansi", "rgb_array"]
 DEFAULT_TIMEOUT = 30.0
@@ -72,64 +68,6 @@ def _plain(value: object) -> Any:
     raise TypeError(f"{value!r} is not plain")
 
 
-# Boards, rewards, terminations, truncations and infos, with the actions in the server's order.
-_StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
-
-
-class _StepViews:
-    """What a step returns, as views of its reply's payload: made while the server makes the step.
-
-    Args:
-        layout: The payload's.
-        infos: Makes the infos.
-    """
-
-    def __init__(self, layout: Layout, infos: _Infos) -> None:
-        self._layout = layout
-        self._infos = infos
-        self._prepared: tuple[NDArray[np.uint8], _StepResults] | None = None
-
-    def prepare(self, room: NDArray[np.uint8]) -> None:
-        """Makes them of the memory where the payload will be, or that it will be a part of."""
-        self._prepared = room, self._make(room)
-
-    def take(self, payload: NDArray[np.uint8]) -> _StepResults:
-        """Those of a payload, made now if it is somewhere else."""
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None and (payload is prepared[0] or payload.base is prepared[0]):
-            return prepared[1]
-        return self._make(payload)
-
-    def _make(self, payload: NDArray[np.uint8]) -> _StepResults:
-        arrays = self._layout.split(payload)
-        boards, rewards = arrays.pop("observation"), arrays.pop("reward")
-        terminations, truncations = arrays.pop("terminated"), arrays.pop("truncated")
-        return boards, rewards, terminations, truncations, self._infos.of(arrays)
-
-
-class _Infos:
-    """Infos as Gymnasium has them: beside each array a mask of the boards that have it.
-
-    Args:
-        num_envs: Boards.
-    """
-
-    def __init__(self, num_envs: int) -> None:
-        self._num_envs = num_envs
-        self._masks = BufferPool()
-
-    def of(self, arrays: dict[str, Array]) -> dict[str, Any]:
-        """Those of arrays (N, …) by name; each mask, bool (N,), of its own memory and all true."""
-        infos: dict[str, Any] = {}
-        masks = self._masks.take(len(arrays) * self._num_envs)[0].view(np.bool_)
-        masks.fill(True)
-        rows = masks.reshape(len(arrays), self._num_envs)
-        for (name, array), mask in zip(arrays.items(), rows, strict=True):
-            infos[name] = array
-            infos["_" + name] = mask
-        return infos
-
-
 class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     """N boards of one game on a server, stepped together.
 
@@ -160,6 +98,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         render_mode: None, "ansi" for text, or "rgb_array" for pictures.
         render_size: Pixels along the longer side of a board's picture, 32 ... 4096.
         timeout: Seconds that each call may take before DeadlineExceeded.
+        copy: False for the same arrays and the same dict of infos from every reset and from every
+            step, overwritten in place and nothing allocated. (Gymnasium's name, where it means the
+            observations only; here it means rewards, flags and infos, too.)
 
     Attributes:
         reward_terms: The names of the reward's terms: the columns of the info `reward_terms`.
@@ -200,7 +141,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         render_mode: str | None = None,
         render_size: int = 512,
         timeout: float = DEFAULT_TIMEOUT,
+        copy: bool = True,
     ) -> None:
+        self._copies = _arguments.boolean("copy", copy)
         num_envs = _arguments.integer("num_envs", num_envs, 1)
         self.autoreset_mode = _arguments.autoreset(autoreset_mode)
         if render_mode is not None and render_mode not in RENDER_MODES:
@@ -274,11 +217,11 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
-        step = ("observation", "action_mask", "reward", "terminated", "truncated")
-        self._reset_layout = Layout(spec.reset, ("observation", "action_mask"))
-        self._infos = _Infos(self.num_envs)
-        self._step_views = _StepViews(Layout(spec.step, step), self._infos)
-        self._session.prepare_step = self._step_views.prepare
+        make = FreshResults if self._copies else HeldResults
+        arguments = spec, self.num_envs, self._action_order, self._obs_keys
+        self._results = make(*arguments)
+        # Of what is not asked for at each step.
+        self._fresh = self._results if self._copies else FreshResults(*arguments)
         has_afterstates = len(spec.afterstates.arrays) > 0
         self._afterstates_layout = Layout(
             spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
@@ -325,10 +268,10 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         # A request seeds all of its lanes or none.
         for lanes, new_seeds in ((mask & given, seeds), (mask & ~given, None)):
             if lanes.any():
-                payload = self._start(lanes, new_seeds, boards)
+                memory = self._start(lanes, new_seeds, boards)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
-        return self._observed(payload)
+        return self._results.of_reset(memory)
 
     @exactly_once
     def step(self, actions: ArrayLike) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
@@ -356,17 +299,19 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         self, actions: ArrayLike
     ) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
         """A step inside a call."""
-        return self._step_results(*self._session.step(self._encode_actions(actions)))
-
-    def _step_results(
-        self, reply: envelope.Reply, payload: NDArray[np.uint8]
-    ) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
-        boards, rewards, terminations, truncations, infos = self._step_views.take(payload)
-        observations = self._observations(boards, infos)
-        if reply.step.HasField("finals"):
-            finals = Layout(reply.step.finals, ("lanes", "observation")).split(payload)
-            infos |= self._final_infos(finals, infos)
-        return observations, rewards, terminations, truncations, infos
+        numbers = _arguments.integers("actions", actions, (self.num_envs,))
+        if self._action_order is not None:
+            self._refuse_actions(numbers)
+            numbers = self._action_order[numbers]
+        room = self._results.room()
+        try:
+            reply, _ = self._session.step(numbers, room)
+        except InvalidArgument as error:
+            if error.field == "actions":
+                # A carrier may have stopped at a later one, which does not fit into a byte.
+                self._refuse_actions(numbers)
+            raise
+        return self._results.of_step(reply, room[0])
 
     def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
         """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.
@@ -403,7 +348,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     @exactly_once
     def observe(self) -> tuple[Observations, dict[str, Any]]:
         """The current observations and infos again, as `reset` returns them; changes nothing."""
-        return self._observed(self._session.call("observe", _OBSERVE)[1])
+        room = self._fresh.room()
+        self._session.call("observe", _OBSERVE, into=room)
+        return self._fresh.of_reset(room[0])
 
     def wall(self, columns: int | None = None, width: int = 1024) -> Picture:
         """All boards in one picture, side by side, in any render mode.
@@ -519,8 +466,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             if not given.all():
                 raise InvalidArgument("seed has None; expected a seed for each", field="seed")
             payload += seeds.astype("<u8").tobytes()
-        _, told = self._session.call(
-            "restore", envelope.Request(restore=request), b"".join((payload, blob))
+        room = self._fresh.room()
+        self._session.call(
+            "restore", envelope.Request(restore=request), b"".join((payload, blob)), into=room
         )
         restored = slice(None) if to is None else to.astype(np.intp)
         if self._seeds is None:
@@ -528,7 +476,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         self._has_unknown_seed[restored] = seeds is None
         if seeds is not None:
             self._seeds[restored] = seeds
-        return self._observed(told)
+        return self._fresh.of_reset(room[0])
 
     def fork(
         self,
@@ -686,16 +634,22 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             return None
         reply, payload = self._session.inherited
         slot = reply.WhichOneof("result")
-        if slot == "step":
-            return self._step_results(reply, payload)
-        return self._observed(payload) if slot == "reset" else None
+        if slot not in ("reset", "step"):
+            return None
+        memory, _ = self._fresh.room()
+        memory[: payload.size] = payload
+        if slot == "reset":
+            return self._fresh.of_reset(memory)
+        return self._fresh.of_step(reply, memory)
 
     # ---- inside ----------------------------------------------------------------------------------
 
     @exactly_once
     def _boards(self) -> Array:
         """The observations as the server tells them, (N, …)."""
-        return self._reset_layout.split(self._session.call("observe", _OBSERVE)[1])["observation"]
+        room = self._fresh.room()
+        self._session.call("observe", _OBSERVE, into=room)
+        return self._fresh.boards(room[0])
 
     def _arguments_as_text(self) -> str:
         """The arguments as JSON, for whoever resumes the session; empty if they are not plain."""
@@ -714,7 +668,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     def _start(
         self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None, boards: Array | None
     ) -> NDArray[np.uint8]:
-        """Resets these lanes."""
+        """Resets these lanes; the memory of the results."""
         reset = environment.ResetRequest(
             seeds=seeds is not None, mask=not lanes.all(), boards=boards is not None
         )
@@ -725,8 +679,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             payload += lanes.tobytes()
         if boards is not None:
             payload += boards.tobytes()
+        room = self._results.room()
         try:
-            return self._session.call("reset", envelope.Request(reset=reset), payload or None)[1]
+            self._session.call("reset", envelope.Request(reset=reset), payload or None, into=room)
         except RequestError:
             seeds = None
             raise
@@ -735,6 +690,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             if seeds is not None:
                 self._has_unknown_seed &= ~lanes
                 self._seeds = seeds if self._seeds is None else np.where(lanes, seeds, self._seeds)
+        return room[0]
 
     def _check_options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], Array | None]:
         """The mask of the lanes to reset, and the boards to start from."""
@@ -775,69 +731,14 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         _arguments.refuse_lane("boards", array, is_bad, span)
         return array.astype(space.dtype)
 
-    def _encode_actions(self, actions: ArrayLike) -> bytes:
-        array = _arguments.integers("actions", actions, (self.num_envs,))
-        # Before the cast: 256 would become 0. (min and max take more than twice as long.)
-        if array[array.argmin()] < 0 or array[array.argmax()] >= self._num_actions:
-            is_bad = (array < 0) | (array >= self._num_actions)
-            _arguments.refuse_lane("actions", array, is_bad, f"0 ... {self._num_actions - 1}")
-        numbers = array.astype(np.uint8)
-        return (numbers if self._action_order is None else self._action_order[numbers]).tobytes()
+    def _refuse_actions(self, actions: NDArray[np.integer[Any]]) -> None:
+        """Raises InvalidArgument for the first action (N,) that there is none of."""
+        is_bad = (actions < 0) | (actions >= self._num_actions)
+        _arguments.refuse_lane("actions", actions, is_bad, f"0 ... {self._num_actions - 1}")
 
     def _in_action_order(self, rows: Array) -> Array:
         """Rows (N, actions, …) of the server's, in the order that the user's actions have."""
         return rows if self._action_order is None else rows[:, self._action_order]
-
-    def _observed(self, payload: NDArray[np.uint8]) -> tuple[Observations, dict[str, Any]]:
-        arrays = self._reset_layout.split(payload)
-        boards = arrays.pop("observation")
-        infos = self._infos.of(arrays)
-        return self._observations(boards, infos), infos
-
-    def _observations(self, boards: Array, arrays: dict[str, Any]) -> Observations:
-        """The observations as the user wants them, of the server's boards.
-
-        The mask among the other arrays gets the order of the user's actions; one in the
-        observations is a copy, so that whoever writes to one of the two does not write to the
-        other.
-        """
-        arrays["action_mask"] = self._in_action_order(arrays["action_mask"])
-        if self._obs_keys is None:
-            return boards
-        return dict(zip(self._obs_keys, (boards, arrays["action_mask"].copy()), strict=True))
-
-    def _final_infos(self, finals: dict[str, Array], step: dict[str, Array]) -> dict[str, Any]:
-        """What SAME_STEP adds to the infos of a step in which episodes have ended.
-
-        Args:
-            finals: The lanes of these k episodes, and rows (k, …) of what a reset tells.
-            step: The step's infos. What only a step tells is the old episodes': the masks of these
-                boards are cleared.
-        """
-        lanes = finals.pop("lanes").astype(np.intp)
-        # Copies, so that whoever keeps one observation does not keep the whole reply.
-        observations = copy.deepcopy(self._observations(finals.pop("observation"), finals))
-        final_obs = np.full(self.num_envs, None, object)
-        for lane, observation in zip(
-            lanes, iterate(self.observation_space, observations), strict=True
-        ):
-            final_obs[lane] = observation
-        for name in [name for name in step if name[0] != "_" and name not in finals]:
-            finals[name] = step[name][lanes]
-            step[f"_{name}"][lanes] = False
-        masks = np.zeros((len(finals) + 2, self.num_envs), np.bool_)
-        masks[:, lanes] = True
-        final_info: dict[str, Any] = {}
-        for (name, rows), mask in zip(finals.items(), masks[2:], strict=True):
-            final_info[name] = np.zeros((self.num_envs, *rows.shape[1:]), rows.dtype)
-            final_info[name][lanes] = rows
-            final_info[f"_{name}"] = mask
-        return {
-            "final_obs": final_obs,
-            "_final_obs": masks[0],
-            "final_info": final_info,
-            "_final_info": masks[1],
-        }
 
 
 def _obs_keys(obs: object, observation_key: object, mask_key: object) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zmq
@@ -14,8 +14,9 @@ import zmq.utils.monitor
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from twofold._buffers import BufferPool
-from twofold._carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Prepare, Steps
+from twofold import _arguments
+from twofold._buffers import Buffer, BufferPool
+from twofold._carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
 from twofold._curve import CurveKeys
 from twofold._exceptions import (
     AuthenticationFailed,
@@ -120,15 +121,32 @@ class ZeroMQCarrier(Carrier):
     def is_dead(self) -> bool:
         return self.server is not None and not self.server.is_alive
 
+    def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
+        # A byte each on the wire. Before the cast, since 256 would become 0: as an unsigned number,
+        # whatever does not fit is beyond 255, or -1 in a byte beyond 127.
+        if not actions.dtype.isnative:
+            actions = actions.astype(actions.dtype.newbyteorder("="))
+        numbers = actions.view(f"u{actions.itemsize}")
+        most = 255 if actions.dtype != np.int8 else 127
+        if numbers[numbers.argmax()] > most:
+            _arguments.refuse_lane("actions", actions, numbers > most, "an action's number")
+        return numbers.astype(np.uint8).tobytes(), 1
+
     def step(
-        self, steps: Steps, seq: int, actions: bytes, deadline: float, prepare: Prepare | None
+        self,
+        steps: Steps,
+        seq: int,
+        actions: bytes,
+        width: int,
+        deadline: float,
+        room: Buffer | None,
     ) -> Answer:
         number = seq.to_bytes(8, "little")
         request = steps.header + number + _STEP
         call = Call("step", seq, request, actions, steps.size, steps.room)
         self.check_size(call)
         plain = _STEP_REPLY[:1] + number + _STEP_REPLY[9:]
-        return self._exchange(call, deadline, plain, prepare)
+        return self._exchange(call, deadline, room, plain)
 
     def begin(self, call: Call) -> None:
         try:
@@ -141,25 +159,29 @@ class ZeroMQCarrier(Carrier):
             self.drop()
             raise
 
-    def exchange(self, call: Call, deadline: float) -> Answer:
-        return self._exchange(call, deadline)
+    def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
+        return self._exchange(call, deadline, room)
 
     def _exchange(
-        self, call: Call, deadline: float, plain: bytes = b"", prepare: Prepare | None = None
+        self,
+        call: Call,
+        deadline: float,
+        room: Buffer | None,
+        plain: bytes = b"",
     ) -> Answer:
         """Sends one request, again where necessary, and waits for its reply.
 
         Args:
             call: The request.
             deadline: When to give up, on the clock of `time.monotonic`.
+            room: Where the payload goes; None for memory of its own.
             plain: The encoded Reply that only says that it was carried out; empty: not known.
-            prepare: What to do meanwhile.
         """
         started = sent = time.monotonic()
         tries = 0
         try:
             while True:
-                received = self._try_once(call, tries, deadline, plain, prepare)
+                received = self._try_once(call, tries, deadline, room, plain)
                 now = time.monotonic()
                 if received is not None:
                     self._broken_handshakes = 0
@@ -186,16 +208,17 @@ class ZeroMQCarrier(Carrier):
             raise
 
     def _try_once(
-        self, call: Call, tries: int, deadline: float, plain: bytes, prepare: Prepare | None
+        self,
+        call: Call,
+        tries: int,
+        deadline: float,
+        room: Buffer | None,
+        plain: bytes,
     ) -> Answer | None:
         """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
         if self._begun != call:
             self._send(call)
         self._begun = None
-        room = None
-        if prepare is not None:
-            room = self._room(call)
-            prepare(room)
         first = max(_FIRST_RETRY, call.patience, 4 * self._round_trip)
         longer = min(first * 2 ** min(tries, 10), _LONGEST_RETRY)
         return self._receive(call, min(time.monotonic() + longer, deadline), plain, room)
@@ -248,7 +271,7 @@ class ZeroMQCarrier(Carrier):
             socket.send(call.payload, zmq.DONTWAIT)
 
     def _receive(
-        self, call: Call, until: float, plain: bytes, room: NDArray[np.uint8] | None
+        self, call: Call, until: float, plain: bytes, room: Buffer | None
     ) -> Answer | None:
         """The reply; None when there is none in time.
 
@@ -290,23 +313,18 @@ class ZeroMQCarrier(Carrier):
         return reply, payload
 
     def _receive_payload(
-        self, call: Call, socket: zmq.Socket[bytes], room: NDArray[np.uint8] | None
+        self, call: Call, socket: zmq.Socket[bytes], room: Buffer | None
     ) -> NDArray[np.uint8]:
         """The payload behind the header that was received last."""
         if call.reply_size is None:
             return np.frombuffer(socket.recv(), np.uint8)
-        payload = self._room(call, room)
-        size = socket.recv_into(payload.data)
+        most = max(call.reply_size, call.reply_room)
+        memory, _ = room or self._buffers.take(most)
+        size = socket.recv_into(memory.data)
         # A third frame is none of ours.
-        if not call.reply_size <= size <= payload.size or socket.get(zmq.RCVMORE):
+        if not call.reply_size <= size <= most or socket.get(zmq.RCVMORE):
             raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
-        return payload if size == payload.size else payload[:size]
-
-    def _room(self, call: Call, taken: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
-        """Memory for a reply's payload, as long as it can be; what was taken for it, if any was."""
-        if taken is not None:
-            return taken
-        return self._buffers.take(max(call.reply_size or 0, call.reply_room))[0]
+        return memory[:size]
 
     def _check_handshake(self, is_last: bool) -> None:
         """Raises AuthenticationFailed when the server and this client don't accept each other.
