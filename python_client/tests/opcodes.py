@@ -46,7 +46,7 @@ class InterruptAt:
         return self._look
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> Any:
-        if event != "opcode" or self.has_fired:
+        if event != "opcode" or self.has_fired or _is_dropped(frame):
             return self._look
         returns = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
         if returns and frame is self._outermost:
@@ -56,3 +56,12 @@ class InterruptAt:
             raise KeyboardInterrupt
         self._left -= 1
         return self._look
+
+
+def _is_dropped(frame: types.FrameType | None) -> bool:
+    """Whether a destructor runs, since Python drops what one raises."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False

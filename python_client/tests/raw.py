@@ -8,6 +8,7 @@ import zmq
 
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
+from twofold.v1 import statistics_pb2 as statistics
 
 ENVIRONMENT_ID = "twofold/Game2048-v0"
 
@@ -74,3 +75,16 @@ class RawSession:
         """Resets three boards with the seeds 0, 1, 2."""
         seeds = b"".join(lane.to_bytes(8, "little") for lane in range(3))
         return self.call(self.request(reset={"seeds": True}), seeds)
+
+
+def statistics_of(endpoint: str) -> statistics.StatsReply:
+    """The server's statistics, over a socket of its own."""
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.REQ)
+    socket.set(zmq.LINGER, 0)
+    socket.set(zmq.RCVTIMEO, 30_000)
+    socket.connect(endpoint)
+    request = envelope.Request(stats=statistics.StatsRequest())
+    socket.send(request.SerializeToString())
+    reply = envelope.Reply.FromString(socket.recv())
+    socket.close()
+    return reply.stats

@@ -10,12 +10,11 @@ from typing import Any
 import fuzz
 import numpy as np
 import pytest
-import zmq
+from raw import statistics_of
 from servers import Server, wait_until
 
 from twofold import Game2048VectorEnv
 from twofold.v1 import envelope_pb2 as envelope
-from twofold.v1 import statistics_pb2 as statistics
 
 MESSAGES = 50_000
 PEERS = 3
@@ -23,19 +22,6 @@ LANES = 64
 # Small, so that the peers meet the limits, and memory that does not come back is seen.
 LIMITS = ["--max-sessions", "500", "--max-boards", "1000000", "--max-bytes", "200000000"]
 LIMITS += ["--idle-timeout", "2", "--max-message-bytes", "1000000"]
-
-
-def ask(endpoint: str) -> statistics.StatsReply:
-    """The server's statistics, over a socket of its own."""
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.REQ)
-    socket.set(zmq.LINGER, 0)
-    socket.set(zmq.RCVTIMEO, 30_000)
-    socket.connect(endpoint)
-    request = envelope.Request(stats=statistics.StatsRequest())
-    socket.send(request.SerializeToString())
-    reply = envelope.Reply.FromString(socket.recv())
-    socket.close()
-    return reply.stats
 
 
 class Worker:
@@ -123,7 +109,7 @@ def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) 
         assert warm_up.returncode == 0
         assert warm_up.stdout is not None
         tallies = [json.loads(warm_up.stdout.read())]
-        wait_until(lambda: worker.keepalive() and ask(server.ipc).usage.sessions == 1, 30)
+        wait_until(lambda: worker.keepalive() and statistics_of(server.ipc).usage.sessions == 1, 30)
         memory, descriptors = usage(server)
 
         peers = start_peers(server, count - count // 10)
@@ -135,7 +121,7 @@ def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) 
 
         # Each message was answered, or dropped and counted; repeats of what is in progress get one
         # answer together.
-        stats = ask(server.ipc)
+        stats = statistics_of(server.ipc)
         assert stats.usage.in_progress == 0
         counters = stats.counters
         known = counters.executed + counters.refused + counters.resent
@@ -157,8 +143,8 @@ def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) 
         worker.close()
 
         # And nothing stays behind.
-        wait_until(lambda: ask(server.ipc).usage.sessions == 0, 30)
-        assert ask(server.ipc).usage.boards == 0
+        wait_until(lambda: statistics_of(server.ipc).usage.sessions == 0, 30)
+        assert statistics_of(server.ipc).usage.boards == 0
         wait_until(lambda: usage(server)[0] < memory + (16 << 20), 30)
         wait_until(lambda: usage(server)[1] <= descriptors + 2, 30)
 

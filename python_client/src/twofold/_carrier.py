@@ -25,6 +25,8 @@ else has, or the first part of the one that the caller gave for it; empty where 
 DONE = envelope.Reply()
 NO_PAYLOAD = np.empty(0, np.uint8)
 
+_STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
+
 
 class Call(NamedTuple):
     """One request as it travels, and what its reply has to look like."""
@@ -57,6 +59,11 @@ class Steps(NamedTuple):
     """Bytes of a reply's payload, at least."""
     room: int
     """And at most."""
+
+    def call(self, seq: int, actions: bytes) -> Call:
+        """The step of this number in its session, of actions of a byte each."""
+        request = self.header + seq.to_bytes(8, "little") + _STEP
+        return Call("step", seq, request, actions, self.size, self.room)
 
 
 class Carrier(abc.ABC):

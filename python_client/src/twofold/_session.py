@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _private_server
 from twofold._buffers import Buffer, BufferPool
-from twofold._carrier import DONE, Answer, Call, Steps
+from twofold._carrier import DONE, NO_PAYLOAD, Answer, Call, Steps
 from twofold._curve import CurveKeys
 from twofold._endpoints import EMBEDDED, open_carrier, resolve
 from twofold._exceptions import (
@@ -76,6 +77,8 @@ class Phase(enum.Enum):
                                                    another finishes UNANSWERED and drops UNSEEN
 
     A refused request leaves IDLE, and boards that are gone leave LOST until they are made anew.
+    After `step_async` the request is SENT, or UNSEEN where it is carried out already, until
+    `step_wait` has returned.
     """
 
     IDLE = enum.auto()
@@ -94,6 +97,9 @@ _State = tuple[Phase, int, "Operation | None"]
 """A phase, and the newest request's place in the session and what it is. It is set as a whole, so
 that no interrupt comes between its parts."""
 
+_Act = Callable[[Operation, int, float, "Buffer | None"], Answer]
+"""What is done with an operation as the session's request of a number, until a deadline."""
+
 
 class _HasSession(Protocol):
     @property
@@ -106,12 +112,20 @@ def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Res
     Other threads wait until it is done. Whatever interrupts it before it has returned, the same
     call again returns the same result; a KeyboardInterrupt gets a note that says what became of it.
     """
+    return _guarded(method, is_wait=False)
 
+
+def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same of the one method that is to be called after `step_async`."""
+    return _guarded(method, is_wait=True)
+
+
+def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[Arguments, Result]:
     @functools.wraps(method)
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         owner: _HasSession = args[0]  # type: ignore[assignment]
         session = owner._session
-        call = session.enter()
+        call = session.enter(is_wait)
         try:
             try:
                 return method(*args, **kwargs)
@@ -172,6 +186,8 @@ class Session:
         # How many calls there were, and the operation that the current one wants.
         self._calls = 0
         self._wanted: Operation | None = None
+        # The step that `step_wait` is to return, the call that made it, and its answer if there.
+        self._awaited: tuple[Operation, int, Answer | None] | None = None
         self._is_open = False
         self.network: object = None
         self.rollouts = BufferPool(capacity=2)
@@ -198,12 +214,17 @@ class Session:
 
     # ---- calls -----------------------------------------------------------------------------------
 
-    def enter(self) -> int:
+    def enter(self, is_wait: bool = False) -> int:
         """Begins a call, once no other thread is in one; its number.
+
+        Args:
+            is_wait: Whether it is `step_wait`.
 
         Raises:
             ClosedError: The session belongs to the process that this one was forked from.
             DeadlineExceeded: Another thread has been in a call for as long as calls may take.
+            gymnasium.error.AlreadyPendingCallError: A step is under way.
+            gymnasium.error.NoAsyncCallError: There is none to wait for.
         """
         # First, since nobody may be left here to release the lock.
         if os.getpid() != self._pid:
@@ -215,12 +236,34 @@ class Session:
             raise DeadlineExceeded(
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
             )
-        self._calls += 1
-        self._wanted = None
         if self._state[0] is _ANSWERED:
             # The last call has returned.
             self._state = (_IDLE, 0, None)
+        if is_wait or self._awaited is not None:
+            self._check_turn(is_wait)
+        self._calls += 1
+        self._wanted = None
         return self._calls
+
+    def _check_turn(self, is_wait: bool) -> None:
+        """Ends a call at once that comes before `step_wait`, or is one too many."""
+        # One that was refused, or whose result was returned, is no longer the newest request.
+        is_awaited = self._awaited is not None and self._awaited[0] is self._state[2]
+        if not is_awaited:
+            self._awaited = None
+        if is_awaited is is_wait or not self._is_open:
+            return
+        self._lock.release()
+        if is_wait:
+            raise gym.error.NoAsyncCallError(
+                "step_wait() returns the result of step_async(), which was not called before",
+                "step",
+            )
+        raise gym.error.AlreadyPendingCallError(
+            "a step is under way: step_wait() returns its result, and comes before every other "
+            "call",
+            "step",
+        )
 
     def leave(self) -> None:
         """Ends the call that `enter` began."""
@@ -236,6 +279,9 @@ class Session:
             self._state = (_UNSEEN, seq, operation)
         elif phase is _SENT:
             self._state = (_UNANSWERED, seq, operation)
+        if self._awaited is not None and self._awaited[1] == call:
+            # It has to be begun again, with the same actions or others.
+            self._awaited = None
         if not isinstance(error, KeyboardInterrupt) or hasattr(error, "__notes__"):
             return
         is_ours = operation is not None and operation is self._wanted
@@ -277,21 +323,46 @@ class Session:
             TransportError: No answer; the request stays pending.
             ClosedError: The session is closed.
         """
-        return self._call(Operation(slot, request.SerializeToString(), payload, reply_room), into)
+        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
+        return self._call(operation, into, self._run)
 
     def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
         """The same of a step of these actions (N,)."""
         payload, width = self._carrier.pack(actions)
-        return self._call(Operation("step", b"", payload, 0, width), into)
+        return self._call(Operation("step", b"", payload, 0, width), into, self._run)
 
-    def _call(self, operation: Operation, into: Buffer | None) -> Answer:
+    def step_async(self, actions: NDArray[np.integer[Any]], into: Buffer | None) -> None:
+        """Begins such a step, and ends it too where nothing can be sent ahead."""
+        payload, width = self._carrier.pack(actions)
+        act = self._send if self._carrier.sends_ahead else self._run
+        answer = self._call(Operation("step", b"", payload, 0, width), into, act)
+        phase, seq, operation = self._state
+        assert operation is not None
+        is_done = phase is _ANSWERED
+        if is_done:
+            self._state = (_UNSEEN, seq, operation)
+        self._awaited = operation, self._calls, answer if is_done else None
+
+    def step_wait(self, into: Buffer | None) -> Answer:
+        """What `step` would have returned; `into` has to be what `step_async` was given."""
+        if not self._is_open:
+            raise ClosedError("this environment is closed")
+        assert self._awaited is not None
+        operation, _, answer = self._awaited
+        if answer is None:
+            return self._call(operation, into, self._run)
+        self._wanted = operation
+        self._state = (_ANSWERED, *self._state[1:])
+        return answer
+
+    def _call(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
         if not self._is_open:
             raise ClosedError("this environment is closed")
         deadline = time.monotonic() + self._timeout
         self._wanted = operation
         while True:
             try:
-                return self._carry_out(operation, deadline, into)
+                return self._carry_out(operation, deadline, into, act)
             except (RequestError, ServerDied) as error:
                 if not self._loses_boards(error) or time.monotonic() >= deadline:
                     raise
@@ -305,12 +376,9 @@ class Session:
         It is pending then: `call` with the same arguments collects its reply, anything else waits
         until it is done.
         """
-        if not self._carrier.sends_ahead:
-            return
-        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
-        call = self._encode(operation, self._last_seq + 1)
-        self._state = (_SENT, call.seq, operation)
-        self._carrier.begin(call)
+        if self._carrier.sends_ahead:
+            operation = Operation(slot, request.SerializeToString(), payload, reply_room)
+            self._send(operation, self._last_seq + 1)
 
     @property
     def token(self) -> str:
@@ -371,7 +439,9 @@ class Session:
 
     # ---- the life of one request -----------------------------------------------------------------
 
-    def _carry_out(self, operation: Operation, deadline: float, into: Buffer | None) -> Answer:
+    def _carry_out(
+        self, operation: Operation, deadline: float, into: Buffer | None, act: _Act
+    ) -> Answer:
         phase, seq, newest = self._state
         if phase is _LOST:
             self._recover(deadline)
@@ -384,7 +454,7 @@ class Session:
         else:
             # The same bytes again are that request itself, and get its reply.
             self._wanted = operation = newest
-        return self._run(operation, seq, deadline, into)
+        return act(operation, seq, deadline, into)
 
     def _take_snapshot(self, journal: Journal, deadline: float) -> None:
         """Lets a snapshot take the place of what was done so far."""
@@ -418,6 +488,15 @@ class Session:
         """As many bytes as are wanted for a payload, fewer where the service takes less."""
         limit = self._carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
+
+    def _send(
+        self, operation: Operation, seq: int, deadline: float = 0, into: Buffer | None = None
+    ) -> Answer:
+        """Sends an operation as the session's request of this number, and waits for nothing."""
+        call = self._encode(operation, seq)
+        self._state = (_SENT, seq, operation)
+        self._carrier.begin(call)
+        return DONE, NO_PAYLOAD
 
     def _run(
         self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
@@ -468,9 +547,12 @@ class Session:
     def _encode(self, operation: Operation, seq: int) -> Call:
         # Protobuf allows fields in any order: the header is the same for all requests but for the
         # last eight bytes, and the operation stands behind it.
-        request = self._steps.header + seq.to_bytes(8, "little") + operation.request
-        slot, _, payload, room, _ = operation
-        call = Call(slot, seq, request, payload, self._reply_size(slot), room)
+        slot, request, payload, room, _ = operation
+        if payload is not None and slot == "step":
+            call = self._steps.call(seq, payload)
+        else:
+            request = self._steps.header + seq.to_bytes(8, "little") + request
+            call = Call(slot, seq, request, payload, self._reply_size(slot), room)
         self._carrier.check_size(call)
         return call
 

@@ -25,7 +25,7 @@ from twofold._results import Array, FreshResults, HeldResults, Observations
 from twofold._reward import Reward, extra_info_names, reward_spec
 from twofold._rollout import Rollout
 from twofold._seeding import Seed, board_seeds, consecutive, draw_seed, drawn_seeds
-from twofold._session import Session, exactly_once, open_session
+from twofold._session import Session, exactly_once, open_session, waiting
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -299,10 +299,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         self, actions: ArrayLike
     ) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
         """A step inside a call."""
-        numbers = _arguments.integers("actions", actions, (self.num_envs,))
-        if self._action_order is not None:
-            self._refuse_actions(numbers)
-            numbers = self._action_order[numbers]
+        numbers = self._server_actions(actions)
         room = self._results.room()
         try:
             reply, _ = self._session.step(numbers, room)
@@ -312,6 +309,46 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
                 self._refuse_actions(numbers)
             raise
         return self._results.of_step(reply, room[0])
+
+    @exactly_once
+    def step_async(self, actions: ArrayLike) -> None:
+        """Begins a step, whose results `step_wait` returns; nothing else may be called between.
+
+        Over ZeroMQ it only sends the request, which the server carries out meanwhile. In this
+        process it carries the step out; with copy=False the arrays of the last step change then.
+
+        Raises:
+            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` tells the first.
+                There is no step under way then, and none after any other error.
+            gymnasium.error.AlreadyPendingCallError: A step is under way; so says every other call,
+                but for `close`, which gives it up.
+            FailedPrecondition, TransportError: What `step` raises, if that is known already.
+        """
+        numbers = self._server_actions(actions)
+        self._refuse_actions(numbers)
+        self._room = self._results.room()
+        self._session.step_async(numbers, self._room)
+
+    @waiting
+    def step_wait(self) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
+        """What `step` returns, of the step that `step_async` has begun.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: There is none.
+            FailedPrecondition: As `step` does; the step is over, and was not applied.
+            TransportError: No answer. The same call again collects it.
+        """
+        reply, _ = self._session.step_wait(self._room)
+        return self._results.of_step(reply, self._room[0])
+
+    def _server_actions(self, actions: ArrayLike) -> NDArray[np.integer[Any]]:
+        """Actions (N,) as the server numbers them, in the dtype that they came in."""
+        numbers = _arguments.integers("actions", actions, (self.num_envs,))
+        if self._action_order is None:
+            return numbers
+        self._refuse_actions(numbers)
+        ordered: NDArray[np.uint8] = self._action_order[numbers]
+        return ordered
 
     def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
         """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.

@@ -141,11 +141,9 @@ class ZeroMQCarrier(Carrier):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        number = seq.to_bytes(8, "little")
-        request = steps.header + number + _STEP
-        call = Call("step", seq, request, actions, steps.size, steps.room)
+        call = steps.call(seq, actions)
         self.check_size(call)
-        plain = _STEP_REPLY[:1] + number + _STEP_REPLY[9:]
+        plain = _STEP_REPLY[:1] + seq.to_bytes(8, "little") + _STEP_REPLY[9:]
         return self._exchange(call, deadline, room, plain)
 
     def begin(self, call: Call) -> None:
@@ -370,7 +368,6 @@ class ZeroMQCarrier(Carrier):
             return None
 
 
-_STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 # How a step that went well is answered: one byte of tag, the eight of seq, the rest.
 _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 

@@ -1,0 +1,178 @@
+"""With copy=False every reset and every step return the same arrays, written over in place."""
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from loops import Interrupts, actions, make, number, one_step, undisturbed
+from numpy.typing import NDArray
+
+import twofold
+
+REWARD = {"merge_score": 1.0, "empty_cells": {"weight": 0.5, "gamma": 0.9}}
+KINDS: dict[str, dict[str, Any]] = {
+    "array": {},
+    "dict": {"obs": "dict"},
+    "same step": {"autoreset_mode": "SameStep", "max_episode_steps": 7},
+    "same step, dict": {"autoreset_mode": "SameStep", "max_episode_steps": 7, "obs": "dict"},
+    "dialect": {"dialect": "pgx"},
+    "dialect, dict": {"dialect": "pgx", "obs": "dict"},
+    "rewards": {"reward": REWARD, "extra_infos": ["reward_terms", "merges"]},
+}
+
+Path = tuple[str, ...]
+
+
+def arrays_of(results: object, path: Path = ()) -> Iterator[tuple[Path, NDArray[Any]]]:
+    """All arrays of what a call returned, and where they are; those of episodes' ends apart."""
+    if isinstance(results, np.ndarray):
+        yield path, results
+    elif isinstance(results, dict):
+        for name, value in results.items():
+            if "final" not in name:
+                yield from arrays_of(value, (*path, name))
+    elif isinstance(results, tuple):
+        for place, value in enumerate(results):
+            yield from arrays_of(value, (*path, str(place)))
+
+
+def frozen(results: Any) -> dict[Path, Any]:
+    """What results say now."""
+    return {path: array.tolist() for path, array in arrays_of(results)}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_the_same_arrays_say_what_fresh_ones_say(endpoint: str, kind: dict[str, Any]) -> None:
+    held = twofold.Game2048VectorEnv(16, endpoint=endpoint, copy=False, **kind)
+    fresh = twofold.Game2048VectorEnv(16, endpoint=endpoint, **kind)
+    ids: dict[str, dict[Path, int]] = {}
+    for turn in range(60):
+        deed = "reset" if turn % 20 == 0 else "step"
+        if deed == "reset":
+            mask = {"reset_mask": np.arange(16) % 3 == 0} if turn else None
+            results: list[Any] = [envs.reset(seed=turn, options=mask) for envs in (held, fresh)]
+        else:
+            results = [envs.step(actions(turn)) for envs in (held, fresh)]
+        assert frozen(results[0]) == frozen(results[1]), f"turn {turn}"
+        assert finals_of(results[0]) == finals_of(results[1]), f"turn {turn}"
+        places = {path: id(array) for path, array in arrays_of(results[0])}
+        assert ids.setdefault(deed, places) == places, f"turn {turn}"
+    held.close()
+    fresh.close()
+
+
+def finals_of(results: Any) -> Any:
+    """What SAME_STEP tells of the episodes that have ended."""
+    infos = results[-1]
+    if "final_obs" not in infos:
+        return None
+    observations = [frozen((final,)) for final in infos["final_obs"] if final is not None]
+    return observations, infos["_final_obs"].tolist(), frozen((infos["final_info"],))
+
+
+def test_reset_and_step_share_their_arrays_and_each_has_its_dict(endpoint: str) -> None:
+    envs = make(endpoint, copy=False, extra_infos=["merges"])
+    observations, infos = envs.reset(seed=1)
+    stepped = envs.step(actions(1))
+    assert stepped[0] is observations
+    assert stepped[4] is envs.step(actions(2))[4]
+    again, infos_again = envs.reset(seed=2)
+    assert again is observations
+    assert infos_again is infos
+    assert infos["action_mask"] is stepped[4]["action_mask"]
+    assert "merges" in stepped[4]
+    assert "merges" not in infos
+    envs.close()
+
+
+def test_finals_go_with_the_step_after_them(endpoint: str) -> None:
+    envs = make(
+        endpoint, copy=False, autoreset_mode="SameStep", max_episode_steps=3, extra_infos=["merges"]
+    )
+    envs.reset(seed=1)
+    names = []
+    for turn in range(7):
+        infos = envs.step(actions(turn))[4]
+        names.append("final_obs" in infos)
+        # What only a step tells is the old episode's, and told with it.
+        assert infos["_merges"].all() != names[-1]
+    assert names == [False, False, True] * 2 + [False]
+    envs.close()
+
+
+def test_what_is_asked_for_now_and_then_is_fresh(endpoint: str) -> None:
+    envs = make(endpoint, copy=False)
+    observations, _ = envs.reset(seed=1)
+    seen = [envs.observe()[0], envs.restore(envs.snapshot())[0]]
+    before = observations.copy()
+    envs.step(actions(1))
+    for boards in seen:
+        assert not np.shares_memory(boards, observations)
+        np.testing.assert_array_equal(boards, before)
+    assert (observations != before).any()
+    envs.close()
+
+
+@pytest.mark.parametrize("num_envs", [1, 16, 4096])
+@pytest.mark.parametrize("kind", ["array", "dict"])
+def test_nothing_of_a_batchs_size_is_allocated_by_a_step(num_envs: int, kind: str) -> None:
+    envs = twofold.Game2048VectorEnv(num_envs, copy=False, **KINDS[kind])
+    envs.reset(seed=1)
+    numbers = np.zeros(num_envs, np.uint8)
+    for _ in range(10):
+        envs.step(numbers)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(100):
+        results = envs.step(numbers)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The actions as bytes, and Python's small change.
+    assert peak - before < num_envs + 4096
+    assert held - before < num_envs + 4096
+    del results
+    envs.close()
+
+
+def test_interrupts_lose_nothing(endpoint: str, game: str) -> None:
+    expected = undisturbed(endpoint, 200, game)
+    envs = make(endpoint, game, copy=False)
+    interrupts = step = 0
+    with Interrupts(seed=9, longest=0.004):
+        while step < 200 or interrupts < 50:
+            try:
+                result = one_step(envs, step % 200)
+            except KeyboardInterrupt:
+                interrupts += 1
+                continue
+            assert result == expected[step % 200], f"step {step}"
+            step += 1
+    envs.close()
+
+
+def test_a_fork_has_arrays_of_its_own(endpoint: str) -> None:
+    envs = make(endpoint, copy=False)
+    observations, _ = envs.reset(seed=1)
+    before = observations.copy()
+    fork = envs.fork([0, 1])
+    mine = fork.step(actions(1)[:2])[0]
+    np.testing.assert_array_equal(observations, before)
+    assert mine is fork.step(actions(2)[:2])[0]
+    assert not np.shares_memory(mine, observations)
+    fork.close()
+    envs.close()
+
+
+def test_copy_is_a_bool() -> None:
+    with pytest.raises(twofold.InvalidArgument, match="copy"):
+        make(None, copy=1)
+
+
+def test_number_sees_what_the_arrays_say() -> None:
+    """The helper of the other tests tells two steps apart."""
+    envs = make(None, copy=False)
+    envs.reset(seed=1)
+    assert number(envs.step(actions(1))) != number(envs.step(actions(2)))
+    envs.close()

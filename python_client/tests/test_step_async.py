@@ -1,0 +1,284 @@
+"""A step begun by `step_async` and collected by `step_wait` is the step that `step` makes."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
+from loops import Interrupts, actions, make, number, one_step, undisturbed
+from opcodes import InterruptAt
+from raw import statistics_of
+from servers import Server, wait_until
+
+import twofold
+from twofold import (
+    ClosedError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    TwofoldVectorEnv,
+)
+
+
+def halves(envs: TwofoldVectorEnv, step: int) -> int:
+    """`one_step`, its steps in two calls."""
+    if step % 400 == 0:
+        return one_step(envs, step)
+    envs.step_async(actions(step, envs._num_actions))
+    return number(envs.step_wait())
+
+
+@pytest.fixture
+def envs(endpoint: str) -> Any:
+    envs = make(endpoint)
+    envs.reset(seed=7)
+    yield envs
+    envs.close()
+
+
+# ---- the same steps ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_the_two_calls_are_one_step(endpoint: str, game: str, mode: str, copy: bool) -> None:
+    envs, twin = (make(endpoint, game, autoreset_mode=mode, copy=copy) for _ in range(2))
+    for step in range(500):
+        assert halves(envs, step) == one_step(twin, step), f"step {step}"
+    assert envs.requests == twin.requests
+    envs.close()
+    twin.close()
+
+
+def test_a_dialects_actions_are_put_in_order(endpoint: str) -> None:
+    envs, twin = (twofold.Game2048VectorEnv(16, dialect="pgx", endpoint=endpoint) for _ in range(2))
+    envs.reset(seed=1)
+    twin.reset(seed=1)
+    for step in range(20):
+        envs.step_async(actions(step))
+        assert number(envs.step_wait()) == number(twin.step(actions(step)))
+    envs.close()
+    twin.close()
+
+
+def test_the_server_carries_the_step_out_meanwhile(own_server: Server) -> None:
+    envs = make(own_server.tcp)
+    envs.reset(seed=7)
+    envs.step_async(actions(1))
+    wait_until(lambda: statistics_of(own_server.ipc).counters.steps == 16)
+    envs.step_wait()
+    envs.close()
+
+
+# ---- called out of turn --------------------------------------------------------------------------
+
+OTHER_CALLS: dict[str, Callable[[TwofoldVectorEnv], object]] = {
+    "step_async": lambda envs: envs.step_async(actions(1)),
+    "step": lambda envs: envs.step(actions(1)),
+    "reset": lambda envs: envs.reset(seed=3),
+    "observe": lambda envs: envs.observe(),
+    "afterstates": lambda envs: envs.afterstates(),
+    "snapshot": lambda envs: envs.snapshot(),
+    "restore": lambda envs: envs.restore(b"a snapshot"),
+    "fork": lambda envs: envs.fork([0]),
+    "keepalive": lambda envs: envs.keepalive(),
+    "rollout": lambda envs: envs.rollout(2, "random"),
+    "render": lambda envs: envs.render(),
+}
+
+
+@pytest.mark.parametrize("call", OTHER_CALLS.values(), ids=OTHER_CALLS)
+def test_nothing_else_can_be_called_before_the_wait(
+    endpoint: str, call: Callable[[TwofoldVectorEnv], object]
+) -> None:
+    envs, twin = (make(endpoint, render_mode="ansi") for _ in range(2))
+    for each in (envs, twin):
+        each.reset(seed=7)
+    envs.step_async(actions(1))
+    with pytest.raises(AlreadyPendingCallError, match="step_wait"):
+        call(envs)
+    assert number(envs.step_wait()) == number(twin.step(actions(1)))
+    # Nor did it change what is told of seeds, or anything else.
+    assert envs.np_random_seed == 7
+    assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
+    envs.close()
+    twin.close()
+
+
+def test_there_is_nothing_to_wait_for_without_a_step(envs: TwofoldVectorEnv) -> None:
+    with pytest.raises(NoAsyncCallError, match="step_async"):
+        envs.step_wait()
+    envs.step_async(actions(1))
+    envs.step_wait()
+    with pytest.raises(NoAsyncCallError):
+        envs.step_wait()
+    envs.step(actions(2))
+    with pytest.raises(NoAsyncCallError):
+        envs.step_wait()
+    envs.step(actions(3))
+
+
+def test_a_close_gives_the_step_up(envs: TwofoldVectorEnv) -> None:
+    envs.step_async(actions(1))
+    envs.close()
+    for call in (envs.step_wait, envs.observe, envs.close):
+        if call == envs.close:
+            call()
+            continue
+        with pytest.raises(ClosedError):
+            call()
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bad", "lane"), [(4, 3), (-1, 0), (256, 15), (2**40, 8)])
+def test_bad_actions_begin_nothing(envs: TwofoldVectorEnv, bad: int, lane: int) -> None:
+    numbers = np.zeros(16, np.int64)
+    numbers[lane] = bad
+    with pytest.raises(InvalidArgument, match=f"actions.*{bad}") as caught:
+        envs.step_async(numbers)
+    assert (caught.value.field, caught.value.lane) == ("actions", lane)
+    with pytest.raises(NoAsyncCallError):
+        envs.step_wait()
+    envs.step(actions(1))
+
+
+def test_a_refused_step_is_over(endpoint: str) -> None:
+    envs = make(endpoint)
+    for _ in range(2):
+        with pytest.raises(FailedPrecondition, match="reset"):
+            halves(envs, 1)
+    with pytest.raises(NoAsyncCallError):
+        envs.step_wait()
+    envs.reset(seed=7)
+    envs.step_async(actions(1))
+    envs.step_wait()
+    envs.close()
+
+
+def test_a_step_without_an_answer_is_waited_for_again(own_server: Server) -> None:
+    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
+    envs.reset(seed=7)
+    twin.reset(seed=7)
+    with own_server.stopped():
+        envs.step_async(actions(1))
+        for _ in range(2):
+            with pytest.raises(DeadlineExceeded, match="pending"):
+                envs.step_wait()
+        with pytest.raises(AlreadyPendingCallError):
+            envs.observe()
+    envs._session._timeout = 30
+    assert number(envs.step_wait()) == number(twin.step(actions(1)))
+    assert envs.requests == twin.requests
+    envs.close()
+    twin.close()
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_server_that_dies_meanwhile_is_recovered_from(own_server: Server, is_sent: bool) -> None:
+    expected = undisturbed(None, 30)
+    envs = make(own_server.ipc, recover=True)
+    results = [one_step(envs, 0)]
+    for step in range(1, 30):
+        if step % 10 == 5 and not is_sent:
+            own_server.kill()
+        envs.step_async(actions(step))
+        if step % 10 == 5:
+            if is_sent:
+                own_server.kill()
+            own_server.start_again()
+        results.append(number(envs.step_wait()))
+    assert results == expected
+    envs.close()
+
+
+# ---- interrupts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["step_async", "step_wait"])
+def test_an_interrupt_at_every_bytecode_loses_nothing(endpoint: str, first: bool) -> None:
+    envs, twin = make(endpoint), make(endpoint)
+    envs.reset(seed=7)
+    twin.reset(seed=7)
+    moment, has_fired = 0, True
+    while has_fired:
+        interrupt = InterruptAt(moment)
+        if not first:
+            envs.step_async(actions(moment))
+        call: Any = (lambda turn: envs.step_async(actions(turn))) if first else _wait(envs)
+        try:
+            results = interrupt.call(call, moment)
+        except KeyboardInterrupt:
+            results = call(moment)
+        if first:
+            results = envs.step_wait()
+        expected = twin.step(actions(moment))
+        assert number(results) == number(expected), f"bytecode {moment}"
+        has_fired = interrupt.has_fired
+        moment += 1
+    assert moment > 100
+    envs.close()
+    twin.close()
+
+
+def _wait(envs: TwofoldVectorEnv) -> Callable[[int], Any]:
+    return lambda _: envs.step_wait()
+
+
+def test_interrupts_at_random_moments_lose_nothing(endpoint: str, game: str) -> None:
+    expected = undisturbed(endpoint, 400, game)
+    envs = make(endpoint, game)
+    interrupts = step = 0
+    with Interrupts(seed=5, longest=0.004):
+        while step < 400:
+            is_begun = step % 400 == 0
+            while True:
+                try:
+                    if not is_begun:
+                        envs.step_async(actions(step, envs._num_actions))
+                        is_begun = True
+                    result = one_step(envs, step) if step == 0 else number(envs.step_wait())
+                    break
+                except KeyboardInterrupt:
+                    interrupts += 1
+                except AlreadyPendingCallError:
+                    # The interrupt came between the call's return and the next line.
+                    is_begun = True
+            assert result == expected[step], f"step {step}"
+            step += 1
+            if step == 400 and interrupts < 50:
+                step = 0
+    envs.close()
+
+
+def test_a_thread_waits_for_a_step_that_another_began(envs: TwofoldVectorEnv) -> None:
+    twin = make(None)
+    twin.reset(seed=7)
+    envs.step_async(actions(1))
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(envs.step_wait()))
+    thread.start()
+    thread.join()
+    assert number(results[0]) == number(twin.step(actions(1)))
+    twin.close()
+
+
+def test_a_forked_child_is_told_whose_step_it_is(envs: TwofoldVectorEnv) -> None:
+    envs.step_async(actions(1))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            envs.step_wait()
+        except BaseException as error:
+            os.write(writing, type(error).__name__.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 100) == b"ClosedError"
+    os.close(reading)
+    os.close(writing)
+    envs.step_wait()
