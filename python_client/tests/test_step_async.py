@@ -1,8 +1,12 @@
 """A step begun by `step_async` and collected by `step_wait` is the step that `step` makes."""
 
 import os
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -282,3 +286,12 @@ def test_a_forked_child_is_told_whose_step_it_is(envs: TwofoldVectorEnv) -> None
     os.close(reading)
     os.close(writing)
     envs.step_wait()
+
+
+def test_the_example_of_two_halves_prints_what_they_gain(server: Server) -> None:
+    example = Path(__file__).resolve().parents[1] / "examples" / "two_halves.py"
+    few = ["--num-envs", "64", "--rounds", "1", "--steps", "20", "--endpoint", server.tcp]
+    run = subprocess.run(
+        [sys.executable, str(example), *few], capture_output=True, text=True, check=True
+    )
+    assert re.search(r"two halves .* steps/s, \d\.\d\d times as many", run.stdout)

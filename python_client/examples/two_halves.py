@@ -1,0 +1,153 @@
+"""Lets a policy choose for one half of the boards while the server steps the other.
+
+    twofold-server serve --endpoint tcp://127.0.0.1:5555
+    python two_halves.py --endpoint tcp://127.0.0.1:5555
+
+In lock-step the server waits for the policy, and the policy for the server. With two environments
+of N / 2 boards, `step_async` sends the one half's actions, and while the server carries them out,
+the policy looks at the other half. It gains most where both take equally long, and nothing in the
+process itself (endpoint "embedded"), where nobody else could step meanwhile.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import twofold
+
+Actions = NDArray[np.intp]
+
+
+class Policy:
+    """One score for each tile on each cell and action: the legal action with the largest sum.
+
+    Args:
+        work: How often it looks; to make it as slow as another policy is.
+    """
+
+    def __init__(self, work: int = 1) -> None:
+        self.work = work
+        self._scores = np.random.default_rng(0).normal(size=(16, 32, 4)).astype(np.float32)
+
+    def __call__(self, observations: NDArray[np.uint8], infos: dict[str, Any]) -> Actions:
+        """Actions (N,) for observations (N, 4, 4) and their infos."""
+        cells = observations.reshape(-1, 16)
+        for _ in range(self.work):
+            sums = np.zeros((len(cells), 4), np.float32)
+            for cell in range(16):
+                sums += self._scores[cell].take(cells[:, cell], axis=0)
+        sums[infos["action_mask"] == 0] = -np.inf
+        return sums.argmax(axis=1)
+
+
+class Gain(NamedTuple):
+    """What the halves gain."""
+
+    lock_step: float
+    """Steps of a board per second, in lock-step."""
+    halves: float
+    """The same with two halves."""
+    policy: float
+    """Seconds that the policy takes for all boards."""
+    step: float
+    """Seconds of a step of all boards."""
+
+    @property
+    def ratio(self) -> float:
+        return self.halves / self.lock_step
+
+
+def in_lock_step(
+    envs: twofold.TwofoldVectorEnv, policy: Callable[..., Actions], steps: int
+) -> tuple[float, float]:
+    """Seconds that the policy and that the environment take in so many steps."""
+    observations, infos = envs.reset(seed=0)
+    thinking = stepping = 0.0
+    for _ in range(steps):
+        started = time.perf_counter()
+        actions = policy(observations, infos)
+        chosen = time.perf_counter()
+        observations, _, _, _, infos = envs.step(actions)
+        stepping += time.perf_counter() - chosen
+        thinking += chosen - started
+    return thinking, stepping
+
+
+def in_halves(
+    halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
+) -> float:
+    """Seconds that so many steps of both halves take."""
+    for envs in halves:
+        envs.step_async(policy(*envs.reset(seed=0)))
+    started = time.perf_counter()
+    for _ in range(steps):
+        for envs in halves:
+            observations, _, _, _, infos = envs.step_wait()
+            envs.step_async(policy(observations, infos))
+    seconds = time.perf_counter() - started
+    for envs in halves:
+        envs.step_wait()
+    return seconds
+
+
+def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | None) -> Gain:
+    """Medians over rounds in which both ways take their turns.
+
+    Args:
+        endpoint: Where the server is.
+        num_envs: Boards N, an even number.
+        rounds: How often each way has its turn.
+        steps: Of each turn.
+        work: How often the policy looks; None until it takes as long as a step.
+    """
+    whole = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint)
+    halves: list[twofold.TwofoldVectorEnv] = [
+        twofold.Game2048VectorEnv(num_envs // 2, endpoint=endpoint) for _ in range(2)
+    ]
+    policy = Policy(work or 1)
+    in_lock_step(whole, policy, steps)
+    if work is None:
+        thinking, stepping = in_lock_step(whole, policy, steps)
+        policy.work = max(1, round(stepping / thinking))
+    turns = [
+        (*in_lock_step(whole, policy, steps), in_halves(halves, policy, steps))
+        for _ in range(rounds)
+    ]
+    for envs in (whole, *halves):
+        envs.close()
+    thinking, stepping, both = (statistics.median(column) for column in zip(*turns, strict=True))
+    lock_step = statistics.median(turn[0] + turn[1] for turn in turns)
+    boards = num_envs * steps
+    return Gain(boards / lock_step, boards / both, thinking / steps, stepping / steps)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--endpoint", default="private", help="the server; default: one of its own")
+    parser.add_argument("--num-envs", type=int, default=4096, help="boards, an even number")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--steps", type=int, default=300, help="of each round")
+    parser.add_argument("--work", type=int, help="default: until the policy is as slow as a step")
+    arguments = parser.parse_args()
+    gain = measure(
+        arguments.endpoint,
+        arguments.num_envs,
+        arguments.rounds,
+        arguments.steps,
+        arguments.work,
+    )
+    print(f"policy      {gain.policy * 1e6:9,.0f} us for {arguments.num_envs} boards")
+    print(f"step        {gain.step * 1e6:9,.0f} us")
+    print(f"lock-step   {gain.lock_step:9,.0f} steps/s")
+    print(f"two halves  {gain.halves:9,.0f} steps/s, {gain.ratio:.2f} times as many")
+
+
+if __name__ == "__main__":
+    main()
