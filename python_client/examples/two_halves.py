@@ -42,7 +42,8 @@ class Policy:
             for cell in range(16):
                 sums += self._scores[cell].take(cells[:, cell], axis=0)
         sums[infos["action_mask"] == 0] = -np.inf
-        return sums.argmax(axis=1)
+        actions: Actions = sums.argmax(axis=1)
+        return actions
 
 
 class Gain(NamedTuple):
@@ -59,6 +60,7 @@ class Gain(NamedTuple):
 
     @property
     def ratio(self) -> float:
+        """How many times as many steps the halves make."""
         return self.halves / self.lock_step
 
 
@@ -127,6 +129,7 @@ def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | N
 
 
 def main() -> None:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
