@@ -1,11 +1,35 @@
-"""Who takes part: Twofold, the transport limit, and the peers."""
+"""Who takes part, beside whom, and what is asked: Twofold, the transport limit, and the peers."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
 SIZES = (1, 16, 256, 4096, 65536)
+# With how many boards a step is looked into, a learner trains, and two halves take their turns.
+SPLIT_SIZES = (1, 4096)
+LEARNER_SIZE = 256
+HALVES_SIZES = (256, 4096, 65536)
+
+
+class Condition(NamedTuple):
+    """What else the machine does."""
+
+    name: str
+    """What the report and the JSON call it."""
+    busy: int = 0
+    """Processes that do nothing but compute."""
+    thinking: float = 0.0
+    """Seconds that a policy computes between two steps, on all cores."""
+
+
+ALONE = Condition("alone")
+BESIDE = (Condition("beside one", busy=1), Condition("beside two", busy=2))
+LEARNERS = tuple(
+    Condition(f"learner, {milliseconds:g} ms", thinking=milliseconds / 1000)
+    for milliseconds in (0.1, 0.3, 3.0)
+)
 
 
 class Line(NamedTuple):
@@ -34,6 +58,8 @@ class Contestant:
     """Whether a call is one step, so that the time of a call is a round trip."""
     largest: int = SIZES[-1]
     """The most boards it is measured with; more is reported as left out."""
+    has_learner: bool = False
+    """Whether it is measured beside a learner, too."""
 
 
 # What is installed in each virtual environment: the newest releases that were tried.
@@ -47,60 +73,89 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
 
 CONTESTANTS = (
     Contestant(
+        "twofold-held",
+        "**Twofold**, in the process, `copy=False`",
+        ("twofold_client.py", "embedded", "held"),
+        Line("#c8102e", width=2.8),
+        has_learner=True,
+    ),
+    Contestant(
+        "twofold",
+        "**Twofold**, in the process",
+        ("twofold_client.py", "embedded", "vector"),
+        Line("#c8102e", "--", 2.2),
+        has_learner=True,
+    ),
+    Contestant(
+        "session",
+        "Twofold, in the process, below `VectorEnv`",
+        ("twofold_client.py", "embedded", "raw"),
+        Line("#c8102e", ":"),
+    ),
+    Contestant(
+        "twofold-same-step",
+        "Twofold, in the process, SAME_STEP",
+        ("twofold_client.py", "embedded", "same-step"),
+        Line("#d9667a", "-."),
+    ),
+    Contestant(
+        "twofold-reward",
+        "Twofold, in the process, a reward of five terms",
+        ("twofold_client.py", "embedded", "reward"),
+        Line("#d9667a", ":"),
+    ),
+    Contestant(
+        "rollout",
+        "Twofold, in the process, `VectorEnv.rollout`, random",
+        ("twofold_client.py", "embedded", "rollout"),
+        Line("#8a1538", "-.", 2.0),
+        is_stepwise=False,
+    ),
+    Contestant(
+        "rollout-kernel",
+        "Twofold's kernel, rollout, nothing around it, 1 thread",
+        ("twofold_kernel.py",),
+        Line("#8a1538", ":", 1.2),
+        is_stepwise=False,
+    ),
+    Contestant(
+        "twofold-ipc",
+        "**Twofold, ipc**",
+        ("twofold_client.py", "ipc", "vector"),
+        Line("#e8772e", width=2.2),
+        has_learner=True,
+    ),
+    Contestant(
+        "rollout-ipc",
+        "Twofold, ipc, `VectorEnv.rollout`, random",
+        ("twofold_client.py", "ipc", "rollout"),
+        Line("#e8772e", "-."),
+        is_stepwise=False,
+    ),
+    Contestant(
         "limit-ipc",
-        "**transport limit, ipc** (bare echo)",
+        "transport limit, ipc (bare echo)",
         ("zmq_echo.py", "ipc"),
         Line("#888888", "--"),
+    ),
+    Contestant(
+        "twofold-tcp",
+        "**Twofold, tcp**",
+        ("twofold_client.py", "tcp", "vector"),
+        Line("#d9a400", width=2.2),
+        has_learner=True,
+    ),
+    Contestant(
+        "twofold-tcp-same-step",
+        "Twofold, tcp, SAME_STEP",
+        ("twofold_client.py", "tcp", "same-step"),
+        Line("#d9a400", ":"),
     ),
     Contestant(
         "limit-tcp",
         "transport limit, tcp (bare echo)",
         ("zmq_echo.py", "tcp"),
         Line("#bbbbbb", "--", 1.2),
-    ),
-    Contestant(
-        "twofold-ipc",
-        "**Twofold, ipc**, `VectorEnv.step`",
-        ("twofold_client.py", "ipc", "vector"),
-        Line("#c8102e", width=2.8),
-    ),
-    Contestant(
-        "raw-ipc",
-        "Twofold, ipc, raw client call",
-        ("twofold_client.py", "ipc", "raw"),
-        Line("#c8102e", ":"),
-    ),
-    Contestant(
-        "rollout-ipc",
-        "Twofold, ipc, `VectorEnv.rollout`, random",
-        ("twofold_client.py", "ipc", "rollout"),
-        Line("#8a1538", "-.", 2.0),
-        is_stepwise=False,
-    ),
-    Contestant(
-        "rollout-in-process",
-        "Twofold's kernel, rollout without any transport, 1 thread",
-        ("twofold_in_process.py",),
-        Line("#8a1538", ":", 1.2),
-        is_stepwise=False,
-    ),
-    Contestant(
-        "bare-ipc",
-        "Twofold's server, ipc, bare socket",
-        ("twofold_client.py", "ipc", "bare"),
-        Line("#e0909c", ":", 1.2),
-    ),
-    Contestant(
-        "twofold-tcp",
-        "**Twofold, tcp**, `VectorEnv.step`",
-        ("twofold_client.py", "tcp", "vector"),
-        Line("#e8772e", width=2.2),
-    ),
-    Contestant(
-        "raw-tcp",
-        "Twofold, tcp, raw client call",
-        ("twofold_client.py", "tcp", "raw"),
-        Line("#e8772e", ":"),
     ),
     Contestant(
         "numba", "numba loop, in process", ("numba_loop.py",), Line("#1f5fa8"), environment="numba"
@@ -111,6 +166,7 @@ CONTESTANTS = (
         ("numba_bitboard.py", "serial"),
         Line("#4f9bd9"),
         environment="numba",
+        has_learner=True,
     ),
     Contestant(
         "numba-parallel",
@@ -123,9 +179,18 @@ CONTESTANTS = (
     Contestant(
         "envpool",
         "EnvPool `Game2048-v1`, dm",
-        ("envpool_dm.py",),
+        ("envpool_dm.py", "Game2048-v1"),
         Line("#7a4fb0"),
         environment="envpool",
+        has_learner=True,
+    ),
+    Contestant(
+        "envpool-play",
+        "EnvPool `Play2048-v1`, dm",
+        ("envpool_dm.py", "Play2048-v1"),
+        Line("#7a4fb0", "--"),
+        environment="envpool",
+        has_learner=True,
     ),
     Contestant("pgx", "pgx `2048`, CPU", ("pgx_jit.py",), Line("#b8860b"), environment="pgx"),
     Contestant(
@@ -146,56 +211,83 @@ CONTESTANTS = (
 )
 
 
+# What a learner's loop makes without any environment; beside learners only.
+NOTHING = Contestant(
+    "nothing", "no environment at all", ("nothing.py",), Line("#000000"), has_learner=True
+)
+
+
 @dataclass(frozen=True)
 class Target:
-    """A ratio that the project cares about."""
+    """A figure that the project cares about."""
 
     what: str
     size: int
-    measure: str
-    """"rate": steps per second; "latency": the median round trip."""
     of: str
-    to: str
-    """The two contestants; the ratio is `of` / `to`."""
-    bound: float | None
-    """At least this for a rate, at most this for a latency; None where nothing is asked."""
+    """The contestant that it is about."""
+    to: str | None
+    """The one that it is compared with; None: the figure is microseconds of a step."""
+    bound: float
+    """At least this, where rates are compared; at most this, where times are."""
+    is_time: bool = False
     is_percentage: bool = False
+    condition: Condition = ALONE
 
 
-# `VectorEnv.step` is what a user calls; the others beside it show where time goes.
-_STEP, _RAW, _BARE = "`VectorEnv.step`, ipc", "raw client call, ipc", "server alone, ipc, all sent"
-_ROLLOUT = "`VectorEnv.rollout`, ipc: of the same in process"
+def _targets() -> tuple[Target, ...]:
+    held, fresh = "`copy=False`", "`copy=True`"
+    targets = [
+        Target(f"{held}, microseconds", 1, "twofold-held", None, 7, is_time=True),
+        Target(f"{held}, microseconds", 16, "twofold-held", None, 7, is_time=True),
+        Target(f"{fresh}, microseconds", 1, "twofold", None, 12, is_time=True),
+        Target(f"{held}: times numba over bitboards", 256, "twofold-held", "numba-bitboard", 1.3),
+        Target(f"{held}: times numba over bitboards", 4096, "twofold-held", "numba-bitboard", 2.5),
+        Target(
+            f"{held}: times the same on all cores", 65536, "twofold-held", "numba-parallel", 1.3
+        ),
+    ]
+    for size in (256, 4096, 65536):
+        of = f"{fresh}: of {held}"
+        targets.append(Target(of, size, "twofold", "twofold-held", 0.6, is_percentage=True))
+    for peer, label in PACKAGES.items():
+        targets += [
+            Target(f"{held}: times {label}", size, "twofold-held", peer, 5)
+            for size in SIZES
+            if size <= _largest(peer)
+        ]
+    same = "SAME_STEP: times as long as NEXT_STEP"
+    targets += [
+        Target(f"{same}, in the process", 4096, "twofold-same-step", "twofold", 2, is_time=True),
+        Target(f"{same}, tcp", 4096, "twofold-tcp-same-step", "twofold-tcp", 1.3, is_time=True),
+        Target(
+            f"{held}, 0.3 ms of policy: of the loop without an environment",
+            LEARNER_SIZE,
+            "twofold-held",
+            NOTHING.name,
+            0.9,
+            is_percentage=True,
+            condition=LEARNERS[1],
+        ),
+    ]
+    for carrier, size in itertools.product(("ipc", "tcp"), (4096, 65536)):
+        of, to = f"twofold-{carrier}", f"limit-{carrier}"
+        what = f"{carrier}, beside one busy process: of the echo"
+        targets.append(Target(what, size, of, to, 0.55, is_percentage=True, condition=BESIDE[0]))
+    return tuple(sorted(targets, key=lambda target: target.size))
 
-TARGETS = (
-    Target(
-        f"{_STEP}: of the transport limit", 4096, "rate", "twofold-ipc", "limit-ipc", 0.75, True
-    ),
-    Target(f"{_RAW}: of the transport limit", 4096, "rate", "raw-ipc", "limit-ipc", None, True),
-    Target(f"{_BARE}: of the transport limit", 4096, "rate", "bare-ipc", "limit-ipc", None, True),
-    Target(f"{_STEP}: times the numba loop", 4096, "rate", "twofold-ipc", "numba", 4),
-    Target(f"{_STEP}: times pgx", 4096, "rate", "twofold-ipc", "pgx", 50),
-    Target(f"{_RAW}: times pgx", 4096, "rate", "raw-ipc", "pgx", None),
-    Target(f"{_STEP}: times EnvPool", 4096, "rate", "twofold-ipc", "envpool", 50),
-    Target(f"{_STEP}: times Jumanji", 4096, "rate", "twofold-ipc", "jumanji", None),
-    Target(f"{_STEP}: times numpy", 4096, "rate", "twofold-ipc", "numpy", None),
-    Target(f"{_STEP}: times numba, bitboards", 4096, "rate", "twofold-ipc", "numba-bitboard", None),
-    Target(f"{_STEP}: times numba, all cores", 4096, "rate", "twofold-ipc", "numba-parallel", None),
-    Target(
-        "`VectorEnv.step`, tcp: of its limit", 4096, "rate", "twofold-tcp", "limit-tcp", None, True
-    ),
-    Target(_ROLLOUT, 4096, "rate", "rollout-ipc", "rollout-in-process", 0.5, True),
-    Target(
-        f"{_STEP}: of the transport limit", 65536, "rate", "twofold-ipc", "limit-ipc", 0.65, True
-    ),
-    Target(f"{_STEP}: times the numba loop", 65536, "rate", "twofold-ipc", "numba", None),
-    Target(f"{_STEP}: times pgx", 65536, "rate", "twofold-ipc", "pgx", None),
-    Target(f"{_STEP}: times EnvPool", 65536, "rate", "twofold-ipc", "envpool", None),
-    Target(
-        f"{_STEP}: times numba, all cores", 65536, "rate", "twofold-ipc", "numba-parallel", None
-    ),
-    Target(f"{_RAW}: of the transport limit", 65536, "rate", "raw-ipc", "limit-ipc", None, True),
-    Target(f"{_BARE}: of the transport limit", 65536, "rate", "bare-ipc", "limit-ipc", None, True),
-    Target(f"{_BARE}: round trip / echo's", 1, "latency", "bare-ipc", "limit-ipc", None),
-    Target(f"{_RAW}: round trip / echo's", 1, "latency", "raw-ipc", "limit-ipc", 1.25),
-    Target(f"{_STEP}: round trip / echo's", 1, "latency", "twofold-ipc", "limit-ipc", 1.7),
-)
+
+# Packages from PyPI that people use today.
+PACKAGES = {
+    "envpool": "EnvPool",
+    "envpool-play": "EnvPool, `Play2048-v1`",
+    "pgx": "pgx",
+    "jumanji": "Jumanji",
+    "gymnasium-2048": "gymnasium-2048",
+}
+
+
+def _largest(name: str) -> int:
+    return next(one.largest for one in CONTESTANTS if one.name == name)
+
+
+TARGETS = _targets()

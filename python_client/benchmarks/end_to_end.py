@@ -1,8 +1,10 @@
 """Compares Twofold with its peers and with the limit of its transport, side by side in one run.
 
+Alone, beside processes that compute, and beside a learner:
+
     .venv/bin/python python_client/benchmarks/end_to_end.py
     .venv/bin/python python_client/benchmarks/end_to_end.py --quick
-    .venv/bin/python python_client/benchmarks/end_to_end.py --only 'twofold-*,limit-*' --sizes 1
+    .venv/bin/python python_client/benchmarks/end_to_end.py --only 'twofold*,limit-*' --sizes 1
 
 The table goes to standard output; with everything measured, as JSON, and a plot, to runs/bench/.
 Peers are installed from PyPI on the first run, each into a virtual environment under .build/.
@@ -21,12 +23,32 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
+sys.path.append(str(Path(__file__).resolve().parent / "peers"))
+
 import environments
 import machine
 import plot
 import report
-from contestants import CONTESTANTS, ENVIRONMENTS, SIZES, TARGETS, Contestant
+import two_halves
+from contestants import (
+    ALONE,
+    BESIDE,
+    CONTESTANTS,
+    ENVIRONMENTS,
+    HALVES_SIZES,
+    LEARNER_SIZE,
+    LEARNERS,
+    NOTHING,
+    SIZES,
+    SPLIT_SIZES,
+    TARGETS,
+    Contestant,
+)
+from idle import cost
 from rounds import Rounds
+from split import split
+from twofold_client import tcp_server
 
 from twofold import ServerStartFailed
 
@@ -58,9 +80,15 @@ def measure(arguments: argparse.Namespace) -> int:
     # jax compiles each shape for seconds: a later run finds them here.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
     rounds = Rounds(pythons, logs)
+    run |= {"split": [], "halves": [], "idle": []}
     try:
         for size in arguments.sizes:
-            rounds.run(arguments.only, size, arguments.rounds, arguments.seconds)
+            chosen, conditions = list(arguments.only), [ALONE, *BESIDE]
+            if size == LEARNER_SIZE:
+                chosen.insert(0, NOTHING)
+                conditions += LEARNERS
+            rounds.run(chosen, size, conditions, arguments.rounds, arguments.seconds)
+        look_closer(run, arguments.sizes, arguments.rounds, is_quick=arguments.quick)
     except KeyboardInterrupt:
         print("interrupted: reporting what there is", file=sys.stderr)
         run["interrupted"] = True
@@ -71,13 +99,25 @@ def measure(arguments: argparse.Namespace) -> int:
     return 1 if run.get("interrupted") else 0
 
 
+def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
+    """Measures what has no contestants: a step's parts, two halves, and sessions that do little."""
+    for size in sizes:
+        if size in SPLIT_SIZES:
+            run["split"].append(split(size, rounds)._asdict())
+        if size in HALVES_SIZES:
+            gain = two_halves.measure(tcp_server(), size, rounds, 200, work=None)
+            run["halves"].append({"size": size, "ratio": gain.ratio, **gain._asdict()})
+    seconds = (5.0, 1.0) if is_quick else (60.0, 5.0)
+    run["idle"] = [cost(endpoint, *seconds)._asdict() for endpoint in ("private", "embedded")]
+
+
 def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, list[str]]]:
     """Makes the virtual environments that are missing.
 
     Returns:
         The interpreter of each contestant, or why there is none; and what each environment holds.
     """
-    pythons: dict[str, Path | str] = {}
+    pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
     packages = {"twofold": environments.packages(Path(sys.executable))}
     for contestant in chosen:
         name = contestant.environment
@@ -100,7 +140,7 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds) -> None:
     (out / "end_to_end.md").write_text(text)
     results = rounds.results
     content = run | {
-        "ratios": [asdict(one) | {"rounds": report.ratio(one, results)} for one in TARGETS],
+        "targets": [asdict(one) | {"rounds": report.figures(one, results)} for one in TARGETS],
         "results": [asdict(one) | {"rates": one.rates} for one in results.values()],
     }
     (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")
@@ -119,23 +159,23 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--sizes", type=_sizes, help="boards, separated by commas (1,16,256,4096,65536)"
     )
-    parser.add_argument("--rounds", type=_positive_int, help="rounds for each N (7)")
-    parser.add_argument("--seconds", type=_positive_float, help="one slice of a round (1)")
+    parser.add_argument("--rounds", type=_positive_int, help="rounds for each N (5)")
+    parser.add_argument("--seconds", type=_positive_float, help="one slice of a round (0.5)")
     parser.add_argument(
         "--only",
         type=_contestants,
         default=list(CONTESTANTS),
-        help="contestants, separated by commas; patterns such as 'twofold-*' will do",
+        help="contestants, separated by commas; patterns such as 'twofold*' will do",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="two minutes: N = 1 and 4096, 3 rounds of 0.3 s"
+        "--quick", action="store_true", help="minutes: N = 1 and 4096, 3 rounds of 0.2 s"
     )
     parser.add_argument("--out", type=Path, help="a folder (runs/bench/<date>-<time>)")
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.sizes = arguments.sizes or ([1, 4096] if quick else list(SIZES))
-    arguments.rounds = arguments.rounds or (3 if quick else 7)
-    arguments.seconds = arguments.seconds or (0.3 if quick else 1.0)
+    arguments.rounds = arguments.rounds or (3 if quick else 5)
+    arguments.seconds = arguments.seconds or (0.2 if quick else 0.5)
     return arguments
 
 

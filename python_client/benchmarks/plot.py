@@ -5,18 +5,18 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from contestants import CONTESTANTS
+from contestants import ALONE, CONTESTANTS
 from matplotlib.figure import Figure
-from rounds import Result
+from rounds import Results
 
 
-def draw(results: dict[tuple[str, int], Result], title: str, path: Path) -> None:
+def draw(results: Results, title: str, path: Path) -> None:
     """Draws every contestant that was measured; bars reach from the lowest to the highest round."""
     figure = Figure(figsize=(9.5, 6), layout="constrained")
     axes = figure.subplots()
-    sizes = sorted({size for _, size in results})
+    sizes = sorted({one.size for one in results.values()})
     for contestant in CONTESTANTS:
-        measured = [results.get((contestant.name, size)) for size in sizes]
+        measured = [results.get((contestant.name, size, ALONE.name)) for size in sizes]
         points = [one for one in measured if one is not None and one.rate is not None]
         if not points:
             continue

@@ -5,18 +5,28 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from contestants import CONTESTANTS, TARGETS, Target
-from rounds import Result
-
-Results = dict[tuple[str, int], Result]
+from contestants import (
+    ALONE,
+    BESIDE,
+    CONTESTANTS,
+    LEARNER_SIZE,
+    LEARNERS,
+    NOTHING,
+    TARGETS,
+    Condition,
+    Contestant,
+    Target,
+)
+from rounds import Result, Results
 
 # Busy cores up to which a machine counts as quiet.
 QUIET = 0.15
 
 METHOD = """\
 Each contestant is a process of its own, and only one runs at a time; the clock runs inside the step
-call only. Between steps, untimed and the same for all, actions are drawn uniformly from those that
-the mask allows (from all four where there is no mask). Everything a contestant gives its user is
+call only (beside a learner: over the whole loop of policy, choice and step). Between
+steps, untimed and the same for all, actions are drawn uniformly from those that the mask allows
+(from all four where there is no mask). Everything a contestant gives its user is
 there as numpy when the clock stops. The echo sends and receives exactly the frames of a real step.\
 """
 
@@ -32,15 +42,18 @@ def markdown(run: dict[str, Any], results: Results) -> str:
     parts = [
         "# End-to-end benchmark",
         _setting(run),
-        "## Steps per second\n\nOne step is one move of one board. Medians of the rounds, "
+        "## Alone: steps per second\n\nOne step is one move of one board. Medians of the rounds, "
         "with the lowest and the highest.",
         _rates(results, sizes),
         _failures(results),
-    ]
-    if 1 in sizes:
-        parts += ["## Round trip with one board, microseconds", _round_trips(results)]
-    parts += [
-        _ratios(results),
+        "## Alone: microseconds of a call",
+        _times(results, sizes),
+        _split(run["split"]),
+        _beside(results, sizes),
+        _learners(results),
+        _halves(run["halves"]),
+        _idle(run["idle"]),
+        _targets(results),
         "## Contestants",
         _contestants(results),
         METHOD,
@@ -48,14 +61,17 @@ def markdown(run: dict[str, Any], results: Results) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def ratio(target: Target, results: Results) -> list[float] | None:
-    """The target's ratio in each round; None where one of the two was not measured."""
-    of, to = (results.get((name, target.size)) for name in (target.of, target.to))
-    if of is None or to is None or of.rate is None or to.rate is None:
+def figures(target: Target, results: Results) -> list[float] | None:
+    """The target's figure in each round; None where it was not measured."""
+    names = [target.of, *([target.to] if target.to else [])]
+    found = [results.get((name, target.size, target.condition.name)) for name in names]
+    measured = [one for one in found if one is not None and one.rate is not None]
+    if len(measured) < len(names):
         return None
-    if target.measure == "rate":
-        return [a / b for a, b in zip(of.rates, to.rates, strict=True)]
-    return [a / b for a, b in zip(of.latencies, to.latencies, strict=True)]
+    if len(names) == 1:
+        return measured[0].times
+    values = [one.times if target.is_time else one.rates for one in measured]
+    return [a / b for a, b in zip(*values, strict=True)]
 
 
 def _setting(run: dict[str, Any]) -> str:
@@ -87,7 +103,7 @@ def _cores(machine: dict[str, Any]) -> str:
 def _rates(results: Results, sizes: list[int]) -> str:
     table = [["", *(f"N = {size}" for size in sizes)]]
     for contestant in CONTESTANTS:
-        row = [results.get((contestant.name, size)) for size in sizes]
+        row = [results.get((contestant.name, size, ALONE.name)) for size in sizes]
         if any(row):
             table.append([contestant.label, *map(_rate, row)])
     return _table(table)
@@ -104,66 +120,166 @@ def _rate(result: Result | None) -> str:
 
 def _failures(results: Results) -> str:
     reasons: dict[str, list[str]] = {}
-    for (name, size), result in results.items():
+    for result in results.values():
         if result.failure:
-            reasons.setdefault(f"{name}: {result.failure}", []).append(str(size))
+            reason = f"{result.contestant}: {result.failure}"
+            reasons.setdefault(reason, []).append(str(result.size))
     return "\n".join(f"- {reason} (N = {', '.join(at)})" for reason, at in reasons.items())
 
 
-def _round_trips(results: Results) -> str:
-    table = [["", "median", "lowest and highest round"]]
-    for contestant in CONTESTANTS:
-        result = results.get((contestant.name, 1))
-        if contestant.is_stepwise and result is not None and result.rate is not None:
-            times = result.latencies
-            median = f"{statistics.median(times):.1f}"
-            table.append([contestant.label, median, f"{min(times):.1f} … {max(times):.1f}"])
+def _stepwise() -> list[Contestant]:
+    return [one for one in CONTESTANTS if one.is_stepwise]
+
+
+def _times(results: Results, sizes: list[int]) -> str:
+    table = [["mean / p99", *(f"N = {size}" for size in sizes)]]
+    for contestant in _stepwise():
+        row = [_time(results.get((contestant.name, size, ALONE.name))) for size in sizes]
+        if any(row):
+            table.append([contestant.label, *row])
     return _table(table)
 
 
-def _ratios(results: Results) -> str:
-    table = [["N", "ratio", "measured", "target"]]
-    for target in TARGETS:
-        if (target.of, target.size) not in results and (target.to, target.size) not in results:
-            continue
-        values = ratio(target, results)
-        measured, wanted = _ratio(target, values), _bound(target, values)
-        table.append([str(target.size), target.what, measured, wanted])
-    if len(table) == 1:
+def _time(result: Result | None) -> str:
+    if result is None or result.rate is None:
         return ""
+    mean, tail = statistics.median(result.times), statistics.median(result.tails)
+    return f"{mean:.{0 if mean >= 100 else 1}f} / {tail:,.0f}"
+
+
+def _split(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    table = [["N", "a step", "Python", "crossing", "kernel", "session and Dispatch", "threads"]]
+    for row in rows:
+        parts = [row[name] for name in ("step", "python", "crossing", "kernel", "rest")]
+        numbers = (f"{part:.1f}" for part in parts)
+        table.append([str(row["size"]), *numbers, str(row["threads"])])
     return (
-        "## Ratios\n\nEach round gives one ratio; this is their median, with the lowest and the "
-        f"highest.\n\n{_table(table)}"
+        "## One step in the process, microseconds\n\n`VectorEnv.step` with `copy=False`. The "
+        "crossing is a call of the library that is turned away at once; the kernel is the engine's "
+        f"time on one thread, divided by the threads in use.\n\n{_table(table)}"
     )
 
 
-def _ratio(target: Target, values: list[float] | None) -> str:
-    if values is None:
-        return "not measured"
-    shown = [
-        f"{value * 100:.0f} %" if target.is_percentage else f"{value:.2f}"
-        for value in (statistics.median(values), min(values), max(values))
-    ]
-    return f"{shown[0]} ({shown[1]} … {shown[2]})"
-
-
-def _bound(target: Target, values: list[float] | None) -> str:
-    if target.bound is None:
+def _beside(results: Results, sizes: list[int]) -> str:
+    """Mean and tail of a call beside busy processes, and the mean as a multiple of that alone."""
+    names = [ALONE.name, *(condition.name + " busy process" for condition in BESIDE)]
+    parts = []
+    for size in sizes:
+        table = [["mean / p99", *names]]
+        for contestant in _stepwise():
+            row = [
+                results.get((contestant.name, size, condition.name))
+                for condition in (ALONE, *BESIDE)
+            ]
+            if row[0] is not None and any(one is not None for one in row[1:]):
+                cells = [_time(row[0]), *(_multiple(one, row[0]) for one in row[1:])]
+                table.append([contestant.label, *cells])
+        if len(table) > 1:
+            parts.append(f"N = {size}:\n\n{_table(table)}")
+    if not parts:
         return ""
-    bound = f"{target.bound * 100:.0f} %" if target.is_percentage else f"{target.bound:g}"
-    wanted = f"{'at least' if target.measure == 'rate' else 'at most'} {bound}"
-    if values is None:
-        return wanted
+    return "\n\n".join(
+        [
+            "## Beside busy processes: microseconds of a call",
+            "In parentheses: times the mean alone.",
+            *parts,
+        ]
+    )
+
+
+def _multiple(result: Result | None, alone: Result) -> str:
+    if result is None or result.rate is None or alone.rate is None:
+        return ""
+    times = statistics.median(a / b for a, b in zip(result.times, alone.times, strict=True))
+    return f"{_time(result)} ({times:.2f})"
+
+
+def _learners(results: Results) -> str:
+    table = [["loops per second", *(f"policy of {one.thinking * 1e3:g} ms" for one in LEARNERS)]]
+    for contestant in (NOTHING, *CONTESTANTS):
+        row = [_loops(contestant, condition, results) for condition in LEARNERS]
+        if any(row):
+            table.append([contestant.label, *row])
+    if len(table) == 1:
+        return ""
+    return (
+        f"## Beside a learner\n\nA policy computes on all cores between two steps of "
+        f"{LEARNER_SIZE} boards; in parentheses, the share of the loop without an environment.\n\n"
+        + _table(table)
+    )
+
+
+def _loops(contestant: Contestant, condition: Condition, results: Results) -> str:
+    result, nothing = (
+        results.get((name, LEARNER_SIZE, condition.name))
+        for name in (contestant.name, NOTHING.name)
+    )
+    if result is None or result.rate is None or nothing is None or nothing.rate is None:
+        return ""
+    share = statistics.median(a / b for a, b in zip(result.rates, nothing.rates, strict=True))
+    return f"{result.rate / LEARNER_SIZE:,.0f} ({share * 100:.0f} %)"
+
+
+def _halves(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    table = [["N", "policy, us", "step, us", "lock-step", "two halves", "times"]]
+    for row in rows:
+        times = [f"{1e6 * row[name]:,.0f}" for name in ("policy", "step")]
+        rates = [si(row[name]) for name in ("lock_step", "halves")]
+        table.append([str(row["size"]), *times, *rates, f"{row['ratio']:.2f}"])
+    return (
+        "## Two halves over tcp\n\n`examples/two_halves.py`: steps per second of N boards in "
+        "lock-step with a policy about as long as a step, and of two environments of N / 2 boards "
+        f"in turn (asked: at least 1.4 times).\n\n{_table(table)}"
+    )
+
+
+def _idle(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    table = [["256 boards", "server", "client"]]
+    for row in rows:
+        idle = [f"{milliseconds:.1f} ms" for milliseconds in row["idle"]]
+        shares = [f"{share * 100:.0f} %" for share in row["thinking"]]
+        table.append([f"{row['endpoint']}: idle, in a minute", *idle])
+        what = f"{row['endpoint']}: 0.3 ms between steps, {row['rate']:,.0f} steps/s"
+        table.append([what, *shares])
+    return f"## Processor time of sessions that do little\n\n{_table(table)}"
+
+
+def _targets(results: Results) -> str:
+    table = [["N", "", "measured", "asked"]]
+    for target in TARGETS:
+        values = figures(target, results)
+        if values is not None:
+            table.append([str(target.size), target.what, *_judged(target, values)])
+    if len(table) == 1:
+        return ""
+    return (
+        "## What is asked\n\nEach round gives one figure; this is their median, with the lowest "
+        f"and the highest.\n\n{_table(table)}"
+    )
+
+
+def _judged(target: Target, values: list[float]) -> tuple[str, str]:
+    def shown(value: float) -> str:
+        return f"{value * 100:.0f} %" if target.is_percentage else f"{value:.3g}"
+
     median = statistics.median(values)
-    is_met = median >= target.bound if target.measure == "rate" else median <= target.bound
-    return f"{wanted}: {'met' if is_met else '**missed**'}"
+    is_met = median <= target.bound if target.is_time else median >= target.bound
+    wanted = f"{'at most' if target.is_time else 'at least'} {shown(target.bound)}"
+    measured = f"{shown(median)} ({shown(min(values))} … {shown(max(values))})"
+    return measured, f"{wanted}: {'met' if is_met else '**missed**'}"
 
 
 def _contestants(results: Results) -> str:
     lines = []
     for contestant in CONTESTANTS:
         # Those with the most boards: the bytes of the echo depend on N.
-        own = [one for (name, _), one in results.items() if name == contestant.name and one.details]
+        own = [one for one in results.values() if one.contestant == contestant.name and one.details]
         if own:
             details = max(own, key=lambda one: one.size).details
             said = "; ".join(f"{key}: {value}" for key, value in details.items())

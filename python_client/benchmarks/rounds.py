@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contestants import Contestant
+from contestants import ALONE, NOTHING, Condition, Contestant
 from machine import busy_cores
 from worker_process import WorkerFailed, WorkerProcess
 
 PEERS = Path(__file__).parent / "peers"
+# A process that computes, in a session of its own, as another user's would be.
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+Slice = dict[str, float]
 
 
 @dataclass
 class Result:
-    """One contestant with N boards."""
+    """One contestant with N boards under one condition."""
 
     contestant: str
     size: int
-    slices: list[dict[str, float]] = field(default_factory=list)
+    condition: str
+    slices: list[Slice] = field(default_factory=list)
     """One for each round, as the worker measured it."""
     failure: str | None = None
     """Why there are no slices, or fewer."""
@@ -30,18 +38,46 @@ class Result:
 
     @property
     def rates(self) -> list[float]:
-        """Steps per second, one for each round."""
-        return [self.size * one["steps"] / one["seconds"] for one in self.slices]
+        """Steps per second, one for each round; beside a learner, of its whole loop."""
+        return [self.size * one["steps"] / one["elapsed"] for one in self._timed]
 
     @property
-    def latencies(self) -> list[float]:
-        """The median microseconds of a step, one for each round."""
-        return [one["median_us"] for one in self.slices]
+    def times(self) -> list[float]:
+        """The mean microseconds of a call, one for each round."""
+        return [1e6 * one["elapsed"] / one["calls"] for one in self._timed]
+
+    @property
+    def tails(self) -> list[float]:
+        """The 99th percentile of a call's microseconds, one for each round."""
+        return [one["p99_us"] for one in self.slices]
 
     @property
     def rate(self) -> float | None:
         """The median of the rates, if this one got through all rounds."""
-        return None if self.failure else statistics.median(self.rates)
+        return None if self.failure or not self.slices else statistics.median(self.rates)
+
+    @property
+    def _timed(self) -> list[Slice]:
+        if self.condition.startswith("learner"):
+            return self.slices
+        return [one | {"elapsed": one["seconds"]} for one in self.slices]
+
+
+Results = dict[tuple[str, int, str], Result]
+
+
+@contextlib.contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """So many processes that compute, while this lasts."""
+    processes = [subprocess.Popen(BUSY, start_new_session=True) for _ in range(count)]
+    try:
+        # Until the scheduler has found places for them.
+        time.sleep(0.2 if count else 0.0)
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 class Rounds:
@@ -53,12 +89,20 @@ class Rounds:
     """
 
     def __init__(self, pythons: dict[str, Path | str], folder: Path) -> None:
-        self.results: dict[tuple[str, int], Result] = {}
+        self.results: Results = {}
         self.busy_cores: list[float] = []
         self._pythons = pythons
         self._folder = folder
+        self._work: dict[str, int] = {}
 
-    def run(self, chosen: list[Contestant], size: int, rounds: int, seconds: float) -> None:
+    def run(
+        self,
+        chosen: list[Contestant],
+        size: int,
+        conditions: Sequence[Condition],
+        rounds: int,
+        seconds: float,
+    ) -> None:
         """Measures all contestants with `size` boards; one runs at a time, the others wait.
 
         All wait with their boards made and compiled, so that round follows round at once, and
@@ -73,32 +117,60 @@ class Rounds:
             self.busy_cores.append(busy_cores())
             for number in range(rounds):
                 _say(f"N = {size}: round {number + 1} of {rounds}")
-                for name, worker in list(workers.items()):
-                    result = self.results[name, size]
-                    try:
-                        result.slices.append(worker.run(seconds))
-                    except WorkerFailed as failure:
-                        result.failure = str(failure)
-                        workers.pop(name).stop()
-                        _say(f"  {name} {failure}")
+                for condition in conditions:
+                    with neighbours(condition.busy):
+                        self._round(workers, chosen, size, condition, seconds)
             self.busy_cores.append(busy_cores())
         finally:
             for worker in workers.values():
                 worker.stop()
 
+    def _round(
+        self,
+        workers: dict[str, WorkerProcess],
+        chosen: list[Contestant],
+        size: int,
+        condition: Condition,
+        seconds: float,
+    ) -> None:
+        """One slice for each that takes part beside this."""
+        for contestant in chosen:
+            name = contestant.name
+            is_learner = condition.thinking > 0
+            takes_part = contestant.has_learner if is_learner else contestant is not NOTHING
+            if name not in workers or not takes_part:
+                continue
+            result = self.results.setdefault(
+                (name, size, condition.name), Result(name, size, condition.name)
+            )
+            try:
+                work = self._work_of(condition, workers[NOTHING.name]) if is_learner else 0
+                result.slices.append(workers[name].run(seconds, work))
+            except WorkerFailed as failure:
+                result.failure = str(failure)
+                workers.pop(name).stop()
+                _say(f"  {name} {failure}")
+
+    def _work_of(self, condition: Condition, nothing: WorkerProcess) -> int:
+        """The policy's work that takes as long as the condition says, on this machine."""
+        if condition.name not in self._work:
+            loops = [nothing.run(0.3, work) for work in (10, 110)]
+            few, many = (one["elapsed"] / one["calls"] for one in loops)
+            self._work[condition.name] = max(1, round(condition.thinking * 100 / (many - few)))
+        return self._work[condition.name]
+
     def drop_unfinished(self) -> None:
         """After an interruption: leaves the rounds that everybody had their slice of."""
-        for size in {size for _, size in self.results}:
-            alike = [one for one in self.results.values() if one.size == size and not one.failure]
+        measured = [one for one in self.results.values() if not one.failure and one.slices]
+        for kind in {(one.size, one.condition) for one in measured}:
+            alike = [one for one in measured if (one.size, one.condition) == kind]
             whole = min((len(one.slices) for one in alike), default=0)
             for result in alike:
                 del result.slices[whole:]
-                if whole == 0:
-                    result.failure = "interrupted"
 
     def _start(self, contestant: Contestant, size: int) -> WorkerProcess | None:
         name = contestant.name
-        result = self.results[name, size] = Result(name, size)
+        result = self.results[name, size, ALONE.name] = Result(name, size, ALONE.name)
         python = self._pythons[name]
         if isinstance(python, str):
             result.failure = python

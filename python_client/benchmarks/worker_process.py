@@ -51,10 +51,10 @@ class WorkerProcess:
         details: dict[str, str] = self._answer(START_SECONDS, "at its start")["details"]
         return details
 
-    def run(self, seconds: float) -> dict[str, float]:
-        """Lets it measure one slice."""
+    def run(self, seconds: float, work: int = 0) -> dict[str, float]:
+        """Lets it measure one slice, with so much work for a policy between two steps."""
         with contextlib.suppress(BrokenPipeError):  # the answer will tell
-            self._input.write(f"run {seconds}\n".encode())
+            self._input.write(f"run {seconds} {work}\n".encode())
             self._input.flush()
         return self._answer(seconds * SLACK_FACTOR + SLACK_SECONDS, "in a slice")
 

@@ -1,13 +1,16 @@
-"""EnvPool's `Game2048-v1`, with the interface that is its fastest (`env_type="dm"`).
+"""EnvPool's two games of 2048, with the interface that is its fastest (`env_type="dm"`).
 
-envpool_dm.py N
+    envpool_dm.py Game2048-v1|Play2048-v1 N
+
+`Game2048-v1` is its port of Jumanji's, `Play2048-v1` of pgx's.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import envpool  # type: ignore[import-not-found]
 import numpy as np
@@ -19,8 +22,14 @@ class EnvPool:
     """A pool of N environments, with whichever number of threads turns out faster."""
 
     action_dtype = np.int32
+    # The mask, and what else there is.
+    masks: ClassVar[dict[str, tuple[str, str]]] = {
+        "Game2048-v1": ("action_mask", "board int32, highest_tile"),
+        "Play2048-v1": ("legal_action_mask", "planes bool (N, 4, 4, 31), board int32"),
+    }
 
     def __init__(self, num_envs: int) -> None:
+        self._mask, others = self.masks[sys.argv[1]]
         cores = len(os.sched_getaffinity(0))
         threads = {1, min(cores, num_envs)}
         rates = {count: self._rate(self._make(num_envs, count), num_envs) for count in threads}
@@ -29,12 +38,12 @@ class EnvPool:
         self.details = {
             "envpool": envpool.__version__,
             "num_threads": f"{best}, the faster of {sorted(threads)}",
-            "outputs": "step_type, reward, discount, board int32, action_mask, highest_tile",
+            "outputs": f"step_type, reward, discount, {others}, {self._mask}",
         }
 
     def _make(self, num_envs: int, threads: int) -> Any:
         envs = envpool.make(
-            "Game2048-v1", env_type="dm", num_envs=num_envs, num_threads=threads, seed=0
+            sys.argv[1], env_type="dm", num_envs=num_envs, num_threads=threads, seed=0
         )
         envs.reset()
         return envs
@@ -55,7 +64,7 @@ class EnvPool:
 
     def mask(self, outputs: Any) -> NDArray[Any]:
         """It comes with the observation."""
-        mask: NDArray[Any] = np.ascontiguousarray(outputs.observation.action_mask)
+        mask: NDArray[Any] = np.ascontiguousarray(getattr(outputs.observation, self._mask))
         return mask
 
 

@@ -1,32 +1,37 @@
 """Twofold itself.
 
-    twofold_client.py embedded|ipc|tcp vector|raw|bare|rollout N
+    twofold_client.py embedded|ipc|tcp vector|held|same-step|reward|raw|rollout N
 
 embedded is this process; ipc is a private server of its own; tcp is a server of its own on
-127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `raw` is the client's lower layer, which
-leaves out the checks of the actions, the views and the infos; `bare` is no client at all, but the
-echo's few lines of pyzmq, and shows what the server alone costs. `rollout` is many steps in a call,
-with random choices in the server.
+127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `held` the same with copy=False,
+`same-step` with that autoreset mode, `reward` with a reward of five terms and what each of them
+gave; `raw` is the client's lower layer, which leaves out the views and the infos. `rollout` is many
+steps in a call, with random choices in the server.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
-from wire import WireSession
 from worker import Player, serve
 
 import twofold
 from twofold._lookup import find_program
-from twofold._private_server import PrivateServer
+
+REWARD = {
+    "merge_score": 1.0,
+    "empty_cells": {"weight": 0.1, "gamma": 0.99},
+    "monotonicity": {"weight": 0.1, "gamma": 0.99},
+    "corner": {"weight": 0.5, "gamma": 0.99},
+    "illegal_action": -1.0,
+}
 
 
 def tcp_server() -> str:
@@ -40,19 +45,25 @@ def tcp_server() -> str:
     return line.split()[2]
 
 
+def batch(endpoint: str, num_envs: int, **arguments: Any) -> twofold.TwofoldVectorEnv:
+    """Boards that were reset."""
+    envs = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments)
+    envs.reset(seed=0)
+    return envs
+
+
 class Vector:
     """`VectorEnv.step`."""
 
     # What argmax, choice and a space's sample give.
     action_dtype = np.int64
 
-    def __init__(self, endpoint: str, num_envs: int) -> None:
-        envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
-        _, infos = envs.reset(seed=0)
+    def __init__(self, endpoint: str, num_envs: int, **arguments: Any) -> None:
+        envs = batch(endpoint, num_envs, **arguments)
+        infos = envs.step(np.zeros(num_envs, np.uint8))[4]
         self.step = envs.step
         self.details = {
             "twofold": twofold.__version__,
-            "server": str(find_program()),
             "outputs": "observation, reward, terminated, truncated, " + ", ".join(infos),
         }
 
@@ -60,14 +71,6 @@ class Vector:
         """From the infos."""
         mask: NDArray[Any] = outputs[4]["action_mask"]
         return mask
-
-
-def batch(endpoint: str, num_envs: int) -> twofold.TwofoldVectorEnv:
-    """Boards that were reset, without Gymnasium's type around them."""
-    envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
-    envs.reset(seed=0)
-    assert isinstance(envs, twofold.TwofoldVectorEnv)
-    return envs
 
 
 class Raw:
@@ -91,21 +94,6 @@ class Raw:
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """From its place in the payload."""
         return outputs[self._mask]
-
-
-class Bare(WireSession):
-    """The echo's client, talking to a real server."""
-
-    def __init__(self, endpoint: str, num_envs: int) -> None:
-        if endpoint == "private":
-            self._server = PrivateServer(time.monotonic() + 30)
-            endpoint = self._server.endpoint
-        super().__init__(endpoint, num_envs)
-        self.details = {"outputs": "one array of bytes, aligned; nothing is checked"}
-
-    def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """From its place in the payload."""
-        return outputs[self.mask_slice]
 
 
 class Rollout:
@@ -141,8 +129,10 @@ def make(num_envs: int) -> Player:
     endpoint = endpoints[carrier]()
     players: dict[str, Callable[[str, int], Player]] = {
         "vector": Vector,
+        "held": functools.partial(Vector, copy=False),
+        "same-step": functools.partial(Vector, autoreset_mode="SameStep"),
+        "reward": functools.partial(Vector, reward=REWARD, extra_infos=("reward_terms",)),
         "raw": Raw,
-        "bare": Bare,
         "rollout": Rollout,
     }
     return players[layer](endpoint, num_envs)

@@ -5,13 +5,16 @@ contestant's own virtual environment; so this module needs nothing but numpy. Th
 to it in lines:
 
     worker ──►  {"ready": true, "details": {…}}
-           ◄──  run 0.5
-           ──►  {"calls": 1234, "steps": 1234, "seconds": 0.5, "median_us": 401.2, "p99_us": 600.1}
+           ◄──  run 0.5 0
+           ──►  {"calls": 1234, "steps": 1234, "seconds": 0.5, "median_us": 401.2, "p99_us": 600.1,
+                 "elapsed": 0.6}
            ◄──  (end of input: the worker ends)
 
 The clock runs only inside `Player.step`. Between two steps, untimed and the same way for
 everybody, the next actions are chosen: uniformly among the legal ones where the player tells a
-mask, and uniformly among all four where it does not.
+mask, and uniformly among all four where it does not. `run 0.5 12` trains a learner in between: its
+policy multiplies matrices twelve times on all cores before each step, and then it is the whole loop
+that takes half a second; "elapsed" is the loop's time.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class Slices(Protocol):
     details: dict[str, str]
     """As a player's."""
 
-    def run(self, seconds: float) -> dict[str, float]:
+    def run(self, seconds: float, work: int = 0) -> dict[str, float]:
         """Steps for so long; what the benchmark is told."""
 
 
@@ -121,9 +124,25 @@ def serve_slices(make: Callable[[int], Slices]) -> None:
         slices.run(WARM_UP_SECONDS)
         _tell(protocol, {"ready": True, "details": slices.details})
         for line in sys.stdin:
-            seconds = float(line.split()[1])
-            slices.run(seconds * LEAD_IN)
-            _tell(protocol, slices.run(seconds))
+            seconds, work = float(line.split()[1]), int(line.split()[2])
+            slices.run(seconds * LEAD_IN, work)
+            _tell(protocol, slices.run(seconds, work))
+
+
+class Policy:
+    """A layer of a network for 256 boards, in numpy, whose BLAS computes on all cores."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(1)
+        self._features, self._weights = (
+            rng.random(shape, np.float32) for shape in ((256, 64), (64, 64))
+        )
+        self._outputs = np.empty((256, 64), np.float32)
+
+    def think(self, work: int) -> None:
+        """So many layers."""
+        for _ in range(work):
+            np.matmul(self._features, self._weights, out=self._outputs)
 
 
 class _Slices:
@@ -132,18 +151,26 @@ class _Slices:
         self._player = player
         self._chooser = chooser
         self._mask: NDArray[Any] | None = None
+        self._policy = Policy()
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
-    def run(self, seconds: float) -> dict[str, float]:
-        """Steps until so many seconds were spent in steps, at least once."""
-        step, mask_of, choose = self._player.step, self._player.mask, self._chooser.choose
+    def run(self, seconds: float, work: int = 0) -> dict[str, float]:
+        """Steps until so many seconds were spent in steps, or with work in the whole loop."""
+        think, step, mask_of, choose = (
+            self._policy.think,
+            self._player.step,
+            self._player.mask,
+            self._chooser.choose,
+        )
         clock = time.perf_counter_ns
         mask = self._mask
         durations: list[int] = []
         total, wanted = 0, int(seconds * 1e9)
-        give_up = clock() + int(wanted * MOST_OVERHEAD)
+        started = clock()
+        end = started + int(wanted * (MOST_OVERHEAD if work == 0 else 1))
         outputs: Any = None
         while True:
+            think(work)
             actions = choose(mask)
             before = clock()
             # The last step's outputs are freed in here too: a user pays for that as well.
@@ -152,7 +179,7 @@ class _Slices:
             durations.append(after - before)
             total += after - before
             mask = mask_of(outputs)
-            if total >= wanted or after >= give_up:
+            if total >= wanted or after >= end:
                 break
         self._mask = mask
         return {
@@ -161,6 +188,7 @@ class _Slices:
             "seconds": total / 1e9,
             "median_us": float(np.median(durations)) / 1e3,
             "p99_us": float(np.percentile(durations, 99)) / 1e3,
+            "elapsed": (after - started) / 1e9,
         }
 
 

@@ -1,6 +1,6 @@
 """Rollouts in the server's own process, by `twofold-server bench`: what no transport can beat.
 
-    twofold_in_process.py N
+    twofold_kernel.py N
 
 Steps with random choices on one thread, and writes the arrays that `VectorEnv.rollout` returns.
 """
@@ -25,7 +25,7 @@ class InProcess:
         self._command += ["--only", "rollout, kernel", "--boards", str(num_envs)]
         self.details = {"engine": self._measure(0.001)["engine"]}
 
-    def run(self, seconds: float) -> dict[str, float]:
+    def run(self, seconds: float, work: int = 0) -> dict[str, float]:
         """One round of so long."""
         rate = self._measure(seconds)["median"] / self._num_envs
         return {
@@ -34,6 +34,7 @@ class InProcess:
             "seconds": seconds,
             "median_us": 1e6 / rate,
             "p99_us": 1e6 / rate,
+            "elapsed": seconds,
         }
 
     def _measure(self, seconds: float) -> dict[str, Any]:

@@ -1,0 +1,59 @@
+"""What sessions cost that do little: processor time of the server and of the client."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import twofold
+from twofold._zeromq import ZeroMQCarrier
+
+THINKING_SECONDS = 0.3e-3
+
+
+class Cost(NamedTuple):
+    """Of one session of 256 boards; shares of a core."""
+
+    endpoint: str
+    idle: tuple[float, float]
+    """Milliseconds of server and client in a minute without requests."""
+    thinking: tuple[float, float]
+    """Shares of a core while the client computes for 0.3 ms between two steps."""
+    rate: float
+    """Steps a second meanwhile."""
+
+
+def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
+    """Measures a session that nobody asks anything, and one that is asked now and then."""
+    envs = twofold.Game2048VectorEnv(256, endpoint=endpoint)
+    envs.reset(seed=0)
+    carrier = envs._session._carrier
+    server: int | None = None
+    if isinstance(carrier, ZeroMQCarrier) and carrier.server is not None:
+        server = carrier.server.pid
+
+    def spent() -> tuple[float, float]:
+        return (0.0 if server is None else _seconds(server)), _seconds("self")
+
+    before = spent()
+    time.sleep(idle_seconds)
+    idle = tuple(60e3 * (b - a) / idle_seconds for a, b in zip(before, spent(), strict=True))
+    before, started, steps = spent(), time.perf_counter(), 0
+    actions = [0] * 256
+    while time.perf_counter() - started < thinking_seconds:
+        envs.step(actions)
+        thought = time.perf_counter()
+        while time.perf_counter() - thought < THINKING_SECONDS:
+            pass
+        steps += 1
+    elapsed = time.perf_counter() - started
+    shares = tuple((b - a) / elapsed for a, b in zip(before, spent(), strict=True))
+    envs.close()
+    return Cost(endpoint, (idle[0], idle[1]), (shares[0], shares[1]), steps / elapsed)
+
+
+def _seconds(process: int | str) -> float:
+    """What all threads of a process have computed so far."""
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

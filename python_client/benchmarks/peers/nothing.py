@@ -1,0 +1,33 @@
+"""No environment: what a learner's loop takes for everything else.
+
+nothing.py N
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from worker import serve
+
+
+class Nothing:
+    """A step that does nothing, and a mask to choose from."""
+
+    action_dtype = np.int64
+
+    def __init__(self, num_envs: int) -> None:
+        self._mask = np.random.default_rng(0).integers(0, 2, (num_envs, 4), np.int8)
+        self.details = {"numpy": np.__version__}
+
+    def step(self, actions: NDArray[Any]) -> None:
+        """Nothing."""
+
+    def mask(self, outputs: None) -> NDArray[Any]:
+        """Always the same: choosing takes as long as for anybody else."""
+        return self._mask
+
+
+if __name__ == "__main__":
+    serve(Nothing)
