@@ -105,15 +105,14 @@ public func call(
 
 @c(twofold_step)
 public func step(
-    _ service: UInt64, _ session: UnsafePointer<UInt8>?, _ epoch: UInt32, _ seq: UInt64,
-    _ actions: UnsafeRawPointer?, _ count: Int, _ width: Int32,
-    _ reply: UnsafeMutablePointer<twofold_reply>?
+    _ steps: UnsafePointer<twofold_steps>?, _ seq: UInt64, _ actions: UnsafeRawPointer?
 ) -> Int32 {
-    guard let reply, let room = ReplyRoom(reply), let actions = Actions(actions, count, width: width),
-        let id = buffer(session, 16).flatMap({ SessionID(bytes: $0) })
+    guard let steps, let reply = steps.pointee.reply, let room = ReplyRoom(reply),
+        let actions = Actions(actions, steps.pointee.count, width: steps.pointee.width),
+        let id = withUnsafeBytes(of: steps.pointee.session, { SessionID(bytes: $0) })
     else { return status(TWOFOLD_BAD_ARGUMENT) }
-    guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }
-    let answer = service.step(id, epoch: epoch, seq: seq, actions: actions)
+    guard let service = Services.find(steps.pointee.service) else { return status(TWOFOLD_NO_SERVICE) }
+    let answer = service.step(id, epoch: steps.pointee.epoch, seq: seq, actions: actions)
     return room.put(answer, seq: seq, isStep: true)
 }
 

@@ -126,10 +126,14 @@ private func step(
     _ session: [UInt8], epoch: UInt32, seq: UInt64, _ actions: [UInt8], _ width: Int32, _ isTight: Bool
 ) -> Bool {
     let (status, result) = answer(isTight) { reply in
-        actions.withUnsafeBufferPointer {
-            TwofoldEmbedded.step(
-                service, session, epoch, seq, $0.baseAddress ?? UnsafePointer(memory),
-                $0.count / abs(Int(width)), width, &reply)
+        withUnsafeMutablePointer(to: &reply) { reply in
+            var steps = twofold_steps()
+            withUnsafeMutableBytes(of: &steps.session) { $0.copyBytes(from: session) }
+            (steps.service, steps.epoch, steps.width, steps.reply) = (service, epoch, width, reply)
+            steps.count = actions.count / abs(Int(width))
+            return actions.withUnsafeBufferPointer {
+                TwofoldEmbedded.step(&steps, seq, $0.baseAddress ?? UnsafePointer(memory))
+            }
         }
     }
     if case .some(.step) = result { return true }

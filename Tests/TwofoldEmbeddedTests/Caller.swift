@@ -62,13 +62,13 @@ final class Library {
     }
 
     func step(_ session: [UInt8], epoch: UInt32 = 1, seq: UInt64, _ actions: [UInt8]) -> Answer {
-        answer { TwofoldEmbedded.step(number, session, epoch, seq, actions, actions.count, 1, &$0) }
+        answer { $0.step(number, session, epoch, seq, actions, actions.count, 1) }
     }
 
     /// A step whose actions are integers of another width.
     func step<Value: FixedWidthInteger>(_ session: [UInt8], seq: UInt64, wide actions: [Value]) -> Answer {
         let width = Int32(Value.bitWidth / 8) * (Value.isSigned ? -1 : 1)
-        return answer { TwofoldEmbedded.step(number, session, 1, seq, actions, actions.count, width, &$0) }
+        return answer { $0.step(number, session, 1, seq, actions, actions.count, width) }
     }
 
     private func answer(_ body: (inout twofold_reply) -> Int32) -> Answer {
@@ -90,6 +90,22 @@ final class Library {
             status: status, header: fits ? Array(rooms[0][..<reply.header_size]) : [],
             payload: fits ? Array(rooms[1][..<reply.payload_size]) : [],
             sizes: (reply.header_size, reply.payload_size))
+    }
+}
+
+extension twofold_reply {
+    /// Has a step carried out whose reply goes here.
+    mutating func step(
+        _ service: UInt64, _ session: [UInt8], _ epoch: UInt32, _ seq: UInt64, _ actions: UnsafeRawPointer?,
+        _ count: Int, _ width: Int32
+    ) -> Int32 {
+        withUnsafeMutablePointer(to: &self) { reply in
+            var steps = twofold_steps()
+            steps.service = service
+            withUnsafeMutableBytes(of: &steps.session) { $0.copyBytes(from: session) }
+            (steps.epoch, steps.width, steps.count, steps.reply) = (epoch, width, count, reply)
+            return TwofoldEmbedded.step(&steps, seq, actions)
+        }
     }
 }
 

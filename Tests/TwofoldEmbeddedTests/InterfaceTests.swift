@@ -177,11 +177,11 @@ import TwofoldTestSupport
         let actions: [UInt64] = [0, 0, 0, 0]
         for width: Int32 in [0, 3, -5, 16, .min] {
             #expect(
-                TwofoldEmbedded.step(library.number, boards.id, 1, 3, actions, 4, width, &reply)
+                reply.step(library.number, boards.id, 1, 3, actions, 4, width)
                     == Int32(TWOFOLD_BAD_ARGUMENT))
         }
         #expect(
-            TwofoldEmbedded.step(library.number, boards.id, 1, 3, actions, .max, 8, &reply)
+            reply.step(library.number, boards.id, 1, 3, actions, .max, 8)
                 == Int32(TWOFOLD_BAD_ARGUMENT))
     }
 
@@ -214,17 +214,19 @@ import TwofoldTestSupport
         #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 3, &reply) == bad)
         #expect(TwofoldEmbedded.call(library.number, hello, hello.count, hello, -3, &reply) == bad)
         #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, nil) == bad)
-        #expect(TwofoldEmbedded.step(library.number, nil, 1, 3, [0], 1, 1, &reply) == bad)
-        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, nil, 1, 1, &reply) == bad)
-        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], -1, 1, &reply) == bad)
-        #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, 1, nil) == bad)
+        #expect(TwofoldEmbedded.step(nil, 3, [0]) == bad)
+        var steps = twofold_steps()
+        (steps.service, steps.width, steps.count) = (library.number, 1, 1)
+        #expect(TwofoldEmbedded.step(&steps, 3, [0]) == bad)
+        #expect(reply.step(library.number, boards.id, 1, 3, nil, 1, 1) == bad)
+        #expect(reply.step(library.number, boards.id, 1, 3, [0], -1, 1) == bad)
         for capacity in [-1, 10] {
             var wrong = twofold_reply()
             wrong.header_capacity = capacity
             #expect(TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, &wrong) == bad)
             wrong.header_capacity = 0
             wrong.payload_capacity = capacity
-            #expect(TwofoldEmbedded.step(library.number, boards.id, 1, 3, [0], 1, 1, &wrong) == bad)
+            #expect(wrong.step(library.number, boards.id, 1, 3, [0], 1, 1) == bad)
         }
         // Without any room the sizes are told.
         #expect(
@@ -244,7 +246,7 @@ import TwofoldTestSupport
         for number in [other.number, 0, .max] {
             #expect(destroy(number) == TWOFOLD_NO_SERVICE)
             var reply = twofold_reply()
-            #expect(step(number, boards.id, 1, 3, [0, 1], 2, 1, &reply) == TWOFOLD_NO_SERVICE)
+            #expect(reply.step(number, boards.id, 1, 3, [0, 1], 2, 1) == TWOFOLD_NO_SERVICE)
             let hello = Request(.hello).bytes
             #expect(call(number, hello, hello.count, nil, 0, &reply) == TWOFOLD_NO_SERVICE)
         }

@@ -10,7 +10,7 @@ SIZES = (1, 16, 256, 4096, 65536)
 # With how many boards a step is looked into, a learner trains, and two halves take their turns.
 SPLIT_SIZES = (1, 4096)
 LEARNER_SIZE = 256
-HALVES_SIZES = (256, 4096, 65536)
+HALVES_SIZES = (4096, 65536)
 
 
 class Condition(NamedTuple):

@@ -107,7 +107,7 @@ def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick:
         if size in HALVES_SIZES:
             gain = two_halves.measure(tcp_server(), size, rounds, 200, work=None)
             run["halves"].append({"size": size, "ratio": gain.ratio, **gain._asdict()})
-    seconds = (5.0, 1.0) if is_quick else (60.0, 5.0)
+    seconds = (2.0, 0.5) if is_quick else (60.0, 5.0)
     run["idle"] = [cost(endpoint, *seconds)._asdict() for endpoint in ("private", "embedded")]
 
 

@@ -150,15 +150,15 @@ def _time(result: Result | None) -> str:
 def _split(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return ""
-    table = [["N", "a step", "Python", "crossing", "kernel", "session and Dispatch", "threads"]]
+    names = ("step", "python", "crossing", "session", "engine", "kernel")
+    head = ["a step", "Python", "crossing", "session", "kernel and Dispatch", "kernel, one thread"]
+    table = [["N", *head]]
     for row in rows:
-        parts = [row[name] for name in ("step", "python", "crossing", "kernel", "rest")]
-        numbers = (f"{part:.1f}" for part in parts)
-        table.append([str(row["size"]), *numbers, str(row["threads"])])
+        table.append([str(row["size"]), *(f"{row[name]:.1f}" for name in names)])
     return (
         "## One step in the process, microseconds\n\n`VectorEnv.step` with `copy=False`. The "
-        "crossing is a call of the library that is turned away at once; the kernel is the engine's "
-        f"time on one thread, divided by the threads in use.\n\n{_table(table)}"
+        "crossing is a call of the library that is turned away at once; `twofold-server bench` "
+        f"tells the kernel's time.\n\n{_table(table)}"
     )
 
 

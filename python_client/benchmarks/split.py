@@ -1,4 +1,4 @@
-"""Where the time of one step in the process goes: Python, the crossing, the kernel, the rest."""
+"""Where the time of a step in the process goes: Python, crossing, kernel and Dispatch, session."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class Split(NamedTuple):
     """What is not in the library's function."""
     crossing: float
     """A call of it that is turned away at once."""
+    engine: float
+    """The kernel with Dispatch, which gives small batches to one thread."""
     kernel: float
-    """The engine's own time for these boards on one thread, divided by the threads in use."""
-    rest: float
-    """The session, its locks, the repeat's reply, and Dispatch."""
-    threads: int
+    """The kernel alone, on one thread."""
+    session: float
+    """The rest: the session, its locks, and the reply that is kept for a repeat."""
 
 
 def split(size: int, rounds: int) -> Split:
@@ -46,38 +47,27 @@ def split(size: int, rounds: int) -> Split:
     assert isinstance(carrier, EmbeddedCarrier)
     rng = np.random.default_rng(0)
     actions = [rng.integers(0, 4, size, np.uint8) for _ in range(64)]
-    steps = envs._session._steps
-    room = envs._results.room()
-    reply = carrier._reply
-    reply.payload, reply.payload_capacity = room[1], room[0].size
+    envs.step(actions[0])
+    nobody = type(carrier._steps).from_buffer_copy(carrier._steps)
+    nobody.service = 0
 
-    def call(service: int, first: int, at: int) -> Any:
-        payload, seq = actions[at % 64].tobytes(), first + at
-        return carrier._step(service, steps.session, steps.epoch, seq, payload, size, 1, reply)
+    def call(steps: Any, first: int, at: int) -> Any:
+        return carrier._step(steps, first + at, actions[at % 64].tobytes())
 
     rows = []
     for _ in range(rounds):
         whole, _ = _time(lambda at: envs.step(actions[at % 64]))
         first = envs._session.last_seq + 1
-        inside, calls = _time(functools.partial(call, carrier._number, first))
+        inside, calls = _time(functools.partial(call, carrier._steps, first))
         # The session's own numbers go on from where these calls end.
         envs._session._last_seq += calls
-        turned_away, _ = _time(functools.partial(call, 2**63, first))
+        turned_away, _ = _time(functools.partial(call, nobody, first))
         rows.append((whole, inside, turned_away))
     envs.close()
     step, library, crossing = (statistics.median(column) for column in zip(*rows, strict=True))
-    # As many as the batch is spread over.
-    threads = min(carrier.threads, max(1, size // 64))
-    kernel = _kernel(size) / threads
-    return Split(
-        size,
-        step,
-        step - library,
-        crossing,
-        kernel,
-        library - crossing - kernel,
-        threads,
-    )
+    engine, kernel = (_kernel(size, threads) for threads in (carrier.threads, 1))
+    session = library - crossing - engine
+    return Split(size, step, step - library, crossing, engine, kernel, session)
 
 
 def _time(call: Callable[[int], object]) -> tuple[float, int]:
@@ -93,9 +83,9 @@ def _time(call: Callable[[int], object]) -> tuple[float, int]:
     return 1e6 * (time.perf_counter() - started) / (at - WARM_UP), at
 
 
-def _kernel(size: int) -> float:
-    """Microseconds of the best engine of this processor for so many boards, on one thread."""
+def _kernel(size: int, threads: int) -> float:
+    """Microseconds of the best kernel of this processor for so many boards."""
     command = [str(find_program()), "bench", "--json", "--only", "kernel", "--boards", str(size)]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    rows = [row for row in report["rows"] if row["threads"] == 1 and "reward" not in row["engine"]]
-    return 1e6 * size / max(float(row["median"]) for row in rows)
+    rows = [row for row in report["rows"] if "reward" not in row["engine"]]
+    return 1e6 * size / max(float(row["median"]) for row in rows if row["threads"] == threads)

@@ -13,6 +13,7 @@ extension VectorEnvironment {
         let terminated = UnsafeRawPointer(arrays.address(array: resetArrays.count + 1, lane: 0))
         let truncated = UnsafeRawPointer(arrays.address(array: resetArrays.count + 2, lane: 0))
         var ended: [Int] = []
+        let lanes = lanes
         var lane = 0
         // Few episodes end at a time: look at eight lanes at once.
         while lane + 8 <= lanes {

@@ -31,13 +31,17 @@ class Layout:
 
     Raises:
         ProtocolError: An array is missing, of an unknown dtype, or outside the payload.
+
+    Attributes:
+        size: Bytes of the payload.
     """
 
     def __init__(self, wire: environment.PayloadLayout, needed: tuple[str, ...]) -> None:
+        self.size = wire.size
         dtypes = [_dtype(array.dtype) for array in wire.arrays]
         self._names = [array.name for array in wire.arrays]
-        for array, dtype in zip(wire.arrays, dtypes, strict=True):
-            if array.offset + math.prod(array.shape) * dtype.itemsize > wire.size:
+        for array in wire.arrays:
+            if array.offset + self.bytes_of(array) > wire.size:
                 raise ProtocolError(f"the server places {array.name!r} outside of its payload")
         missing = set(needed) - set(self._names)
         if missing:
@@ -57,6 +61,11 @@ class Layout:
             )
         except ValueError as error:
             raise ProtocolError(f"the server tells a layout that cannot be: {error}") from None
+
+    @staticmethod
+    def bytes_of(array: environment.ArrayLayout) -> int:
+        """How many bytes an array takes."""
+        return math.prod(array.shape) * _dtype(array.dtype).itemsize
 
     def split(self, payload: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
         """The arrays by name, in the layout's order: views of the payload, aligned and writable."""

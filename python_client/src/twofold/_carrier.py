@@ -126,7 +126,10 @@ class Carrier(abc.ABC):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        """`exchange` of a step, of which there are many: `DONE` where there is nothing to add."""
+        """`exchange` of a step, of which there are many: `DONE` where there is nothing to add.
+
+        The array may be longer than the payload.
+        """
 
     @abc.abstractmethod
     def begin(self, call: Call) -> None:

@@ -22,7 +22,7 @@ from twofold.v1 import envelope_pb2 as envelope
 # What the functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
-_INTERFACE = 2
+_INTERFACE = 3
 # Room for the header of a reply; more where it takes more.
 _HEADER_BYTES = 4096
 # And for the first payload of a reply of any size.
@@ -48,6 +48,19 @@ class _Reply(ctypes.Structure):
     ]
 
 
+class _Steps(ctypes.Structure):
+    """`twofold_steps`: what the steps of a session have in common."""
+
+    _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
+        ("service", ctypes.c_uint64),
+        ("session", ctypes.c_uint8 * 16),
+        ("epoch", ctypes.c_uint32),
+        ("width", ctypes.c_int32),
+        ("count", ctypes.c_size_t),
+        ("reply", ctypes.POINTER(_Reply)),
+    ]
+
+
 def _load(path: Path) -> ctypes.CDLL:
     """The library at a path; every call lets other threads of Python run.
 
@@ -68,8 +81,7 @@ def _load(path: Path) -> ctypes.CDLL:
     text, size, reply = ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(_Reply)
     library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]
     library.twofold_call.argtypes = [number, text, size, text, size, reply]
-    step = [number, text, ctypes.c_uint32, number, text, size, ctypes.c_int32, reply]
-    library.twofold_step.argtypes = step
+    library.twofold_step.argtypes = [ctypes.POINTER(_Steps), number, text]
     return library
 
 
@@ -146,6 +158,9 @@ class EmbeddedCarrier(Carrier):
         self._buffers = BufferPool()
         self._reply = _Reply()
         self._make_header_room(_HEADER_BYTES)
+        # Of the last step, and what it was made of.
+        self._steps = _Steps(service=service.number, reply=ctypes.pointer(self._reply))
+        self._kind: tuple[Steps | None, int, int] = None, 0, 0
 
     def _tell_of_threads(self, num_envs: int) -> None:
         """Says once that a fork has one thread, where there are boards for more."""
@@ -211,14 +226,23 @@ class EmbeddedCarrier(Carrier):
         reply = self._reply
         memory, reply.payload = room or self._buffers.take(steps.room)
         reply.payload_capacity = memory.size
-        session, epoch, count = steps.session, steps.epoch, len(actions) // abs(width)
+        kind = steps, len(actions), width
+        if kind != self._kind:
+            self._prepare(*kind)
         while True:
-            status = self._step(self._number, session, epoch, seq, actions, count, width, reply)
+            status = self._step(self._steps, seq, actions)
             if status == _STEPPED:
-                return DONE, memory[: steps.size]
+                return DONE, memory
             if status == _ANSWERED:
                 return self._read_header(), memory[: reply.payload_size]
             self._make_room(status, "step")
+
+    def _prepare(self, steps: Steps, size: int, width: int) -> None:
+        """For steps of another session, or other actions."""
+        request = self._steps
+        request.session[:], request.epoch = steps.session, steps.epoch
+        request.width, request.count = width, size // abs(width)
+        self._kind = steps, size, width
 
     def _read_header(self) -> envelope.Reply:
         header = ctypes.string_at(self._header, self._reply.header_size)

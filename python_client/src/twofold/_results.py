@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,8 @@ Stepped = tuple[Observations, Array, Array, Array, Infos]
 """Observations, rewards, terminations, truncations and infos."""
 
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
+# Layouts of finals that are kept: how many episodes end in a step varies.
+_MOST_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
@@ -57,6 +60,12 @@ class FreshResults:
         self._reset_layout = Layout(layouts[0], ("observation", "action_mask"))
         self._step_layout = Layout(layouts[1], (*_NO_INFOS, "action_mask"))
         self._buffers = BufferPool()
+        of_reset = {array.name for array in spec.reset.arrays}
+        self._only_of_steps = [
+            array.name for array in spec.step.arrays if array.name not in (*_NO_INFOS, *of_reset)
+        ]
+        self._final_layout = self._of_final_info(spec.step)
+        self._finals_layouts: dict[bytes, Layout] = {}
 
     def room(self) -> Buffer:
         """Where the payload of a reply has to go that becomes results."""
@@ -101,6 +110,21 @@ class FreshResults:
                 extended.size += self._num_envs
         return extended
 
+    def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
+        """Where the arrays of `final_info` lie in one block of memory, behind all of their masks.
+
+        The masks are (names + 2, N), the first two those of the observations and of all infos.
+        """
+        arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
+        shape = (len(arrays) + 2, self._num_envs)
+        layout = environment.PayloadLayout(size=math.prod(shape))
+        layout.arrays.add(name="masks", dtype=environment.DATA_TYPE_BOOL, shape=shape)
+        for array in arrays:
+            layout.arrays.add(name=array.name, dtype=array.dtype, shape=array.shape)
+            layout.arrays[-1].offset = -(-layout.size // 8) * 8
+            layout.size = layout.arrays[-1].offset + Layout.bytes_of(array)
+        return Layout(layout, ("masks",))
+
     def _views(self, memory: NDArray[np.uint8]) -> Stepped:
         """A step's results with the actions in the server's order, and without finals."""
         memory[self._end_of_payload :].fill(True)
@@ -130,7 +154,11 @@ class FreshResults:
             infos: The step's. Those that only a step has are the old episodes': they move to the
                 final ones, and the masks of these boards are cleared.
         """
-        finals = Layout(reply.step.finals, ("lanes", "observation")).split(memory)
+        wire = reply.step.finals.SerializeToString()
+        layout = self._finals_layouts.get(wire)
+        if layout is None:
+            layout = self._learn(wire, reply.step.finals)
+        finals = layout.split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
         # A copy, so that whoever keeps one observation does not keep the whole reply.
         observations = self._observations(finals.pop("observation").copy(), finals)
@@ -141,17 +169,23 @@ class FreshResults:
             pairs = zip(*observations.values(), strict=True)
             dicts = (dict(zip(observations, pair, strict=True)) for pair in pairs)
             final_obs[lanes] = np.fromiter(dicts, object, lanes.size)
-        for name in [name for name in infos if name[0] != "_" and name not in finals]:
+        for name in self._only_of_steps:
             finals[name] = infos[name][lanes]
             infos["_" + name][lanes] = False
-        masks = np.zeros((len(finals) + 2, self._num_envs), np.bool_)
+        final_info: Infos = self._final_layout.split(np.zeros(self._final_layout.size, np.uint8))
+        masks = final_info.pop("masks")
         masks[:, lanes] = True
-        final_info: Infos = {}
-        for (name, rows), mask in zip(finals.items(), masks[2:], strict=True):
-            final_info[name] = np.zeros((self._num_envs, *rows.shape[1:]), rows.dtype)
-            final_info[name][lanes] = rows
+        for name, mask in zip(finals, masks[2:], strict=True):
+            final_info[name][lanes] = finals[name]
             final_info["_" + name] = mask
         return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
+
+    def _learn(self, key: bytes, wire: environment.PayloadLayout) -> Layout:
+        """A layout of finals, which is the same whenever as many episodes end."""
+        if len(self._finals_layouts) == _MOST_LAYOUTS:
+            self._finals_layouts.clear()
+        layout = self._finals_layouts[key] = Layout(wire, ("lanes", "observation"))
+        return layout
 
 
 class HeldResults(FreshResults):
@@ -169,18 +203,13 @@ class HeldResults(FreshResults):
         keys: tuple[str, str] | None,
     ) -> None:
         super().__init__(spec, num_envs, order, keys)
-        shared, rest = (
-            spec.step.arrays[: len(spec.reset.arrays)],
-            spec.step.arrays[len(spec.reset.arrays) :],
-        )
-        if shared != list(spec.reset.arrays):
+        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
             raise ProtocolError("the server's replies to reset and step do not begin alike")
         self._room = super().room()
         boards, *others, infos = self._views(self._room[0])
         self._server_mask = infos["action_mask"]
         observations = self._observations(boards, infos)
         self._stepped: Stepped = (observations, *others, infos)
-        self._only_of_steps = [array.name for array in rest if array.name in infos]
         of_reset = infos
         if self._only_of_steps:
             of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}

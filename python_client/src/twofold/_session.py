@@ -66,6 +66,19 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+# Another one in a forked child: quicker to look at than the process's id.
+_generation = object()
+
+
+def _begin_generation() -> None:
+    global _generation
+    _generation = object()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_generation)
+
+
 class Phase(enum.Enum):
     """Where a session's newest request is.
 
@@ -175,7 +188,7 @@ class Session:
         resumed_id: bytes | None = None,
     ) -> None:
         self._timeout = timeout
-        self._pid = os.getpid()
+        self._pid, self._generation = os.getpid(), _generation
         # Held by the thread that is in a call.
         self._lock = threading.RLock()
         self.create = create
@@ -227,7 +240,7 @@ class Session:
             gymnasium.error.NoAsyncCallError: There is none to wait for.
         """
         # First, since nobody may be left here to release the lock.
-        if os.getpid() != self._pid:
+        if self._generation is not _generation:
             raise ClosedError(
                 f"this environment belongs to process {self._pid}, which this one was forked from; "
                 "make environments after the fork"
@@ -447,7 +460,8 @@ class Session:
             self._recover(deadline)
             phase, seq, newest = self._state
         if phase is _IDLE or phase is _ANSWERED or newest != operation:
-            self._finish_sent(deadline)
+            if phase is not _IDLE:
+                self._finish_sent(deadline)
             if self._journal is not None and self._journal.is_due:
                 self._take_snapshot(self._journal, deadline)
             seq = self._last_seq + 1
