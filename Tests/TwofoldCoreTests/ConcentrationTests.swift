@@ -229,6 +229,18 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.mask().last == 1, "a new episode has new peeks")
     }
 
+    @Test(arguments: [Concentration.IllegalAction.noop, .endTurn])
+    func `a peek with none left takes no card back`(illegalAction: Concentration.IllegalAction) throws {
+        let batch = try game(.init(peeks: 1, illegalAction: illegalAction))
+        for action: UInt8 in [8, 2] { try batch.step([action]) }
+        let turned = batch.observation()
+        try batch.step([8])
+        #expect(batch.observation() == turned)
+        #expect(batch.integer("open_card") == 2)
+        #expect(batch.integer("turns") == 0)
+        #expect(batch.reward() == 0)
+    }
+
     @Test func `peeks may be without limit, or not be there`() throws {
         let unlimited = try game(.init(peeks: nil))
         for _ in 0..<50 { try unlimited.step([8]) }

@@ -111,9 +111,11 @@ class Game:
 
     def refuse(self, action: int) -> float:
         self.terminated = self.illegal_action == "terminate"
+        if action == self.cards:  # no peek is left
+            return 0.0
         wasted = 1
         if self.illegal_action == "end_turn":
             wasted += len(self.turn)
-            self.turns += action < self.cards or bool(self.turn)
+            self.turns += 1
             self.shown, self.turn = set(self.turn), []
-        return -0.1 * wasted if action < self.cards else 0.0
+        return -0.1 * wasted

@@ -366,11 +366,11 @@ def test_perfect_memory_plays_no_other_game() -> None:
 
 # ---- rewards and flips ---------------------------------------------------------------------------
 
-# On the deck 0 1 / 0 1 with one peek: actions, and what each is worth to each term. With
-# "end_turn" a second peek, which is none, turns the open card back.
+# On the deck 0 1 / 0 1 with one peek: actions, and what each is worth to each term. A second peek,
+# which is none, leaves the open card open.
 PLAYED = {
     "noop": [0, 3, 0, 0, 2, 4, 4, 0, 1, 3],
-    "end_turn": [0, 3, 0, 0, 2, 4, 4, 2, 0, 1, 3],
+    "end_turn": [0, 3, 0, 0, 2, 4, 4, 0, 1, 3],
 }
 TERMS: dict[str, dict[str, list[float]]] = {
     "noop": {
@@ -382,12 +382,12 @@ TERMS: dict[str, dict[str, list[float]]] = {
         "survival": [1, 1, 1, 0, 1, 1, 0, 0, 1, 0],
     },
     "end_turn": {
-        "match": [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1],
-        "mismatch": [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        "face_up_touch": [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],
-        "cleared": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-        "peek": [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0],
-        "survival": [1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 0],
+        "match": [0, 0, 0, 0, 0, 0, 0, 1, 0, 1],
+        "mismatch": [0, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        "face_up_touch": [0, 0, 0, 2, 0, 0, 0, 0, 0, 0],
+        "cleared": [0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        "peek": [0, 0, 0, 0, 0, 1, 0, 0, 0, 0],
+        "survival": [1, 1, 1, 0, 1, 1, 0, 1, 1, 0],
     },
 }
 

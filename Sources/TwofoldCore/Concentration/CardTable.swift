@@ -129,15 +129,12 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isPeek: true)
     }
 
-    /// An action that does nothing but pass the time of what was visible; it may end the turn.
+    /// A peek with none left: it does nothing but pass the time of what was visible. It never ends the turn, or every
+    /// card could be seen by turning it and taking that back.
     @inline(__always)
-    mutating func refuse(action: Int, endsTurn: Bool, tell: (FlipEvent) -> Void) -> Outcome {
+    mutating func refusePeek(action: Int, tell: (FlipEvent) -> Void) -> Outcome {
         lastAction = Int32(action)
         hideVisible(tell)
-        if endsTurn, open != CardTable.none {
-            open = CardTable.none
-            turns &+= 1
-        }
         return Outcome(isIllegal: true)
     }
 

@@ -139,10 +139,11 @@ public struct Concentration: Game {
     func play(
         _ state: inout CardTable, action: Int, tell: (FlipEvent) -> Void
     ) -> CardTable.Outcome {
-        let endsTurn = config.illegalAction == .endTurn
-        if action < cards { return state.turn(action, endsTurn: endsTurn, tell: tell) }
+        if action < cards {
+            return state.turn(action, endsTurn: config.illegalAction == .endTurn, tell: tell)
+        }
         if canPeek(state) { return state.peek(action: action, tell: tell) }
-        return state.refuse(action: action, endsTurn: endsTurn, tell: tell)
+        return state.refusePeek(action: action, tell: tell)
     }
 
     private func canPeek(_ state: CardTable) -> Bool {
