@@ -578,7 +578,9 @@ public enum Kernel {
             let moves32 = Int32(bitPattern: widen(moved[lane]))
             let reward = earned[lane] & plays
             earned[lane] = reward
-            score[lane] = score[lane] &+ reward
+            // Both are at least 0: a negative sum is too large, and becomes the largest number.
+            let sum = score[lane] &+ reward
+            score[lane] = (sum | (sum >> 31)) & .max
             length[lane] = length[lane] &- plays
             moves[lane] = moves[lane] &- moves32
         }

@@ -88,6 +88,23 @@ import Testing
         try pair.both("the last reset") { try $0.reset() }
     }
 
+    @Test(arguments: kernels)
+    func `a score ends at the largest Int32, and is saved and restored there`(_ engine: Engine) throws {
+        let pair = try Pair(engine, lanes: 2)
+        let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
+        try pair.both("reset") { try $0.reset(seeds: [1, 2], boards: [board, board]) }
+        var record = try pair.kernel.snapshot([0])
+        let score = withUnsafeBytes(of: Int64(Int32.max) - 1) { Array($0) }
+        record.replaceSubrange(21..<29, with: score)
+        for _ in 0..<2 {
+            try pair.both("restore") { try $0.restore(record, lanes: [0, 1], rows: [0, 0]) }
+            try pair.both("step") { try $0.step([3, 3]) }
+            #expect(pair.kernel.bytes("score", lane: 0) == [0xff, 0xff, 0xff, 0x7f])
+            record = try pair.kernel.snapshot([0])
+            #expect(try pair.reference.snapshot([0]) == record)
+        }
+    }
+
     @Test(arguments: kernels, [false, true])
     func `every row and every column moves as in the reference`(_ engine: Engine, isColumn: Bool) throws {
         // All rows of 16 exponents, but for the empty one: 65,535 boards, the row in each of four places.
@@ -182,6 +199,27 @@ import Testing
                 try $0.reset(mask: finished, boards: step % 2 == 0 ? boards : nil)
             }
         }
+    }
+
+    @Test(arguments: kernels)
+    func `one reset gives some lanes new seeds, and has others go on with their streams`(
+        _ engine: Engine
+    ) throws {
+        let (pair, twin) = (try Pair(engine, lanes: 70), try Pair(engine, lanes: 70))
+        let mask = (0..<70).map { UInt8($0 % 3) }
+        for batch in [pair, twin] { try batch.both("reset") { try $0.reset(seed: 5) } }
+        try pair.both("both kinds") { try $0.reset(seeds: (100..<170).map { $0 }, mask: mask) }
+        try twin.both("new seeds") {
+            try $0.reset(seeds: (100..<170).map { $0 }, mask: mask.map { $0 == 1 ? 1 : 0 })
+        }
+        try twin.both("the others") { try $0.reset(mask: mask.map { $0 == 2 ? 1 : 0 }) }
+        #expect(pair.kernel.reply == twin.kernel.reply)
+        #expect(try pair.kernel.snapshot([0, 1, 2]) == twin.kernel.snapshot([0, 1, 2]))
+        let fresh = try Pair(engine, lanes: 2)
+        let error = #expect(throws: EnvironmentError.self) {
+            try fresh.kernel.reset(seeds: [1, 2], mask: [1, 2])
+        }
+        #expect(error?.field == "seed" && error?.lane == 1)
     }
 
     @Test func `boards of other sizes are run by the reference`() throws {

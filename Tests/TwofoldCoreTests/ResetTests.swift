@@ -102,10 +102,10 @@ import Testing
         #expect(batch.reply == first)
     }
 
-    @Test func `a mask holds nothing but 0 and 1`() throws {
+    @Test func `a mask holds nothing but 0, 1 and 2`() throws {
         let batch = try Batch(lanes: 3)
         try batch.reset(seed: 0)
-        for wrong in [2, 128, 255] as [UInt8] {
+        for wrong in [3, 128, 255] as [UInt8] {
             let error = try #require(throws: EnvironmentError.self) { try batch.reset(mask: [0, 1, wrong]) }
             #expect(error.kind == .invalidArgument)
             #expect(error.field == "reset_mask")

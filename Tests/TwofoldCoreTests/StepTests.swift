@@ -107,7 +107,7 @@ import Testing
             let refused: [() throws -> Void] = [
                 { try batch.step([0, 1, 4]) },
                 { try batch.step([255, 1, 2]) },
-                { try batch.reset(seeds: [7, 8, 9], mask: [1, 1, 2]) },
+                { try batch.reset(seeds: [7, 8, 9], mask: [1, 1, 3]) },
                 { try batch.reset(seeds: [7, 8, 9], boards: [good, good, cells]) },
                 { try batch.reset(boards: [good, good, cells]) },
                 { try batch.reset(mask: [1, 0, 3]) },

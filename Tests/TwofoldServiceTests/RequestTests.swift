@@ -57,7 +57,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
                 "boards too short", reset(seeds: true, boards: true), [UInt8](repeating: 1, count: 95),
                 "payload"),
             WrongRequest(
-                "mask 2", reset(seeds: true, mask: true), packed(seeds([1, 2, 3, 4]), [1, 1, 2, 1]),
+                "mask 3", reset(seeds: true, mask: true), packed(seeds([1, 2, 3, 4]), [1, 1, 3, 1]),
                 "reset_mask", lane: 2),
             WrongRequest(
                 "exponent 21", reset(seeds: true, boards: true),

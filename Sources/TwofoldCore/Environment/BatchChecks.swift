@@ -46,8 +46,8 @@ struct BatchChecks: Sendable {
         checkBoard: (UnsafeRawBufferPointer) throws(InvalidBoard) -> Void
     ) throws(EnvironmentError) {
         for lane in 0..<lanes {
-            guard (input.mask?[lane] ?? 1) <= 1 else {
-                throw .invalid("reset_mask", lane: lane, "the mask of lane \(lane) is neither 0 nor 1")
+            guard (input.mask?[lane] ?? 1) <= 2 else {
+                throw .invalid("reset_mask", lane: lane, "the mask of lane \(lane) is neither 0, 1 nor 2")
             }
             guard input.resets(lane) else {
                 guard isSeeded else {
@@ -57,7 +57,7 @@ struct BatchChecks: Sendable {
                 }
                 continue
             }
-            guard input.seeds != nil || isSeeded else {
+            guard input.seed(lane) != nil || isSeeded else {
                 throw .precondition(
                     "seed", lane: lane, "the first reset of lane \(lane) has to bring a seed")
             }
@@ -93,12 +93,13 @@ struct BatchChecks: Sendable {
 extension ResetInput {
     /// Whether the mask, if there is one, includes a lane.
     @inline(__always)
-    public func resets(_ lane: Int) -> Bool { mask.map { $0[lane] == 1 } ?? true }
+    public func resets(_ lane: Int) -> Bool { mask.map { $0[lane] != 0 } ?? true }
 
-    /// A lane's new seed, nil where none is brought.
+    /// A lane's new seed, nil where none is brought, or its stream goes on.
     @inline(__always)
     public func seed(_ lane: Int) -> UInt64? {
-        seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
+        if let mask, mask[lane] == 2 { return nil }
+        return seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
     }
 
     /// The board that a lane starts from, nil where none is brought.

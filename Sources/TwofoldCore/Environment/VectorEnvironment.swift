@@ -86,7 +86,7 @@ extension VectorEnvironment {
 public struct ResetInput: @unchecked Sendable {
     /// A new seed for each lane: 8 bytes, little-endian.
     public var seeds: UnsafeRawBufferPointer?
-    /// One byte a lane: 1 to reset it, 0 to leave it. Absent means all lanes.
+    /// One byte a lane: 1 to reset it, 2 to reset it without its new seed, 0 to leave it. Absent means 1 for all.
     public var mask: UnsafeRawBufferPointer?
     /// The board of ``VectorEnvironment/boardSpace`` that each lane starts from. Absent means a random start.
     public var boards: UnsafeRawBufferPointer?

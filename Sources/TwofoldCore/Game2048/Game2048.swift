@@ -95,7 +95,8 @@ public struct Game2048: Game {
         let slide = Slide(state.board, towards: direction)
         state.board = slide.afterstate
         state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
-        state.score += slide.mergeScore
+        // Given boards can earn more than an Int32 holds; the score stops there, as the kernel's does.
+        state.score = min(state.score + slide.mergeScore, Int(Int32.max))
         state.moves &+= 1
         state.legalActions = state.board.legalActions
         return StepOutcome(

@@ -620,7 +620,8 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
 /// behind the other without padding:
 ///
 ///   seeds   uint64 [num_envs]                 the board's stream of random numbers starts anew
-///   mask    uint8  [num_envs]                 1: reset this lane, 0: leave it as it is
+///   mask    uint8  [num_envs]                 1: reset this lane, 0: leave it as it is, 2: reset it and go on with its
+///                                             stream, whatever its row of seeds says
 ///   boards  uint8  [num_envs, board_space…]   the board to start from; score 0
 ///
 /// Rows of seeds and boards outside the mask are ignored. A lane without new seeds goes on with its
