@@ -93,7 +93,7 @@ class Rounds:
         self.busy_cores: list[float] = []
         self._pythons = pythons
         self._folder = folder
-        self._work: dict[str, int] = {}
+        self._seconds_of_work: float | None = None
 
     def run(
         self,
@@ -153,11 +153,12 @@ class Rounds:
 
     def _work_of(self, condition: Condition, nothing: WorkerProcess) -> int:
         """The policy's work that takes as long as the condition says, on this machine."""
-        if condition.name not in self._work:
-            loops = [nothing.run(0.3, work) for work in (10, 110)]
-            few, many = (one["elapsed"] / one["calls"] for one in loops)
-            self._work[condition.name] = max(1, round(condition.thinking * 100 / (many - few)))
-        return self._work[condition.name]
+        if self._seconds_of_work is None:
+            # Long enough to say little of the rest of the loop.
+            loops = [nothing.run(0.1, 100) for _ in range(9)]
+            seconds = statistics.median(one["elapsed"] / one["calls"] for one in loops)
+            self._seconds_of_work = seconds / 100
+        return max(1, round(condition.thinking / self._seconds_of_work))
 
     def drop_unfinished(self) -> None:
         """After an interruption: leaves the rounds that everybody had their slice of."""

@@ -54,11 +54,59 @@ def test_at_every_bytecode_of_a_step(endpoint: str, mode: str) -> None:
     assert through_interrupts(make, lambda envs, turn: envs.step(actions(turn)), number) > 200
 
 
+def test_a_second_interrupt_while_the_first_is_dealt_with_loses_nothing(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = (twofold.Game2048VectorEnv(3, endpoint=endpoint) for _ in range(2))
+    envs.reset(seed=1)
+    twin.reset(seed=1)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for turn in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(envs._results, "of_step", interrupt)
+            patch.setattr(envs._session, "failed", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                envs.step(actions(turn))
+        assert number(envs.step(actions(turn))) == number(twin.step(actions(turn)))
+        with monkeypatch.context() as patch:
+            patch.setattr(envs._session, "step_async", _after(envs._session.step_async, interrupt))
+            patch.setattr(envs._session, "failed", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                envs.step_async(actions(turn))
+        envs.step_async(actions(turn))
+        assert number(envs.step_wait()) == number(twin.step(actions(turn)))
+    envs.close()
+    twin.close()
+
+
+def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[..., None]:
+    def both(*arguments: Any) -> None:
+        function(*arguments)
+        then()
+
+    return both
+
+
 def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
     """Each but the first goes on with the stream, so that twice is something else than once."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=None if turn else 1)
+
+    def make() -> Any:
+        return twofold.Game2048VectorEnv(3, endpoint=endpoint)
+
+    assert through_interrupts(make, reset, number) > 200
+
+
+def test_at_every_bytecode_of_a_reset_of_some_streams(endpoint: str) -> None:
+    """Boards with a new seed and boards whose stream goes on are reset by one request."""
+
+    def reset(envs: Any, turn: int) -> Any:
+        return envs.reset(seed=[turn, None, turn + 7] if turn else 1)
 
     def make() -> Any:
         return twofold.Game2048VectorEnv(3, endpoint=endpoint)

@@ -120,7 +120,9 @@ def test_the_note_says_whether_the_step_was_applied(own_server: Server) -> None:
         patch.setattr(envs._results, "_observations", _interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step(action)
-    assert "was applied. The same call again returns its result" in notes_of(caught.value)[0]
+    assert (
+        "was applied. The same call again, or collect(), returns its" in notes_of(caught.value)[0]
+    )
     np.testing.assert_array_equal(envs.step(action)[1], twin.step(action)[1])
 
     class Rude:
@@ -292,6 +294,7 @@ def test_an_unanswered_step_of_a_lost_session_is_applied_once(own_server: Server
     own_server.kill()
     own_server.start_again()
     envs._session._timeout = 30
+    envs.discard()
     assert play(envs, 20, 11) == expected[11:]
     envs.close()
 

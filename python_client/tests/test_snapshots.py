@@ -312,7 +312,9 @@ def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
     assert fork.num_envs == 6
     assert fork.autoreset_mode == envs.autoreset_mode
     assert fork.reward_terms == envs.reward_terms
-    assert fork.np_random_seed == 7
+    assert fork.np_random_seed == -1
+    again = envs.fork([4, 1], copies=3, seed=7)
+    np.testing.assert_array_equal(play_alike(again), play_alike(envs.fork([4, 1], 3, seed=7)))
     copies, copied = fork.observe()
     np.testing.assert_array_equal(copies, boards[[4, 4, 4, 1, 1, 1]])
     np.testing.assert_array_equal(copied["score"], infos["score"][[4, 4, 4, 1, 1, 1]])
@@ -334,6 +336,24 @@ def test_fresh_copies_differ_and_the_same_ones_do_not(make: Make) -> None:
     np.testing.assert_array_equal(told[id(same)], told[id(envs)].repeat(50, axis=0))
     assert same.np_random_seed == -1
     for fork in (*fresh, same):
+        fork.close()
+
+
+def test_a_fork_never_meets_what_its_parent_meets(make: Make) -> None:
+    """Not even where both were given the same seed."""
+    envs = make(8)
+    envs.reset(seed=0)
+    blob = envs.snapshot()
+    boards = np.repeat(envs.observe()[0][:1], 8, axis=0)
+    for is_restored in (True, False):
+        if is_restored:
+            envs.restore(blob, seed=5)
+        else:
+            envs.reset(seed=5, options={"boards": boards})
+        fork = envs.fork(range(8), seed=5)
+        told, parents = play_alike(fork), play_alike(envs)
+        is_same = (told == parents).reshape(8, -1).all(axis=1)
+        assert not is_same.any()
         fork.close()
 
 
@@ -368,6 +388,9 @@ def test_wrong_arguments_of_a_fork_are_refused(
 def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) -> None:
     envs = twofold.ConcentrationVectorEnv(4, endpoint=endpoint, symbols=4)
     envs.reset(seed=0)
+    with pytest.raises(twofold.InvalidArgument, match="cards that nobody has seen") as caught:
+        envs.fork([2], copies=2)
+    assert caught.value.field == "spawns"
     for card in (0, 5, 7):
         envs.step([card] * 4)
     boards, _ = envs.observe()

@@ -105,6 +105,7 @@ class Concentration(Game):
 
     environment_id = "twofold/Concentration-v0"
     board_numbers = "symbols"
+    hidden = "cards"
 
     def __init__(self, config: concentration.ConcentrationConfig) -> None:
         super().__init__(

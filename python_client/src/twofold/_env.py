@@ -80,18 +80,25 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         Raises:
             InvalidArgument: The action is no integer, or out of range.
             FailedPrecondition: The board has not been reset, or its episode is over.
-            TransportError: No answer. The same call again collects it.
+            StepPending: The last step, of another action, got no answer.
+            TransportError: No answer. The same call again collects it, and so does `collect`.
         """
         assert isinstance(self.action_space, gym.spaces.Discrete)
         number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
-        observations, rewards, terminations, truncations, infos = self._batch._step_once([number])
-        return (
-            _board(observations),
-            float(rewards[0]),
-            bool(terminations[0]),
-            bool(truncations[0]),
-            _first(infos),
-        )
+        return _only(self._batch._step_once([number]))
+
+    def collect(self) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+        """What a step returns that got no answer, or was interrupted: `step` with the same action.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: There is no such step.
+            TransportError: Still no answer.
+        """
+        return _only(self._batch.collect())
+
+    def discard(self) -> None:
+        """Drops what such a step returns, reward included, once it is over; nothing without one."""
+        self._batch.discard()
 
     def render(self) -> str | Picture | None:
         """The board as text or as a picture, uint8 (height, width, 3), by the render mode.
@@ -162,6 +169,20 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         """
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]
+
+
+def _only(
+    stepped: tuple[Observations, Array, Array, Array, dict[str, Any]],
+) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+    """The only board's results of a step."""
+    observations, rewards, terminations, truncations, infos = stepped
+    return (
+        _board(observations),
+        float(rewards[0]),
+        bool(terminations[0]),
+        bool(truncations[0]),
+        _first(infos),
+    )
 
 
 def _board(observations: Observations) -> Observations:

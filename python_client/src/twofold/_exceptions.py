@@ -136,6 +136,13 @@ class DeadlineExceeded(TransportError, TimeoutError):
     """No answer in time. The request stays pending: the same call again collects its answer."""
 
 
+class StepPending(TwofoldError, RuntimeError):
+    """Other actions, after a step that got no answer; they were not sent.
+
+    `collect()` returns what came of that step, `discard()` drops it, and so its rewards.
+    """
+
+
 class AuthenticationFailed(TransportError, PermissionError):
     """Client and server did not shake hands: one of them wants or refuses a key.
 

@@ -23,6 +23,8 @@ class Game(abc.ABC):
     """The published id."""
     board_numbers: ClassVar[str]
     """What the numbers on a board are called, for messages: "exponents"."""
+    hidden: ClassVar[str | None] = None
+    """What a board holds that no player has seen, and a copy would share: "cards"."""
 
     def __init__(self, request: environment.CreateRequest) -> None:
         self.request = request

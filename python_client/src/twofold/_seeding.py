@@ -74,6 +74,37 @@ def drawn_seeds(seed: Seed, num_envs: int) -> NDArray[np.uint64]:
     return np.where(given, seeds, consecutive(draw_seed(num_envs), num_envs))
 
 
+# "TWOFOLDF", the ASCII bytes of it.
+_FORK_SALT = np.uint64(0x54574F464F4C4446)
+
+
+def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The seeds of copies, which no copy shares with its parent, whatever that was seeded with.
+
+        mix(mix(mix(salt ^ seed) ^ first) ^ second)
+
+    where mix is SplitMix64's, after its addition.
+
+    Args:
+        seeds: uint64 (k,), those that the caller gave.
+        generators: uint64 (k, 2): the states of the parents' generators.
+
+    Returns:
+        uint64 (k,).
+    """
+    mixed = _mix(_FORK_SALT ^ seeds)
+    for half in generators.T:
+        mixed = _mix(mixed ^ half)
+    return mixed
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
+    return mixed
+
+
 def board_seeds(
     seed: Seed, num_envs: int, name: str = "seed"
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:

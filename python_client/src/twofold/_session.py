@@ -34,6 +34,7 @@ from twofold._exceptions import (
     ResourceExhausted,
     ServerDied,
     ShuttingDown,
+    StepPending,
     add_note,
     from_reply,
 )
@@ -87,7 +88,8 @@ class Phase(enum.Enum):
                      │ the call fails    │ the call fails
                      ▼                   ▼
                  UNANSWERED            UNSEEN      the same call again is SENT again;
-                                                   another finishes UNANSWERED and drops UNSEEN
+                                                   another finishes UNANSWERED and drops UNSEEN,
+                                                   or is refused by StepPending
 
     A refused request leaves IDLE, and boards that are gone leave LOST until they are made anew.
     After `step_async` the request is SENT, or UNSEEN where it is carried out already, until
@@ -141,7 +143,9 @@ def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[
         call = session.enter(is_wait)
         try:
             try:
-                return method(*args, **kwargs)
+                result = method(*args, **kwargs)
+                session.returned = call
+                return result
             finally:
                 session.leave()
         except BaseException as error:
@@ -155,7 +159,8 @@ class Session:
     """Boards made by one create request; exactly once is kept here.
 
     A request that was sent and not answered, be it for a deadline or a KeyboardInterrupt, stays
-    pending. The next call with the same bytes collects its reply; any other call finishes it first.
+    pending. The next call with the same bytes collects its reply; any other call finishes it first,
+    but for steps and rollouts after a step, whose rewards would be lost.
 
     Args:
         create: What to make.
@@ -167,6 +172,7 @@ class Session:
         resumed_id: The session to take over, in place of making one; `create` is then not used.
 
     Attributes:
+        returned: The number of the last call that has returned.
         again: Makes another session at the same place, of another create request.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
@@ -196,8 +202,8 @@ class Session:
         self.was_reset = False
         self._last_seq = 0
         self._state: _State = (_IDLE, 0, None)
-        # How many calls there were, and the operation that the current one wants.
-        self._calls = 0
+        # How many calls there were, the last that has returned, and what the current one wants.
+        self._calls = self.returned = 0
         self._wanted: Operation | None = None
         # The step that `step_wait` is to return, the call that made it, and its answer if there.
         self._awaited: tuple[Operation, int, Answer | None] | None = None
@@ -250,8 +256,8 @@ class Session:
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
             )
         if self._state[0] is _ANSWERED:
-            # The last call has returned.
-            self._state = (_IDLE, 0, None)
+            is_seen = self.returned == self._calls
+            self._state = (_IDLE, 0, None) if is_seen else (_UNSEEN, *self._state[1:])
         if is_wait or self._awaited is not None:
             self._check_turn(is_wait)
         self._calls += 1
@@ -260,8 +266,12 @@ class Session:
 
     def _check_turn(self, is_wait: bool) -> None:
         """Ends a call at once that comes before `step_wait`, or is one too many."""
-        # One that was refused, or whose result was returned, is no longer the newest request.
-        is_awaited = self._awaited is not None and self._awaited[0] is self._state[2]
+        is_awaited = False
+        if self._awaited is not None:
+            # One that was refused, or whose result was returned, is no longer the newest request;
+            # and the call that began it has to have returned.
+            operation, begun, _ = self._awaited
+            is_awaited = operation is self._state[2] and begun <= self.returned
         if not is_awaited:
             self._awaited = None
         if is_awaited is is_wait or not self._is_open:
@@ -283,18 +293,20 @@ class Session:
         self._lock.release()
 
     def failed(self, call: int, error: BaseException) -> None:
-        """Keeps for another try what a call has got and not returned; notes it on an interrupt."""
+        """Keeps for another try what a call has got and not returned; notes it on an interrupt.
+
+        Should this be interrupted, too, the next `enter` sees that the call has not returned.
+        """
         if self._calls != call:
             # Another thread's call has begun meanwhile.
             return
+        if self.returned == call:
+            self.returned = call - 1
         phase, seq, operation = self._state
         if phase is _ANSWERED:
             self._state = (_UNSEEN, seq, operation)
         elif phase is _SENT:
             self._state = (_UNANSWERED, seq, operation)
-        if self._awaited is not None and self._awaited[1] == call:
-            # It has to be begun again, with the same actions or others.
-            self._awaited = None
         if not isinstance(error, KeyboardInterrupt) or hasattr(error, "__notes__"):
             return
         is_ours = operation is not None and operation is self._wanted
@@ -305,10 +317,13 @@ class Session:
         else:
             add_note(error, "twofold: the interrupted call was not applied; nothing was sent.")
             return
+        again = "The same call again"
+        if operation is not None and operation.slot == "step":
+            again += ", or collect(),"
         add_note(
             error,
-            f"twofold: the interrupted call {what}. The same call again returns its result; any "
-            "other goes on from there.",
+            f"twofold: the interrupted call {what}. {again} returns its result; any other goes on "
+            "from there.",
         )
 
     def call(
@@ -367,6 +382,26 @@ class Session:
         self._wanted = operation
         self._state = (_ANSWERED, *self._state[1:])
         return answer
+
+    def collect(self, into: Buffer | None = None) -> Answer:
+        """The reply to the newest step, if no call has returned it.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: There is none.
+        """
+        if self._is_open and not self.has_unreturned_step:
+            raise gym.error.NoAsyncCallError("there is no step whose result is missing", "collect")
+        operation = self._state[2]
+        if operation is None:
+            raise ClosedError("this environment is closed")
+        return self._call(operation, into, self._run)
+
+    @property
+    def has_unreturned_step(self) -> bool:
+        """Whether the newest request is a step whose result no call has returned."""
+        phase, _, operation = self._state
+        is_step = operation is not None and operation.slot == "step"
+        return is_step and phase is not _IDLE and phase is not _ANSWERED
 
     def _call(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
         if not self._is_open:
@@ -461,6 +496,7 @@ class Session:
             phase, seq, newest = self._state
         if phase is _IDLE or phase is _ANSWERED or newest != operation:
             if phase is not _IDLE:
+                self._refuse_to_lose_a_step(operation)
                 self._finish_sent(deadline)
             if self._journal is not None and self._journal.is_due:
                 self._take_snapshot(self._journal, deadline)
@@ -497,6 +533,18 @@ class Session:
                 # Whoever made the request has been told of a failure; what it was does not matter.
                 if self._loses_boards(error):
                     raise
+
+    def _refuse_to_lose_a_step(self, operation: Operation) -> None:
+        """Raises StepPending for actions while nobody knows what came of others."""
+        phase, _, newest = self._state
+        is_unanswered = phase is _SENT or phase is _UNANSWERED
+        if newest is None or newest.slot != "step" or not is_unanswered:
+            return
+        if operation.slot in ("step", "rollout"):
+            raise StepPending(
+                "the last step got no answer yet, and its rewards would be lost: collect() returns "
+                "its result, and discard() drops it"
+            )
 
     def largest_payload(self, wanted: int) -> int:
         """As many bytes as are wanted for a payload, fewer where the service takes less."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
 import os
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -24,7 +26,14 @@ from twofold._game import Game
 from twofold._results import Array, FreshResults, HeldResults, Observations
 from twofold._reward import Reward, extra_info_names, reward_spec
 from twofold._rollout import Rollout
-from twofold._seeding import Seed, board_seeds, consecutive, draw_seed, drawn_seeds
+from twofold._seeding import (
+    Seed,
+    board_seeds,
+    consecutive,
+    draw_seed,
+    drawn_seeds,
+    fork_seeds,
+)
 from twofold._session import Session, exactly_once, open_session, waiting
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -265,10 +274,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             drawn = consecutive(self._draw_seed(), self.num_envs)
             seeds = np.where(given, seeds, drawn)
             given[:] = True
-        # A request seeds all of its lanes or none.
-        for lanes, new_seeds in ((mask & given, seeds), (mask & ~given, None)):
-            if lanes.any():
-                memory = self._start(lanes, new_seeds, boards)
+        memory = self._start(mask, given & mask, seeds, boards)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
         return self._results.of_reset(memory)
@@ -291,7 +297,8 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         Raises:
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` tells the first.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
-            TransportError: No answer. The same call again collects it.
+            StepPending: The last step, of other actions, got no answer.
+            TransportError: No answer. The same call again collects it, and so does `collect`.
         """
         return self._step_once(actions)
 
@@ -340,6 +347,30 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """
         reply, _ = self._session.step_wait(self._room)
         return self._results.of_step(reply, self._room[0])
+
+    @exactly_once
+    def collect(self) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
+        """What a step returns that got no answer, or was interrupted: `step` with the same actions.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: There is no such step.
+            FailedPrecondition: As `step` does; the step is over, and was not applied.
+            TransportError: Still no answer.
+        """
+        room = self._results.room()
+        reply, _ = self._session.collect(room)
+        return self._results.of_step(reply, room[0])
+
+    @exactly_once
+    def discard(self) -> None:
+        """Drops what such a step returns, rewards included, once it is over; nothing without one.
+
+        Raises:
+            TransportError: Still no answer.
+        """
+        if self._session.has_unreturned_step:
+            with contextlib.suppress(RequestError):
+                self._session.collect()
 
     def _server_actions(self, actions: ArrayLike) -> NDArray[np.integer[Any]]:
         """Actions (N,) as the server numbers them, in the dtype that they came in."""
@@ -532,9 +563,10 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
                 happens to it is a sample of what can happen. "same": each goes on with the stream
                 of the board that it is a copy of. Whoever searches over such copies sees the future
                 of that very board: it is **clairvoyant**, scores more than any policy can, and no
-                result may be published from it. Use it to repeat a trajectory.
-            seed: With fresh spawns, the seeds of the copies as `reset` takes them; None draws one
-                from the system.
+                result may be published from it. Use it to repeat a trajectory. Concentration has
+                these only: its copies share the cards that nobody has seen yet.
+            seed: With fresh spawns, seeds as `reset` takes them, so that the same boards get the
+                same copies again; None draws one from the system.
 
         Returns:
             An environment of k * copies boards with the same arguments. Its board i is a copy of
@@ -552,14 +584,23 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             raise InvalidArgument(
                 f"spawns is {spawns!r}; expected 'fresh' or 'same'", field="spawns"
             )
+        if spawns == "fresh" and self._game.hidden is not None:
+            raise InvalidArgument(
+                f"copies of this game share the {self._game.hidden} that nobody has seen, so that "
+                "what happens to them is no sample of what can happen; spawns='same' makes them, "
+                "to repeat a trajectory",
+                field="spawns",
+            )
         if spawns == "same" and seed is not None:
             raise InvalidArgument("seed is for fresh spawns; the same ones need none", field="seed")
         create = environment.CreateRequest()
         create.CopyFrom(self._session.create)
         create.num_envs = count
         self._session.check_limits(create)
-        seeds = drawn_seeds(seed, count) if spawns == "fresh" else None
+        drawn = drawn_seeds(seed, count) if spawns == "fresh" else None
         blob = self.snapshot(numbers)
+        rows = np.arange(numbers.size).repeat(copies)
+        seeds = None if drawn is None else fork_seeds(drawn, _generators(blob)[rows])
 
         fork = copy.copy(self)
         fork.closed = True
@@ -567,7 +608,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         fork.metadata = dict(self.metadata)
         fork._begin(self._session.again(create))
         try:
-            fork.restore(blob, rows=np.arange(numbers.size).repeat(copies), seed=seeds)
+            fork.restore(blob, rows=rows, seed=seeds)
         except BaseException:
             fork.close()
             raise
@@ -703,30 +744,37 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         return self._drawn_seed
 
     def _start(
-        self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None, boards: Array | None
+        self,
+        lanes: NDArray[np.bool_],
+        seeded: NDArray[np.bool_],
+        seeds: NDArray[np.uint64],
+        boards: Array | None,
     ) -> NDArray[np.uint8]:
-        """Resets these lanes; the memory of the results."""
+        """Resets these lanes, some of them with new seeds; the memory of the results."""
+        # 1 resets a lane, 2 has it go on with its stream.
+        has_seeds = bool(seeded.any())
+        mask = lanes.view(np.uint8) + (lanes & ~seeded & has_seeds)
         reset = environment.ResetRequest(
-            seeds=seeds is not None, mask=not lanes.all(), boards=boards is not None
+            seeds=has_seeds, mask=bool((mask != 1).any()), boards=boards is not None
         )
         payload = b""
-        if seeds is not None:
+        if has_seeds:
             payload += seeds.astype("<u8").tobytes()
         if reset.mask:
-            payload += lanes.tobytes()
+            payload += mask.tobytes()
         if boards is not None:
             payload += boards.tobytes()
         room = self._results.room()
         try:
             self._session.call("reset", envelope.Request(reset=reset), payload or None, into=room)
         except RequestError:
-            seeds = None
+            seeded = np.zeros_like(seeded)
             raise
         finally:
             # Without an answer too: the request is pending, and comes before all others.
-            if seeds is not None:
-                self._has_unknown_seed &= ~lanes
-                self._seeds = seeds if self._seeds is None else np.where(lanes, seeds, self._seeds)
+            if seeded.any():
+                self._has_unknown_seed &= ~seeded
+                self._seeds = seeds if self._seeds is None else np.where(seeded, seeds, self._seeds)
         return room[0]
 
     def _check_options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], Array | None]:
@@ -776,6 +824,18 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     def _in_action_order(self, rows: Array) -> Array:
         """Rows (N, actions, …) of the server's, in the order that the user's actions have."""
         return rows if self._action_order is None else rows[:, self._action_order]
+
+
+# What a snapshot begins with: magic, version, bytes of the rules, boards, bytes of a board.
+_SNAPSHOT_HEAD = struct.Struct("<8sIIQI")
+
+
+def _generators(blob: bytes) -> NDArray[np.uint64]:
+    """The states of the generators of a snapshot's boards, uint64 (k, 2)."""
+    _, _, rules, count, size = _SNAPSHOT_HEAD.unpack_from(blob)
+    boards = np.frombuffer(blob, np.uint8, count * size, _SNAPSHOT_HEAD.size + rules)
+    states: NDArray[np.uint8] = boards.reshape(count, size)[:, :16].copy()
+    return states.view("<u8").astype(np.uint64)
 
 
 def _obs_keys(obs: object, observation_key: object, mask_key: object) -> tuple[str, str] | None:

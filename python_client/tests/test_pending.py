@@ -1,0 +1,136 @@
+"""A step without an answer: its rewards are collected or dropped, and never lost by accident."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import NoAsyncCallError
+from loops import actions, make, number
+from servers import Server
+
+import twofold
+from twofold import DeadlineExceeded, StepPending, TwofoldVectorEnv
+
+PLAYED = actions(1)
+
+
+@pytest.fixture
+def pending(own_server: Server) -> Any:
+    """Boards whose step has got no answer, from a server that answers again, and twins."""
+    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
+    for each in (envs, twin):
+        each.reset(seed=7)
+    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+        envs.step(PLAYED)
+    envs._session._timeout = 30
+    yield envs, twin
+    envs.close()
+    twin.close()
+
+
+Pending = tuple[TwofoldVectorEnv, TwofoldVectorEnv]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda envs: envs.step(actions(2)), lambda envs: envs.rollout(3, "random")],
+    ids=["step", "rollout"],
+)
+def test_other_actions_are_refused_until_the_step_is_collected(
+    pending: Pending, call: Callable[[TwofoldVectorEnv], object]
+) -> None:
+    envs, twin = pending
+    for _ in range(2):
+        with pytest.raises(StepPending, match=r"collect\(\)"):
+            call(envs)
+    assert number(envs.collect()) == number(twin.step(PLAYED))
+    assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
+    assert envs.requests == twin.requests
+
+
+def test_the_same_actions_collect_it_too(pending: Pending) -> None:
+    envs, twin = pending
+    with pytest.raises(StepPending):
+        envs.step(actions(2))
+    assert number(envs.step(PLAYED)) == number(twin.step(PLAYED))
+
+
+def test_a_discarded_step_was_applied_once(pending: Pending) -> None:
+    envs, twin = pending
+    envs.discard()
+    envs.discard()
+    twin.step(PLAYED)
+    assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
+    assert envs.requests == twin.requests
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda envs: envs.observe()[0].tobytes(),
+        lambda envs: envs.snapshot(),
+        lambda envs: envs.reset()[0].tobytes(),
+        lambda envs: envs.close(),
+    ],
+    ids=["observe", "snapshot", "reset", "close"],
+)
+def test_calls_without_actions_finish_it_first(
+    pending: Pending, call: Callable[[TwofoldVectorEnv], object]
+) -> None:
+    envs, twin = pending
+    twin.step(PLAYED)
+    assert call(envs) == call(twin)
+
+
+def test_without_such_a_step_there_is_nothing_to_collect(endpoint: str) -> None:
+    envs = make(endpoint)
+    for _ in range(2):
+        with pytest.raises(NoAsyncCallError, match="no step"):
+            envs.collect()
+        envs.discard()
+        envs.reset(seed=7)
+    envs.step(PLAYED)
+    with pytest.raises(NoAsyncCallError):
+        envs.collect()
+    envs.close()
+    with pytest.raises(twofold.ClosedError):
+        envs.collect()
+
+
+def test_an_interrupted_step_is_collected(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs, twin = make(endpoint), make(endpoint)
+    for each in (envs, twin):
+        each.reset(seed=7)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._results, "of_step", interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            envs.step(PLAYED)
+    assert "collect()" in caught.value.__notes__[0]  # type: ignore[attr-defined]
+    assert number(envs.collect()) == number(twin.step(PLAYED))
+    envs.close()
+    twin.close()
+
+
+def test_a_single_environment_has_both(own_server: Server) -> None:
+    env: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc, timeout=0.3).unwrapped
+    twin: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
+    env.reset(seed=7)
+    twin.reset(seed=7)
+    for finish in (env.collect, env.discard):
+        with own_server.stopped(), pytest.raises(DeadlineExceeded):
+            env.step(1)
+        with pytest.raises(StepPending):
+            env.step(2)
+        told, expected = finish(), twin.step(1)
+        if told is not None:
+            np.testing.assert_array_equal(told[0], expected[0])
+            assert told[1:4] == expected[1:4]
+    np.testing.assert_array_equal(env.step(2)[0], twin.step(2)[0])
+    env.close()
+    twin.close()
