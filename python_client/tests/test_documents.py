@@ -1,0 +1,268 @@
+"""The documents hold what they show: their Python runs, and their servers start.
+
+A block tagged `python` is run as it stands, in one program with the other ones of its page. Where
+it can't be (it needs an hour, a GPU, another machine) `<!-- not run: why -->` goes before it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import make_golden
+import numpy as np
+import pytest
+
+import twofold
+from twofold._lookup import find_program
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    "README.md",
+    "SECURITY.md",
+    *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md")),
+]
+
+FENCE = re.compile(
+    r"(?P<why><!-- not run: (?:(?!-->).)*-->\n\n?)?"
+    r"^```(?P<tag>[^\n`]*)\n(?P<code>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+# Code at the beginning of a line that is Python and nothing else.
+PYTHON = re.compile(r"^(import|from \S+ import|def|class|>>>) ", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A block of code in a page."""
+
+    tag: str
+    code: str
+    # Its first line in the page, from 0.
+    line: int
+    # Whether the page says that it is not run.
+    excused: bool
+
+
+def blocks(text: str) -> list[Block]:
+    return [
+        Block(
+            match["tag"],
+            match["code"],
+            text.count("\n", 0, match.start("code")),
+            bool(match["why"]),
+        )
+        for match in FENCE.finditer(text)
+    ]
+
+
+def complaints(text: str) -> list[str]:
+    """What would neither be run nor is excused."""
+    told = [
+        f"line {block.line + 1}: this looks like Python; tag it python, or say why it is not run"
+        for block in blocks(text)
+        if not block.excused and block.tag != "python"
+        if block.tag not in ("", "text") or PYTHON.search(block.code)
+    ]
+    if len(re.findall(r"^\s*(?:```|~~~)", text, re.MULTILINE)) != 2 * len(blocks(text)):
+        told.append("a block is indented or not closed")
+    return told
+
+
+def program(page: str) -> str:
+    """The Python of a page, each line where it is in the page, so that a traceback names it."""
+    text = (ROOT / page).read_text()
+    lines = [""] * text.count("\n")
+    for block in blocks(text):
+        if block.tag == "python" and not block.excused:
+            code = block.code.splitlines()
+            lines[block.line : block.line + len(code)] = code
+    return "\n".join(lines) + "\n"
+
+
+def commands(page: str, command: str) -> list[str]:
+    """The lines of a page that call the server in this way."""
+    text = (ROOT / page).read_text()
+    lines = [line for block in blocks(text) if not block.tag for line in block.code.splitlines()]
+    return [line for line in lines if re.match(rf"\S*twofold-server {command}\b", line)]
+
+
+WITH_PYTHON = [page for page in PAGES if program(page).strip()]
+SERVERS = [
+    pytest.param(page, number, id=f"{page}-{number}")
+    for page in PAGES
+    for number in range(len(commands(page, "serve")))
+]
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory for what a page writes. The name is short, for a socket's path has to be."""
+    made = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
+    yield made
+    shutil.rmtree(made)
+
+
+@contextlib.contextmanager
+def serving(page: str, number: int, directory: Path) -> Iterator[int]:
+    """The page's server, on a free port instead of 5555 and with its files here; gives the port."""
+    for line in commands(page, "keygen"):
+        line = line.replace("twofold-server", shlex.quote(str(find_program())), 1)
+        subprocess.run(["bash", "-euc", line], cwd=directory, check=True, capture_output=True)
+    line = commands(page, "serve")[number].replace(":5555", ":0").replace("/tmp/", f"{directory}/")
+    arguments = shlex.split(line, comments=True)[1:]
+    server = subprocess.Popen(
+        [find_program(), *arguments, "--parent-pid", str(os.getpid())],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert server.stdout is not None
+        told = [server.stdout.readline() for _ in range(arguments.count("--endpoint"))]
+        assert all(line.startswith("listening on ") for line in told), server.communicate()[1]
+        (port,) = re.findall(r"tcp://\S+:(\d+)\n", "".join(told))
+        yield int(port)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=10)
+    assert server.returncode == 0
+
+
+def run(page: str, directory: Path) -> str:
+    """What the program of a page prints, beside the page's first server if it asks for one."""
+    code = program(page)
+    with contextlib.ExitStack() as stack:
+        if ":5555" in code:
+            port = stack.enter_context(serving(page, 0, directory))
+            code = code.replace(":5555", f":{port}")
+        # A page about tests shows one.
+        code += "for name in [each for each in dir() if each.startswith('test_')]: vars()[name]()\n"
+        path = directory / Path(page).name
+        path.write_text(code)
+        ran = subprocess.run(
+            # What that page shows may warn: of a remark about another environment.
+            [sys.executable, "-W", "ignore:check_vector_env", str(path)],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_block_of_python_is_run_or_says_why_not(page: str) -> None:
+    assert complaints((ROOT / page).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complains"),
+    [
+        ("```python\nimport twofold\n```\n", False),
+        ("```\ntwofold stats\n```\n", False),
+        ("```\nimport twofold\n```\n", True),
+        ("```py\nprint(1)\n```\n", True),
+        ("```pycon\n>>> 1\n```\n", True),
+        ("<!-- not run: takes an hour -->\n```pycon\n>>> 1\n```\n", False),
+        ("<!-- not run: takes an hour -->\n\nText.\n\n```pycon\n>>> 1\n```\n", True),
+        ("- Item\n\n  ```python\n  import twofold\n  ```\n", True),
+        ("```python\nimport twofold\n", True),
+    ],
+)
+def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
+    assert bool(complaints(text)) == complains
+
+
+def test_an_excused_block_is_told_from_others() -> None:
+    text = "<!-- not run: why -->\n```python\n1\n```\n\n```python\n2\n```\n"
+    assert [(block.line, block.excused) for block in blocks(text)] == [(2, True), (6, False)]
+
+
+# Those of which more is known than that they run are below.
+@pytest.mark.parametrize("page", sorted({*WITH_PYTHON} - {"README.md", "docs/rules.md"}))
+def test_the_python_of_a_page_runs(page: str, directory: Path) -> None:
+    run(page, directory)
+
+
+@pytest.mark.parametrize(("page", "number"), SERVERS)
+def test_the_servers_of_a_page_start(page: str, number: int, directory: Path) -> None:
+    with serving(page, number, directory) as port:
+        assert port > 0
+
+
+def test_the_first_program_prints_what_the_page_says(directory: Path) -> None:
+    (line,) = re.findall(r"^print\(.*# (\d+)$", program("README.md"), re.MULTILINE)
+    assert run("README.md", directory) == f"best tile on 4096 boards: {line}\n"
+
+
+def test_the_expectimax_of_the_page_plays_far_better_than_random(directory: Path) -> None:
+    score = re.fullmatch(r"mean score after 300 moves: ([\d.]+)\n", run("docs/rules.md", directory))
+    # Random play has ended long before, at 1,095 on the mean; 300 moves without a loss are worth
+    # about 5,000.
+    assert score is not None
+    assert float(score[1]) > 3000
+
+
+# ---- docs/determinism.md: whole games in plain Python --------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def play() -> Any:
+    """The page's `play`."""
+    names: dict[str, Any] = {}
+    exec(program("docs/determinism.md"), names)
+    return names["play"]
+
+
+def test_the_page_plays_the_golden_games(play: Any) -> None:
+    """Those of the arguments that it takes."""
+    played = 0
+    taken = {"rows", "columns", "four_probability", "start_tiles"}
+    for path in sorted(make_golden.GOLDEN.glob("*.json")):
+        golden = json.loads(path.read_text())
+        config = golden["config"]
+        if config["stop_at_goal"] or config["max_episode_steps"]:
+            continue
+        if config["illegal_action"] != "noop" or "autoreset_mode" in config:
+            continue
+        for lane in golden["lanes"]:
+            steps = lane["steps"]
+            arguments = {name: config[name] for name in taken}
+            told = list(play(lane["seed"], lane["actions"], **arguments))
+            assert told[0] == (lane["initial"]["observation"], 0, False)
+            columns = (steps["observation"], steps["reward"], steps["terminated"])
+            assert told[1:] == list(zip(*columns, strict=True))
+            played += 1
+    assert played >= 15
+
+
+@pytest.mark.parametrize("size", [(4, 4), (3, 5)])
+def test_the_page_plays_what_the_server_plays(play: Any, size: tuple[int, int]) -> None:
+    envs = twofold.Game2048VectorEnv(3, endpoint="embedded", size=size)
+    actions = np.random.default_rng(0).integers(0, 4, (400, 3))
+    boards, _ = envs.reset(seed=2**64 - 2)
+    told = [(boards, np.zeros(3), np.zeros(3, np.bool_))]
+    for row in actions:
+        boards, rewards, terminations, _, _ = envs.step(row)
+        told.append((boards, rewards, terminations))
+    assert sum(int(terminations.sum()) for _, _, terminations in told) >= 3
+    for lane in range(3):
+        seed = (2**64 - 2 + lane) % 2**64
+        games = play(seed, actions[:, lane].tolist(), *size)
+        for step, (board, reward, over) in enumerate(games):
+            boards, rewards, terminations = told[step]
+            assert boards[lane].ravel().tolist() == board
+            assert (rewards[lane], terminations[lane]) == (reward, over)
+    envs.close()
