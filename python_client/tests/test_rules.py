@@ -63,6 +63,23 @@ def test_afterstates_are_those_of_the_reference(given_boards: Any) -> None:
             assert told.mask[at][action] == (expected != game.board)
 
 
+@pytest.mark.parametrize(("shape", "reward"), [((4, 4), 2**30), ((4, 8), 2**31), ((8, 8), 2**32)])
+def test_full_boards_of_the_largest_tiles_earn_what_their_merges_made(
+    shape: tuple[int, int], reward: int
+) -> None:
+    told = rules.afterstates(np.full(shape, rules.MAX_EXPONENT))
+    assert told.rewards.tolist() == [reward] * 4
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_rewards_are_rounded_once_to_float32(rows: int) -> None:
+    board = np.zeros((rows, 4), np.uint8)
+    board[:2] = [[24, 24, 1, 1], [1, 1, 1, 1]]
+    assert rules.move(board, 3).rewards == np.float32(2**25 + 12)
+    board[0] = [26, 26, 1, 1]
+    assert rules.move(board, 3).rewards == np.float32(2**27 + 12) == 2**27 + 16
+
+
 @given(st.data())
 def test_a_move_is_the_afterstate_of_its_action(data: st.DataObject) -> None:
     given_boards = data.draw(boards())

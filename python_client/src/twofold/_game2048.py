@@ -114,7 +114,8 @@ class Game2048VectorEnv(TwofoldVectorEnv):
         num_envs: Number of boards N.
         size: Cells along both sides, or (rows, columns); each 2 ... 8.
         goal: The tile to reach, a power of two from 4 up; told in `goal_reached`.
-        stop_at_goal: Whether reaching the goal ends the episode.
+        stop_at_goal: Whether reaching the goal ends the episode. Where a start tile is the goal
+            already (goal=4), the first step ends it.
         four_probability: How often a spawned tile is a 4, 0 ... 1.
         start_tiles: Tiles on a new board, 1 ... cells - 1; None for the dialect's, 2 without one.
         illegal_action: What an action does that moves nothing: "noop" or "terminate"; None for the

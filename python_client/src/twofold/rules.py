@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 MAX_EXPONENT = 26
-"""The largest exponent on a board that is to slide: what that earns then fits 32 bits."""
+"""The largest exponent on a board that is to slide: on 4 x 4 that earns at most 2^30."""
 
 # What an observation can hold.
 _LARGEST = 31
