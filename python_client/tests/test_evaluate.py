@@ -41,6 +41,7 @@ class Queue(VectorEnv[Any, Any, Any]):
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        seed = np.array(seed, np.uint64)
         mixed = (seed ^ (seed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
         is_long = (mixed >> np.uint64(40)) % np.uint64(5) == 0
@@ -148,6 +149,82 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
     assert one.scores[17] == infos["score"][0]
     assert one.moves[17] == infos["moves"][0]
     assert one.max_exponents[17] == observations.max()
+
+
+# ---- environments of others ----------------------------------------------------------------------
+
+
+def falls_slowly(observations: Any, action_mask: Any) -> Any:
+    return (observations[:, 2] > 0).astype(int)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_environments_of_gymnasium_are_evaluated(mode: Any) -> None:
+    result = twofold.evaluate(
+        falls_slowly, env="CartPole-v1", vectorization_mode=mode, episodes=9, num_envs=4
+    )
+    env, lengths = gym.make("CartPole-v1"), []
+    for seed in range(FIRST_SEED, FIRST_SEED + 9):
+        observation, _ = env.reset(seed=seed)
+        steps, is_over = 0, False
+        while not is_over:
+            action = falls_slowly(observation[np.newaxis], None)[0]
+            observation, _, terminated, truncated, _ = env.step(action)
+            steps, is_over = steps + 1, terminated or truncated
+        lengths.append(steps)
+    env.close()
+    assert len(set(lengths)) > 3
+    assert result.lengths.tolist() == lengths
+    assert result.scores.tolist() == lengths
+    assert result.card["environment"] == "CartPole-v1"
+
+
+def test_infos_that_only_some_lanes_have_are_those_of_these_lanes() -> None:
+    arguments: dict[str, Any] = {"endpoint": "embedded"}
+    envs = gym.make_vec("twofold/Game2048-v0", 7, vectorization_mode="sync", **arguments)
+    apart = twofold.evaluate(first_legal, env=envs, episodes=20)
+    envs.close()
+    together = twofold.evaluate(first_legal, episodes=20, **arguments)
+    for name in ("scores", "moves", "lengths", "max_exponents"):
+        np.testing.assert_array_equal(getattr(apart, name), getattr(together, name))
+
+
+def test_observations_may_be_tuples() -> None:
+    def sticks(observations: Any, action_mask: Any) -> Any:
+        own_sum, _, _ = observations
+        return (own_sum < 17).astype(int)
+
+    envs = gym.make_vec("Blackjack-v1", 5, vectorization_mode="sync")
+    result = twofold.evaluate(sticks, env=envs, episodes=40)
+    envs.close()
+    assert set(result.scores) == {-1, 0, 1}
+
+
+def test_an_environment_that_takes_one_seed_for_all_is_refused_by_name() -> None:
+    with pytest.raises(
+        twofold.InvalidArgument, match=r"CartPoleVectorEnv takes no list of seeds .*mode='sync'"
+    ) as info:
+        twofold.evaluate(anything, env="CartPole-v1", episodes=3)
+    assert info.value.field == "env"
+
+
+def test_an_environment_that_ignores_the_reset_mask_is_refused_by_name() -> None:
+    class ResetsAll(gym.vector.SyncVectorEnv):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return super().reset(seed=seed)
+
+    envs = ResetsAll([lambda: gym.make("CartPole-v1")] * 4)
+    with pytest.raises(
+        twofold.InvalidArgument, match=r"ResetsAll also resets .* leaves out"
+    ) as info:
+        twofold.evaluate(anything, env=envs, episodes=9)
+    assert info.value.field == "env"
+    envs.close()
+
+
+def test_an_environment_of_another_autoreset_is_refused_by_its_id_too() -> None:
+    with pytest.raises(twofold.InvalidArgument, match="NEXT_STEP"):
+        twofold.evaluate(first_legal, episodes=3, autoreset_mode="same_step", endpoint="embedded")
 
 
 def test_random_play_on_2x2_agrees_with_the_exact_solution() -> None:

@@ -7,18 +7,24 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold import _policies, policies
-from twofold._exceptions import InvalidArgument
+from twofold._comparison import first_difference
+from twofold._exceptions import InvalidArgument, TwofoldError
 from twofold._game2048 import Game2048VectorEnv
 from twofold._recording import RecordingRules, pack_actions
 from twofold._results import Array
+from twofold._vector_env import TwofoldVectorEnv
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of episodes finished, of all, and of steps made so far."""
+
+
+_TAKE_SYNC = "gymnasium.make_vec makes environments that do with vectorization_mode='sync'"
 
 
 class _Schedule:
@@ -95,16 +101,15 @@ class FunctionPlayer:
         steps = 0
 
         start = time.perf_counter()
-        observations, infos = envs.reset(seed=schedule.lane_seeds)  # type: ignore[arg-type]
+        observations, infos = self._reset_all()
+        mask = self._legal_actions(infos)
         has_score, has_exponent = "score" in infos, "max_exponent" in infos
         has_moves = "moves" in infos
         self.caller.reset(schedule.active)
         while schedule.goes_on:
-            mask = infos.get("action_mask")
-            if mask is None:
-                mask = np.ones((envs.num_envs, self.caller.num_actions), np.int8)
             actions = self.caller(observations, mask, schedule.active, self.place)
             observations, rewards, terminations, truncations, infos = envs.step(actions)
+            mask = self._legal_actions(infos)
             if self.log is not None:
                 self.log.add(actions, int(steps_so_far[schedule.active].max()))
             steps += np.count_nonzero(schedule.active)
@@ -127,10 +132,9 @@ class FunctionPlayer:
             rewards_so_far[done], steps_so_far[done] = 0, 0
             begins = schedule.end(done)
             if begins.any():
-                observations, infos = envs.reset(
-                    seed=schedule.lane_seeds,  # type: ignore[arg-type]
-                    options={"reset_mask": begins},
-                )
+                observations, infos = self._reset_some(begins, observations)
+                # The other lanes' infos may be missing.
+                mask = np.where(begins[:, np.newaxis], self._legal_actions(infos), mask)
                 self.caller.reset(begins)
             if self.progress is not None:
                 self.progress(schedule.finished, total, steps)
@@ -142,6 +146,63 @@ class FunctionPlayer:
             "seconds": time.perf_counter() - start,
             "policy_seconds": self.caller.seconds,
         }
+
+    def _reset_all(self) -> tuple[Any, dict[str, Any]]:
+        """Begins all lanes' first episodes."""
+        try:
+            return self.envs.reset(seed=self._seeds())
+        except (gym.error.Error, TypeError, ValueError) as error:
+            if self._is_ours or isinstance(error, TwofoldError):
+                raise
+            raise InvalidArgument(
+                f"{self._name} takes no list of seeds ({type(error).__name__}: {error}), and "
+                f"evaluation seeds each episode; {_TAKE_SYNC}",
+                field="env",
+            ) from error
+
+    def _reset_some(
+        self, begins: NDArray[np.bool_], observations: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins the next episodes of the lanes that `begins`, (N,), names.
+
+        Raises:
+            InvalidArgument: Others are not where they were, in these observations (N, …).
+        """
+        before = None if self._is_ours else _policies.rows(observations, ~begins)
+        observations, infos = self.envs.reset(
+            seed=self._seeds(), options={"reset_mask": begins.copy()}
+        )
+        if before is not None:
+            after = _policies.rows(observations, ~begins)
+            if first_difference(before, after) is not None:
+                raise InvalidArgument(
+                    f"{self._name} also resets environments that options={{'reset_mask': …}} "
+                    "leaves out, and evaluation begins the next episode where one has ended; "
+                    f"{_TAKE_SYNC}",
+                    field="env",
+                )
+        return observations, infos
+
+    @property
+    def _is_ours(self) -> bool:
+        return isinstance(self.envs.unwrapped, TwofoldVectorEnv)
+
+    @property
+    def _name(self) -> str:
+        return type(self.envs.unwrapped).__name__
+
+    def _seeds(self) -> Any:
+        """The seeds of what the lanes play: an array, or what every environment takes."""
+        seeds = self.schedule.lane_seeds
+        # Gymnasium's own want Python's ints. Ours take thousands at a time, every few steps.
+        return seeds if self._is_ours else seeds.tolist()
+
+    def _legal_actions(self, infos: dict[str, Any]) -> Array:
+        """int8 (N, actions), 1 where an action is legal: all of them, where infos don't say."""
+        mask: Array | None = infos.get("action_mask")
+        if mask is None:
+            return np.ones((self.envs.num_envs, self.caller.num_actions), np.int8)
+        return mask
 
     def place(self, lane: int) -> dict[str, int]:
         """What a lane plays."""

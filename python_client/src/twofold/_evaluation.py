@@ -76,8 +76,9 @@ def evaluate(
             `PolicyWithMemory`: its `reset` is told which boards begin an episode, and it gets all
             boards each time.
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
-            open. Its infos `score`, `moves`, `max_exponent` and `action_mask` are used where it has
-            them.
+            open. It has to take a list of seeds, and options={"reset_mask": …}, as Gymnasium's
+            SyncVectorEnv and AsyncVectorEnv do. Its infos `score`, `moves`, `max_exponent` and
+            `action_mask` are used where it has them.
         episodes: How many games; 1,000 by default.
         protocol: In place of `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
             10,000, "deep" for 100.
@@ -118,6 +119,8 @@ def evaluate(
             )
         envs = _check_env(env, num_envs, env_arguments)
     try:
+        if chosen.in_server is None:
+            _check_autoreset(envs)
         chosen = chosen.for_env(envs)
         log = ActionLog(envs) if record else None
         player: FunctionPlayer | ServerPlayer
@@ -171,12 +174,15 @@ def _check_env(
         raise InvalidArgument(
             f"{', '.join(extra)} beside an environment that is made already", field=extra[0]
         )
+    return env
+
+
+def _check_autoreset(env: VectorEnv[Any, Any, Any]) -> None:
     mode = env.metadata.get("autoreset_mode")
     if mode is not AutoresetMode.NEXT_STEP:
         raise InvalidArgument(
             f"env has autoreset_mode {mode}; evaluation needs NEXT_STEP", field="env"
         )
-    return env
 
 
 @dataclass(frozen=True, eq=False)

@@ -280,9 +280,11 @@ class Caller:
 
 
 def rows(observations: Any, which: Any) -> Any:
-    """Some rows of a batch of observations, be it an array or a dict of them."""
+    """Some rows of a batch of observations, be it an array, or a dict or a tuple of them."""
     if isinstance(observations, dict):
         return {key: rows(value, which) for key, value in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(rows(value, which) for value in observations)
     return observations[which]
 
 
