@@ -387,6 +387,35 @@ def test_rollouts_go_on_after_a_lost_server(policy: str, longest: int) -> None:
         twin.close()
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_fork_survives_the_loss_of_the_server_if_its_environment_does(
+    own_server: Server, is_resumed: bool
+) -> None:
+    envs, twin = make(own_server.ipc, recover=not is_resumed), make("private")
+    if is_resumed:
+        envs = twofold.resume(envs.token, recover=True)
+    for each in (envs, twin):
+        each.reset(seed=3)
+    forks = [each.fork([2, 5], copies=8, seed=4) for each in (envs, twin)]
+    for start, stop in ((1, 10), (10, 20)):
+        own_server.kill()
+        own_server.start_again()
+        results = [play(fork, stop, start) for fork in forks]
+        assert results[0] == results[1]
+    for each in (envs, *forks, twin):
+        each.close()
+
+
+def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server) -> None:
+    envs = make(own_server.ipc)
+    envs.reset(seed=3)
+    fork = envs.fork([0])
+    own_server.kill()
+    own_server.start_again()
+    with pytest.raises(twofold.NotFound):
+        fork.observe()
+
+
 def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)

@@ -173,7 +173,6 @@ class Session:
 
     Attributes:
         returned: The number of the last call that has returned.
-        again: Makes another session at the same place, of another create request.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: What the service calls itself.
@@ -213,9 +212,6 @@ class Session:
 
         deadline = time.monotonic() + timeout
         self._endpoint, self._curve = resolve(endpoint), curve
-        self.again = functools.partial(
-            Session, endpoint=self._endpoint, curve=curve, timeout=timeout
-        )
         self._carrier = open_carrier(self._endpoint, curve, deadline)
         self._journal = Journal() if recover and self._carrier.loses_sessions else None
         self._is_open = True
@@ -447,6 +443,21 @@ class Session:
     def last_seq(self) -> int:
         """How many requests of this session were carried out, its create included."""
         return self._last_seq
+
+    def again(self, create: environment.CreateRequest) -> Session:
+        """Another session at the same place, of another create request; it recovers as this does.
+
+        Raises:
+            RequestError: The service refused.
+            TransportError: No answer.
+        """
+        return Session(
+            create,
+            endpoint=self._endpoint,
+            curve=self._curve,
+            timeout=self._timeout,
+            recover=self._journal is not None,
+        )
 
     def keep_journal(self) -> None:
         """Has the boards of a session that was taken over made anew where they are lost.
