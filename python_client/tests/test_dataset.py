@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+import zmq
+from servers import Server
 
 import twofold
 from twofold import _cli, _dataset
@@ -101,6 +103,33 @@ def test_the_file_tells_config_seed_and_versions(tmp_path: Path) -> None:
     assert told["environment"] == "twofold/Game2048-v0"
     assert told["server"]
     assert parquet.ParquetFile(path).num_row_groups > 4
+
+
+def test_the_file_tells_the_reward_itself_and_not_the_name_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "reward.json"
+    file.write_text('{"merge_count": 0.5}')
+    path = write(tmp_path, reward=file)
+    told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    assert told["arguments"] == {"reward": {"merge_count": 0.5}}
+    file.write_text('{"merge_count": 0.25}')
+    twofold.verify_dataset(path, endpoint="embedded")
+    file.unlink()
+    twofold.verify_dataset(path, endpoint="embedded")
+
+
+def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
+    tmp_path: Path, server: Server
+) -> None:
+    public, secret = (key.decode() for key in zmq.curve_keypair())
+    keys = twofold.CurveKeys(public, public, secret)
+    arguments = {"size": np.int64(3), "max_episode_steps": np.uint8(9), "start_tiles": None}
+    path = write(tmp_path, **arguments)
+    told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    assert told["arguments"] == {"size": 3, "max_episode_steps": 9, "start_tiles": None}
+    twofold.verify_dataset(path, endpoint="embedded")
+    # A server without encryption does not let them in.
+    with pytest.raises(twofold.AuthenticationFailed):
+        twofold.write_dataset(path, transitions=1, endpoint=server.tcp, curve=keys)
 
 
 def spoil(path: Path, column: str, row: int, value: Any) -> None:

@@ -75,6 +75,21 @@ def test_the_environment_is_what_its_maker_made(server: Server) -> None:
     again.close()
 
 
+def test_a_resumed_environment_has_the_reward_that_a_file_held(
+    server: Server, tmp_path: Path
+) -> None:
+    path = tmp_path / "reward.json"
+    path.write_text('{"merge_count": 0.5, "clip": [0, null]}')
+    envs = make(server.ipc, reward=path)
+    path.write_text('{"illegal_action": -1}')
+    first = twofold.resume(envs.token)
+    assert first.reward_terms == ("merge_count",)
+    path.unlink()
+    second = twofold.resume(first.token)
+    assert second.reward_terms == ("merge_count",)
+    second.close()
+
+
 def test_a_resumed_environment_goes_on_with_its_streams(server: Server) -> None:
     envs, twin = make(server.ipc), make(server.ipc)
     for one in (envs, twin):

@@ -123,6 +123,15 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
         reward_spec(tmp_path / "reward.json")
 
 
+@pytest.mark.parametrize("content", ['"score"', '"other.json"', "null", "1"])
+def test_a_file_holds_a_dict_or_a_list_and_nothing_else(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "reward.json"
+    path.write_text(content)
+    with pytest.raises(twofold.InvalidArgument, match="expected a dict of terms") as caught:
+        twofold.Game2048VectorEnv(1, reward=path)
+    assert caught.value.field == "reward"
+
+
 def test_the_single_environment_has_them_too() -> None:
     env = twofold.Game2048Env(
         reward={"merge_count": 2.0}, extra_infos=("chance", "merges"), endpoint="embedded"

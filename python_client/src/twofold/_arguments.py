@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,21 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
     if array.shape != shape:
         raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
     return array
+
+
+def plain(value: object) -> Any:
+    """An argument as JSON has it, for `json.dumps(…, default=plain)`.
+
+    Raises:
+        TypeError: It can't be written down.
+    """
+    if isinstance(value, AutoresetMode):
+        return value.value
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{value!r} is not plain")
 
 
 def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:

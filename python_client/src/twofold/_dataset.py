@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from twofold import _arguments, _policies, policies
 from twofold._exceptions import InvalidArgument, InvalidDataset, MissingDependency
 from twofold._results import Array
+from twofold._reward import read_reward
 from twofold._rollout import Rollout
 from twofold._seeding import draw_seed
 from twofold._vector_env import TwofoldVectorEnv
@@ -77,12 +78,13 @@ def write_dataset(
     num_envs = _arguments.integer("num_envs", num_envs, 1, _GROUP_ROWS)
     seed = draw_seed(num_envs) if seed is None else _arguments.integer("seed", seed, 0, 2**64 - 1)
     chosen = _policies.resolve(policy)
-    _refuse_arguments(env_arguments)
+    if "reward" in env_arguments:
+        env_arguments["reward"] = read_reward(env_arguments["reward"])
+    arguments = _as_written(env_arguments)
     envs = gym.make_vec(env, num_envs=num_envs, **env_arguments)
     try:
         base = _base(envs)
         chosen = chosen.for_env(envs)
-        arguments = {k: v for k, v in env_arguments.items() if k not in ("endpoint", "timeout")}
         told = {
             "format": FORMAT,
             "version": VERSION,
@@ -420,13 +422,20 @@ def _batch(arrow: Any, schema: Any, columns: dict[str, Array]) -> Any:
     return arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _refuse_arguments(arguments: dict[str, Any]) -> None:
-    """Those that a dataset cannot have."""
+def _as_written(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The environment's arguments as a file has them; those of this machine are not in it.
+
+    Raises:
+        InvalidArgument: A dataset cannot have one of them.
+    """
     for name in ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key"):
         if name in arguments:
             raise InvalidArgument(f"{name} has no use in a dataset", field=name)
+    here = ("endpoint", "curve", "timeout")
+    arguments = {name: value for name, value in arguments.items() if name not in here}
     try:
-        json.dumps(arguments)
+        written: dict[str, Any] = json.loads(json.dumps(arguments, default=_arguments.plain))
+        return written
     except TypeError as error:
         raise InvalidArgument(f"an argument cannot be written down: {error}") from None
 

@@ -39,8 +39,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
     """
     if reward is None or (isinstance(reward, str) and reward == "score"):
         return None
-    if isinstance(reward, (str, os.PathLike)):
-        reward = _load(reward)
+    reward = read_reward(reward)
     scale, clip = None, None
     terms: object = reward
     if isinstance(reward, Mapping):
@@ -64,6 +63,21 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
         if high is not None:
             spec.clip_high = high
     return spec
+
+
+def read_reward(reward: Reward) -> Reward:
+    """What the file says, where a reward is the path of one; else the reward as it is.
+
+    Raises:
+        InvalidArgument: The file is not there, or holds something else.
+    """
+    is_name = isinstance(reward, str) and reward == "score"
+    if is_name or not isinstance(reward, (str, os.PathLike)):
+        return reward
+    content = _load(reward)
+    if not isinstance(content, (dict, list)):
+        raise InvalidArgument(f"reward is {content!r}; {_FORMS}", field="reward")
+    return content
 
 
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import json
 import math
-import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -24,7 +23,7 @@ from twofold._drawing import Picture, wall
 from twofold._exceptions import InvalidArgument, ProtocolError, RequestError
 from twofold._game import Game
 from twofold._results import Array, FreshResults, HeldResults, Observations
-from twofold._reward import Reward, extra_info_names, reward_spec
+from twofold._reward import Reward, extra_info_names, read_reward, reward_spec
 from twofold._rollout import Rollout
 from twofold._seeding import (
     Seed,
@@ -64,17 +63,6 @@ class BatchArguments(TypedDict, total=False):
     render_mode: str | None
     render_size: int
     timeout: float
-
-
-def _plain(value: object) -> Any:
-    """An argument as JSON has it."""
-    if isinstance(value, AutoresetMode):
-        return value.value
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"{value!r} is not plain")
 
 
 class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
@@ -175,7 +163,11 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         create.CopyFrom(game.request)
         create.num_envs = num_envs
         create.autoreset_mode = _AUTORESET[self.autoreset_mode]
-        spec = reward_spec(reward)
+        content = read_reward(reward)
+        if content is not reward and self._made_with.get("reward") is reward:
+            # Whoever resumes the session may not have the file, or another one of its name.
+            self._made_with["reward"] = content
+        spec = reward_spec(content)
         if spec is not None:
             create.reward.CopyFrom(spec)
         create.extra_infos.extend(extra_info_names(extra_infos))
@@ -734,7 +726,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         here = ("endpoint", "curve", "timeout")
         arguments = {name: value for name, value in self._made_with.items() if name not in here}
         try:
-            return json.dumps([type(self).__name__, arguments], default=_plain)
+            return json.dumps([type(self).__name__, arguments], default=_arguments.plain)
         except TypeError:
             return ""
 
