@@ -1,5 +1,7 @@
 """What a server allows: told in Hello, refused with the limit in the text, and given back."""
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -37,6 +39,49 @@ def test_a_batch_that_no_server_state_could_fit_is_refused_before_anything_is_se
             pytest.raises(twofold.ResourceExhausted, match=told),
         ):
             Game2048VectorEnv(1001, endpoint=server.ipc)
+
+
+def test_one_process_has_hundreds_of_environments_at_one_endpoint(server: Server) -> None:
+    many = [twofold.Game2048VectorEnv(1, endpoint=server.tcp) for _ in range(400)]
+    for envs in many:
+        envs.reset(seed=0)
+    for envs in many:
+        envs.close()
+
+
+@pytest.mark.parametrize("address", ["tcp", "ipc"])
+def test_a_process_without_open_files_left_says_so_and_keeps_its_environments(
+    server: Server, address: str
+) -> None:
+    code = """
+import os, resource, sys, twofold
+endpoint, allowed = sys.argv[1], int(sys.argv[2])
+first = twofold.Game2048VectorEnv(1, endpoint=endpoint)
+open_files = max(map(int, os.listdir("/proc/self/fd")))
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + allowed, most))
+many = []
+try:
+    while True:
+        many.append(twofold.Game2048VectorEnv(1, endpoint=endpoint))
+except twofold.TransportError as error:
+    print(type(error).__name__, error)
+first.reset(seed=0)
+first.step([0])
+while many:
+    many.pop().close()
+twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
+"""
+    for allowed in range(20, 24):
+        ran = subprocess.run(
+            [sys.executable, "-c", code, getattr(server, address), str(allowed)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.stderr == ""
+        assert ran.stdout.startswith("TransportError no more connections: Too many open files. ")
+        assert "(num_envs), or allow more files (ulimit -n)" in ran.stdout
 
 
 def test_sessions_at_a_time_are_limited() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
+import resource
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from twofold._exceptions import (
     DeadlineExceeded,
     InvalidArgument,
     ProtocolError,
+    TransportError,
 )
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -46,6 +49,10 @@ _HANDSHAKE_FAILURES = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
+
+# By default a context has 1,023 sockets, and an environment takes up to three of them: there should
+# be so many that the process's open files are the limit.
+_MOST_SOCKETS = 16_384
 
 _TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
@@ -150,7 +157,7 @@ class ZeroMQCarrier(Carrier):
         try:
             self._send(call)
             self._begun = call
-        except zmq.ZMQError:
+        except (zmq.ZMQError, TransportError):
             # Nothing is lost: `exchange` sends it.
             self.drop()
         except BaseException:
@@ -240,7 +247,20 @@ class ZeroMQCarrier(Carrier):
             server.release()
 
     def _open(self) -> zmq.Socket[bytes]:
-        socket = _context().socket(zmq.REQ)
+        try:
+            return self._connect(_context().socket(zmq.REQ))
+        except (zmq.ZMQError, OSError) as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            raise TransportError(
+                f"no more connections: {error.strerror}. Each environment at {self.endpoint} takes "
+                f"several files, of which this process may have {limit:,} open. Close environments "
+                "after use, have more boards in one (num_envs), or allow more files (ulimit -n)"
+            ) from None
+
+    def _connect(self, socket: zmq.Socket[bytes]) -> zmq.Socket[bytes]:
+        self._socket = socket
         socket.linger = 0
         # A plain REQ would take a late reply to an earlier try for the answer to the next request.
         socket.set(zmq.REQ_CORRELATE, 1)
@@ -252,8 +272,9 @@ class ZeroMQCarrier(Carrier):
             socket.curve_secretkey = self._curve.secret_key.encode()
         if self.endpoint.startswith("tcp://"):
             self._monitor = socket.get_monitor_socket(_HANDSHAKE_FAILURES)
+        # libzmq connects later, in a thread of its own, and goes on trying where no file is left.
+        os.close(os.dup(socket.FD))
         socket.connect(self.endpoint)
-        self._socket = socket
         self._receive_timeout = -1
         return socket
 
@@ -381,4 +402,5 @@ def _context() -> zmq.Context[zmq.Socket[bytes]]:
     pid = os.getpid()
     if _own_context is None or _own_context[0] != pid:
         _own_context = (pid, zmq.Context())
+        _own_context[1].set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
     return _own_context[1]
