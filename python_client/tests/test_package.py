@@ -1,15 +1,19 @@
 """What the package exports, and what importing it takes."""
 
+import copy
 import importlib.metadata
+import pickle
 import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
 
 import twofold
+import twofold.testing
 from twofold import _exceptions
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -94,6 +98,35 @@ def test_the_exception_tree_is_the_one_that_is_drawn() -> None:
     for name, (base, builtin) in drawn.items():
         bases = [cls.__name__ for cls in classes[name].__bases__]
         assert bases == ([base, builtin] if builtin else [base]), name
+
+
+def exception_classes() -> list[type[Exception]]:
+    values = vars(_exceptions).values()
+    return [cls for cls in values if isinstance(cls, type) and issubclass(cls, Exception)]
+
+
+@pytest.mark.parametrize("cls", exception_classes())
+def test_an_exception_comes_out_of_a_process_pool_as_it_was(cls: Any) -> None:
+    arguments: dict[str, Any] = {}
+    if issubclass(cls, twofold.RequestError):
+        arguments = {"field": "size", "lane": 3}
+    elif cls is twofold.PolicyError:
+        arguments = {"policy": "mine", "call": 5, "row": 1, "episode": 2, "seed": 2**63}
+    error = cls("the message", **arguments)
+    if cls is twofold.ShuttingDown:
+        error.retry_after = 0.5
+    _exceptions.add_note(error, "a note")
+    for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert type(again) is cls
+        assert str(again) == "the message"
+        assert vars(again) == vars(error)
+
+
+def test_so_does_the_one_of_the_conformance_checker() -> None:
+    report = twofold.testing.Report(passed=["one"])
+    again = pickle.loads(pickle.dumps(twofold.testing.ConformanceError("Envs", report)))
+    assert again.report == report
+    assert str(again).startswith("Envs is not a conforming gymnasium.vector.VectorEnv: 1 checks ")
 
 
 def test_the_public_exceptions_are_caught_as_the_builtins_that_fit() -> None:

@@ -29,7 +29,8 @@ TwofoldError
 
 from __future__ import annotations
 
-from typing import ClassVar
+import functools
+from typing import Any, ClassVar
 
 import gymnasium.error
 
@@ -196,6 +197,11 @@ class PolicyError(TwofoldError, RuntimeError):
         self.row = row
         self.episode = episode
         self.seed = seed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default an exception is unpickled from its message alone.
+        again = functools.partial(type(self), policy=self.policy, call=self.call)
+        return again, self.args, self.__dict__
 
 
 class InvalidRecording(TwofoldError, ValueError):

@@ -76,12 +76,17 @@ class ConformanceError(AssertionError):
     """The environment does not do what Gymnasium says; the text lists everything that was found.
 
     Attributes:
+        name: The environment's.
         report: All of it.
     """
 
     def __init__(self, name: str, report: Report) -> None:
-        super().__init__(f"{name} is not a conforming gymnasium.vector.VectorEnv: {report}")
-        self.report = report
+        # What it is made anew of where it is unpickled.
+        super().__init__(name, report)
+        self.name, self.report = name, report
+
+    def __str__(self) -> str:
+        return f"{self.name} is not a conforming gymnasium.vector.VectorEnv: {self.report}"
 
 
 def check_vector_env(
