@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -249,10 +250,31 @@ def test_every_way_to_a_server_takes_keys(
     curve = keys.of("alice")
     twofold.ConcentrationVectorEnv(2, endpoint=server.tcp, curve=curve).close()
     twofold.Game2048Env(endpoint=server.tcp, curve=curve).close()
+    rules: dict[str, Any] = {"endpoint": server.tcp, "curve": curve}
+    board, after = np.zeros((4, 4), np.uint8), np.zeros((4, 4), np.uint8)
+    board[1, 0] = after[0, 0] = after[3, 3] = 1
+    assert twofold.rules.legal(board, **rules).tolist() == [1, 1, 1, 0]
+    assert twofold.rules.afterstates(board, **rules).mask.tolist() == [1, 1, 1, 0]
+    assert twofold.rules.move(board, 0, **rules).legal
+    assert twofold.rules.spawn(board, 0, **rules).outcomes >= 0
+    assert len(twofold.rules.explain(board, 0, after, **rules)) == 2
     monkeypatch.setenv("TWOFOLD_CURVE_SERVER", str(keys.directory / "server.key"))
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
     boards = np.ones((1, 4, 4), np.uint8)
     assert twofold.rules.legal(boards, endpoint=server.tcp).any()
+
+
+def test_rules_are_asked_with_the_keys_of_the_call(server: Server, keys: Keys) -> None:
+    board = np.ones((4, 4), np.uint8)
+    for _ in range(2):
+        assert twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("alice")).any()
+        with pytest.raises(twofold.AuthenticationFailed):
+            twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("eve"))
+    no_keys: Any
+    for no_keys in ("key", {}):
+        with pytest.raises(twofold.InvalidArgument) as caught:
+            twofold.rules.legal(board, endpoint=server.tcp, curve=no_keys)
+        assert caught.value.field == "curve"
 
 
 def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:

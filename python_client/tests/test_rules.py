@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from reference import Game, Xoshiro128PlusPlus
-from servers import Server
+from servers import Server, wait_until
 
 import twofold
-from twofold import rules
+from twofold import _stateless, rules
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
 settings.load_profile("fixed")
@@ -428,6 +429,22 @@ print(first.tolist())
 def test_nobody_there_ends_in_a_deadline() -> None:
     with pytest.raises(twofold.DeadlineExceeded):
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
+
+
+def test_the_timeout_holds_also_while_another_thread_is_asking(own_server: Server) -> None:
+    board = np.eye(4, dtype=int)
+    rules.legal(board, endpoint=own_server.ipc)
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(rules.legal(board, endpoint=own_server.ipc))
+    )
+    with own_server.stopped():
+        thread.start()
+        wait_until(_stateless.client(own_server.ipc)._lock.locked)
+        with pytest.raises(twofold.DeadlineExceeded, match="other threads were asking"):
+            rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
+    thread.join()
+    assert len(answers) == 1
 
 
 def test_what_a_server_answers_in_parts_is_whole_here() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold._carrier import Call, Carrier
-from twofold._endpoints import open_carrier, resolve
-from twofold._exceptions import from_reply
+from twofold._curve import CurveKeys
+from twofold._endpoints import check_curve, open_carrier, resolve
+from twofold._exceptions import DeadlineExceeded, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -24,10 +27,11 @@ class Client:
 
     Args:
         endpoint: A resolved one. A private server stays until the process ends.
+        curve: Keys, or None for those that environment variables name.
     """
 
-    def __init__(self, endpoint: str) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: str, curve: CurveKeys | None) -> None:
+        self._endpoint, self._curve = endpoint, curve
         self._lock = threading.Lock()
         self._carrier: Carrier | None = None
 
@@ -37,7 +41,7 @@ class Client:
         Raises:
             TransportError: No server.
         """
-        with self._lock:
+        with self._turn(deadline):
             return self._connect(deadline).limits
 
     def ask(
@@ -62,11 +66,11 @@ class Client:
 
         Raises:
             RequestError: The server refused.
-            TransportError: No answer.
+            TransportError: No answer, or other threads were asking all the time.
         """
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
-        with self._lock:
+        with self._turn(deadline):
             carrier = self._connect(deadline)
             carrier.check_size(call)
             reply, answer = carrier.exchange(call, deadline)
@@ -74,24 +78,43 @@ class Client:
             raise from_reply(reply.error)
         return reply, answer
 
+    @contextlib.contextmanager
+    def _turn(self, deadline: float) -> Iterator[None]:
+        """Within this, no other thread asks."""
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise DeadlineExceeded(
+                f"other threads were asking {self._endpoint} until the time was over; nothing was "
+                "sent"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def _connect(self, deadline: float) -> Carrier:
         if self._carrier is not None and self._carrier.is_dead:
             self._carrier.close()
             self._carrier = None
         if self._carrier is None:
-            carrier = open_carrier(self._endpoint, None, deadline)
+            carrier = open_carrier(self._endpoint, self._curve, deadline)
             carrier.hello(deadline)
             self._carrier = carrier
         return self._carrier
 
 
-_clients: dict[str, Client] = {}
+_clients: dict[tuple[str, CurveKeys | None], Client] = {}
 
 
-def client(endpoint: str | None) -> Client:
-    """The client for an endpoint, as an environment takes it."""
+def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
+    """The client for an endpoint and keys, as an environment takes them.
+
+    Raises:
+        InvalidArgument: This is no endpoint, or it takes no keys, or these are none.
+    """
     endpoint = resolve(endpoint)
-    return _clients.setdefault(endpoint, Client(endpoint))
+    if curve is not None:
+        check_curve(endpoint, curve)
+    return _clients.setdefault((endpoint, curve), Client(endpoint, curve))
 
 
 def deadline_after(timeout: float) -> float:

@@ -9,8 +9,8 @@ board; an error's `lane` counts the rows in C order. Actions: 0 up, 1 right, 2 d
 *chance outcome* is one integer: the cell for a new 2, cells + the cell for a new 4, -1 for none.
 
 What slides and merges, and what draws, is asked of the service, in several requests where one would
-be too large or take long. `endpoint` says where that is, as an environment's does: in this process
-where nothing else is said. `chance`, `place`, `symmetries` and
+be too large or take long. `endpoint` and `curve` say where that is, as an environment's do: in this
+process where nothing else is said. `chance`, `place`, `symmetries` and
 `canonical` only look at cells, and are computed here. Arrays handed out are fresh.
 """
 
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments, _stateless
 from twofold._arrays import Layout
+from twofold._curve import CurveKeys
 from twofold._exceptions import InvalidArgument
 from twofold._seeding import consecutive
 from twofold.v1 import envelope_pb2 as envelope
@@ -156,13 +157,18 @@ numbers: those of the board from 1 on, row by row, then each new one the next.""
 
 
 def afterstates(
-    boards: ArrayLike, *, endpoint: str | None = None, timeout: float = DEFAULT_TIMEOUT
+    boards: ArrayLike,
+    *,
+    endpoint: str | None = None,
+    curve: CurveKeys | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> Afterstates:
     """What each action makes of each board, before the spawn.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
         endpoint: Where to ask.
+        curve: Keys for an encrypted endpoint.
         timeout: Seconds that the call may take.
 
     Raises:
@@ -170,7 +176,9 @@ def afterstates(
         TransportError: No answer.
     """
     given = _boards("boards", boards, MAX_EXPONENT)
-    return Afterstates(**_expand(given, wire.EXPAND_OPERATION_AFTERSTATES, [], endpoint, timeout))
+    return Afterstates(
+        **_expand(given, wire.EXPAND_OPERATION_AFTERSTATES, [], _Place(endpoint, curve, timeout))
+    )
 
 
 def move(
@@ -178,6 +186,7 @@ def move(
     actions: ArrayLike,
     *,
     endpoint: str | None = None,
+    curve: CurveKeys | None = None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Move:
     """What one action makes of each board, before the spawn.
@@ -186,6 +195,7 @@ def move(
         boards: Exponents, any integer dtype, (…, rows, columns).
         actions: Integers 0 ... 3, (…).
         endpoint: Where to ask.
+        curve: Keys for an encrypted endpoint.
         timeout: Seconds that the call may take.
 
     Raises:
@@ -194,17 +204,24 @@ def move(
     """
     given = _boards("boards", boards, MAX_EXPONENT)
     payload = _actions(actions, given)
-    return Move(**_expand(given, wire.EXPAND_OPERATION_MOVE, [payload], endpoint, timeout))
+    return Move(
+        **_expand(given, wire.EXPAND_OPERATION_MOVE, [payload], _Place(endpoint, curve, timeout))
+    )
 
 
 def legal(
-    boards: ArrayLike, *, endpoint: str | None = None, timeout: float = DEFAULT_TIMEOUT
+    boards: ArrayLike,
+    *,
+    endpoint: str | None = None,
+    curve: CurveKeys | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> NDArray[np.int8]:
     """Which actions would move something; none where the game is over.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
         endpoint: Where to ask.
+        curve: Keys for an encrypted endpoint.
         timeout: Seconds that the call may take.
 
     Returns:
@@ -215,7 +232,7 @@ def legal(
         TransportError: No answer.
     """
     given = _boards("boards", boards, MAX_EXPONENT)
-    return _expand(given, wire.EXPAND_OPERATION_LEGAL, [], endpoint, timeout)["mask"]
+    return _expand(given, wire.EXPAND_OPERATION_LEGAL, [], _Place(endpoint, curve, timeout))["mask"]
 
 
 def spawn(
@@ -224,6 +241,7 @@ def spawn(
     *,
     four_probability: float = 0.1,
     endpoint: str | None = None,
+    curve: CurveKeys | None = None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Spawned:
     """Draws a new tile for each board, each from a stream of its own.
@@ -239,6 +257,7 @@ def spawn(
             2^64.
         four_probability: How often the new tile is a 4, 0 ... 1.
         endpoint: Where to ask.
+        curve: Keys for an encrypted endpoint.
         timeout: Seconds that the call may take.
 
     Raises:
@@ -249,7 +268,9 @@ def spawn(
     four = _probability(four_probability)
     streams = _seeds(seeds, given).astype("<u8")[:, np.newaxis].view(np.uint8)
     return Spawned(
-        **_expand(given, wire.EXPAND_OPERATION_SPAWN, [streams], endpoint, timeout, four)
+        **_expand(
+            given, wire.EXPAND_OPERATION_SPAWN, [streams], _Place(endpoint, curve, timeout), four
+        )
     )
 
 
@@ -259,6 +280,7 @@ def explain(
     next_board: ArrayLike,
     *,
     endpoint: str | None = None,
+    curve: CurveKeys | None = None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Any:
     """What happened tile by tile from a board through an action to the board that followed.
@@ -268,6 +290,7 @@ def explain(
         action: The action, (…).
         next_board: What followed, new tile and all; of the same shape.
         endpoint: Where to ask.
+        curve: Keys for an encrypted endpoint.
         timeout: Seconds that the call may take.
 
     Returns:
@@ -290,7 +313,9 @@ def explain(
         )
     extra = [_actions(action, given, "action"), after.rows]
     explained: list[list[MoveAction]] = [[] for _ in range(len(given.rows))]
-    for start, arrays in _ask(given, wire.EXPAND_OPERATION_EXPLAIN, extra, endpoint, timeout):
+    for start, arrays in _ask(
+        given, wire.EXPAND_OPERATION_EXPLAIN, extra, _Place(endpoint, curve, timeout)
+    ):
         for entry in zip(*(arrays[name].tolist() for name in _EXPLAINED), strict=True):
             row, kind, tile, other, made, source, target, value = entry
             happened: MoveAction
@@ -492,12 +517,19 @@ def _probability(value: object) -> float:
 # ---- requests ------------------------------------------------------------------------------------
 
 
+class _Place(NamedTuple):
+    """Where to ask, and for how long."""
+
+    endpoint: str | None
+    curve: CurveKeys | None
+    timeout: float
+
+
 def _expand(
     boards: _Boards,
     operation: wire.ExpandOperation,
     extra: list[NDArray[np.uint8]],
-    endpoint: str | None,
-    timeout: float,
+    place: _Place,
     four_probability: float = 0.1,
 ) -> dict[str, NDArray[Any]]:
     """The arrays (…) of an operation that tells one row for each board."""
@@ -506,7 +538,7 @@ def _expand(
         name: np.empty((count, *shape), dtype)
         for name, dtype, shape in _told(operation, *boards.shape[-2:])
     }
-    for start, arrays in _ask(boards, operation, extra, endpoint, timeout, four_probability):
+    for start, arrays in _ask(boards, operation, extra, place, four_probability):
         for name, array in arrays.items():
             if len(array) == count:
                 whole[name] = array
@@ -544,17 +576,16 @@ def _ask(
     boards: _Boards,
     operation: wire.ExpandOperation,
     extra: list[NDArray[np.uint8]],
-    endpoint: str | None,
-    timeout: float,
+    place: _Place,
     four_probability: float = 0.1,
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
     """Asks in as many requests as it takes; of each the first row and the arrays."""
     if len(boards.rows) == 0:
         return
-    endpoint = None if endpoint is None else _arguments.text("endpoint", endpoint)
-    seconds = _arguments.real("timeout", timeout, 1e-3, 1e6, "seconds, more than 0")
+    endpoint = None if place.endpoint is None else _arguments.text("endpoint", place.endpoint)
+    seconds = _arguments.real("timeout", place.timeout, 1e-3, 1e6, "seconds, more than 0")
     deadline = _stateless.deadline_after(seconds)
-    client = _stateless.client(endpoint)
+    client = _stateless.client(endpoint, place.curve)
     rows, columns = boards.shape[-2:]
     told = _told(operation, rows, columns)
     reply_bytes = sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for _, dtype, shape in told)
