@@ -685,6 +685,13 @@ def test_the_command_evaluates_a_function_of_a_file(
     assert output.count("summary ") == 2
     assert "against random, the same 20 seeds each" in output
 
+    assert _cli.main([*command, "--against", "random", "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed.keys() == {"evaluations", "comparison"}
+    assert [one["episodes"] for one in printed["evaluations"]] == [20, 20]
+    assert printed["evaluations"][0]["policy"] == printed["comparison"]["first"]
+    assert printed["comparison"]["second"] == "random"
+
 
 def test_the_command_finds_functions_of_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

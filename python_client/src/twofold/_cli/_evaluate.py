@@ -84,10 +84,16 @@ def run(arguments: argparse.Namespace) -> int:
         results[0].recording(which).save(file)
     if arguments.plot:
         results[0].plot(arguments.plot, *results[1:])
-    print("\n\n".join(FORMATS[arguments.format](result) for result in results))
-    if len(results) == 2:
-        comparison = results[0].compare(results[1])
-        print(comparison.to_json() if arguments.format == "json" else f"\n{comparison}")
+    reports = [FORMATS[arguments.format](result) for result in results]
+    if len(results) == 1:
+        print(*reports)
+        return 0
+    comparison = results[0].compare(results[1])
+    if arguments.format == "json":
+        evaluations = ", ".join(reports)
+        print(f'{{"evaluations": [{evaluations}], "comparison": {comparison.to_json()}}}')
+    else:
+        print(*reports, comparison, sep="\n\n")
     return 0
 
 
