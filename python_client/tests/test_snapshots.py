@@ -1,6 +1,8 @@
 """Snapshots, restores and forks: what they keep, what they refuse, and what forks must not tell."""
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import zlib
@@ -383,6 +385,21 @@ def test_wrong_arguments_of_a_fork_are_refused(
     with pytest.raises(twofold.RequestError) as caught:
         envs.fork([0, 1], **arguments)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
+def test_who_copies_or_pickles_an_environment_is_shown_another_way(
+    make: Make, duplicate: Callable[[Any], Any], endpoint: str
+) -> None:
+    envs = make(2)
+    envs.reset(seed=0)
+    with pytest.raises(TypeError, match=r"Game2048VectorEnv can't be .*: fork\(\) .* snapshot\(\)"):
+        duplicate(envs)
+    envs.step([0, 1])
+    env = twofold.Game2048Env(endpoint=endpoint)
+    with pytest.raises(TypeError, match=r"Game2048Env can't be .*: snapshot\(\) .* worker process"):
+        duplicate(env)
+    env.close()
 
 
 def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) -> None:

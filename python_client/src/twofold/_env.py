@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -36,6 +36,18 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
     @property
     def _session(self) -> Session:
         return self._batch._session
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle`, `copy.copy` and `copy.deepcopy`.
+
+        Raises:
+            TypeError: The text names what there is in their place.
+        """
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or copied, since its board lives in a "
+            "session: snapshot() returns the board as bytes for restore() of another environment, "
+            "and a worker process makes an environment of its own"
+        )
 
     @exactly_once
     def reset(

@@ -8,7 +8,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 import gymnasium as gym
 import numpy as np
@@ -118,6 +118,24 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
     # Until there is a session: gymnasium 1.2 closes also what was never made.
     closed = True
+
+    def __copy__(self) -> Self:
+        # For `fork`; the pickling that `copy` goes by is refused.
+        shallow: Self = object.__new__(type(self))
+        vars(shallow).update(vars(self))
+        return shallow
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle` and `copy.deepcopy`.
+
+        Raises:
+            TypeError: The text names what there is in their place.
+        """
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
+            "session: fork() copies boards to another environment, snapshot() returns them as "
+            "bytes for restore(), and a worker process makes an environment of its own"
+        )
 
     def __init__(
         self,
