@@ -1,10 +1,13 @@
 """Reply memory is used again only when nobody can see it."""
 
 import numpy as np
+import pytest
 
+from twofold import _buffers
 from twofold._buffers import BufferPool
 
 
+@pytest.mark.skipif(_buffers._UNUSED < 0, reason="this interpreter's counts say too little")
 def test_an_array_is_used_again_once_all_views_of_it_are_gone() -> None:
     pool = BufferPool()
     first, address = pool.take(64)
@@ -16,10 +19,7 @@ def test_an_array_is_used_again_once_all_views_of_it_are_gone() -> None:
     del view
     assert pool.take(64)[1] != address, "a view of the view is still there"
     del part
-    addresses = set()
-    for _ in range(8):
-        addresses.add(pool.take(64)[1])
-    assert address in addresses or len(addresses) <= 4
+    assert pool.take(64)[1] == address
 
 
 def test_arrays_that_are_held_are_all_different() -> None:

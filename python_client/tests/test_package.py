@@ -1,8 +1,10 @@
 """What the package exports, and what importing it takes."""
 
+import contextlib
 import copy
 import importlib.metadata
 import pickle
+import re
 import subprocess
 import sys
 import types
@@ -46,16 +48,45 @@ def test_importing_registers_the_environments(game: str) -> None:
 def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
     code = (
         "import sys, os, threading; before = set(sys.modules); import twofold; "
-        "print(*{name.partition('.')[0] for name in sys.modules if name not in before}); "
-        "print(threading.active_count())"
+        "names = {name.partition('.')[0] for name, module in sys.modules.items() "
+        "if name not in before and getattr(module, '__spec__', None)}; "
+        "print(*names - sys.stdlib_module_names); print(threading.active_count())"
     )
     output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     names, threads = output.stdout.splitlines()
-    optional = {"matplotlib", "rich", "torch", "pandas", "scipy", "jax", "pytest", "hypothesis"}
-    assert not optional & set(names.split())
+    declared = with_dependencies("twofold")
+    assert {"gymnasium", "numpy", "protobuf", "pyzmq"} <= declared
+    known = {"twofold"}
+    for distribution in declared:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            files = importlib.metadata.files(distribution) or []
+            known |= {file.parts[0].partition(".")[0] for file in files}
+    assert set(names.split()) - known == set()
     assert threads == "1"
+
+
+def plain(distribution: str) -> str:
+    """The name in the one spelling that all spellings of it stand for."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def with_dependencies(distribution: str) -> set[str]:
+    """The names of an installed package and of all that it can't do without."""
+    names: set[str] = set()
+    wanted = [distribution]
+    while wanted:
+        name = plain(wanted.pop())
+        if name in names:
+            continue
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            for entry in importlib.metadata.requires(name) or []:
+                requirement, _, condition = entry.partition(";")
+                if "extra" not in condition:
+                    wanted.append(re.split(r"[^\w.-]", requirement.strip())[0])
+        names.add(name)
+    return names
 
 
 def test_every_error_code_has_its_own_exception() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -17,6 +18,7 @@ from servers import Server, wait_until
 
 import twofold
 from twofold import _stateless, rules
+from twofold.v1 import envelope_pb2 as envelope
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
 settings.load_profile("fixed")
@@ -445,6 +447,60 @@ def test_the_timeout_holds_also_while_another_thread_is_asking(own_server: Serve
             rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
     thread.join()
     assert len(answers) == 1
+
+
+class SlowToExpand:
+    """A server between client and server; it keeps each reply to an expand for a while.
+
+    Attributes:
+        endpoint: Where clients connect to.
+        requests: The expand requests that came.
+    """
+
+    def __init__(self, server: str, milliseconds: int) -> None:
+        self.requests: list[list[bytes]] = []
+        self._milliseconds = milliseconds
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._front, self._back = (self._context.socket(kind) for kind in (zmq.ROUTER, zmq.DEALER))
+        self.endpoint = f"tcp://127.0.0.1:{self._front.bind_to_random_port('tcp://127.0.0.1')}"
+        self._back.connect(server)
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def __enter__(self) -> "SlowToExpand":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._thread.join()
+        self._context.destroy(linger=0)
+
+    def _run(self) -> None:
+        while not self._is_over:
+            if not self._front.poll(10):
+                continue
+            replies = self._pass_on()
+            # Whatever else comes before the reply is a repeat.
+            while self.requests and self._front.poll(self._milliseconds):
+                replies += self._pass_on()
+            for _ in range(replies):
+                self._front.send_multipart(self._back.recv_multipart())
+
+    def _pass_on(self) -> int:
+        frames = self._front.recv_multipart()
+        request = next(frame for at, frame in enumerate(frames) if at and not frames[at - 1])
+        if envelope.Request.FromString(request).HasField("expand"):
+            self.requests.append(frames)
+        self._back.send_multipart(frames)
+        return 1
+
+
+def test_a_request_that_takes_long_is_not_made_twice(server: Server) -> None:
+    with SlowToExpand(server.ipc, milliseconds=400) as slow:
+        legal = rules.legal(np.eye(4, dtype=int), endpoint=slow.endpoint)
+    assert legal.tolist() == [1, 1, 1, 1]
+    assert len(slow.requests) == 1
 
 
 def test_what_a_server_answers_in_parts_is_whole_here() -> None:
