@@ -20,7 +20,7 @@ SWIFT_CODE := Package.swift Sources Tests
 .PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
@@ -67,6 +67,20 @@ test-python: server $(VENV)/installed ## Run the Python tests against the releas
 test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
+
+# With PyTorch's wheel for the CPU, which is a tenth of the usual one and what comes with it; in an environment of
+# its own, since mypy reads what is installed beside it.
+SB3_VENV := .build/sb3-venv
+
+.PHONY: test-sb3
+test-sb3: server ## Run the tests of Stable-Baselines3's models; installs PyTorch (200 MB).
+	test -x $(SB3_VENV)/bin/python || $(PYTHON) -m venv $(SB3_VENV)
+	$(SB3_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --index-url https://download.pytorch.org/whl/cpu torch
+	$(SB3_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --editable 'python_client[dev,sb3]'
+	$(SB3_VENV)/bin/python -c 'import stable_baselines3, sb3_contrib'
+	cd python_client && ../$(SB3_VENV)/bin/python -m pytest tests/test_sb3_policy.py
 
 check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	swift format lint --strict --recursive $(SWIFT_CODE)

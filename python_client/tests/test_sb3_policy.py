@@ -75,7 +75,8 @@ def test_a_trained_model_plays_whole_games(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = pytest.importorskip(
-        "sb3_contrib" if name in ("MaskablePPO", "QRDQN") else "stable_baselines3"
+        "sb3_contrib" if name in ("MaskablePPO", "QRDQN") else "stable_baselines3",
+        reason="`make test-sb3` has it",
     )
 
     class WithMasks(gym.Wrapper[Any, Any, Any, Any]):
