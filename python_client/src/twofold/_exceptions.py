@@ -20,6 +20,7 @@ TwofoldError
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
 │   ├── ProtocolError            also RuntimeError: what answered is not a twofold server
 │   └── RecoveryFailed           also RuntimeError: a lost session came out different
+├── StepPending                  also RuntimeError: other actions, after a step without an answer
 ├── PolicyError                  also RuntimeError: a policy that raised, or whose actions are wrong
 ├── InvalidRecording             also ValueError: a recording that is damaged, or replays otherwise
 ├── InvalidDataset               also ValueError: the same of a dataset
