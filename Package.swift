@@ -47,6 +47,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
     ],
     targets: [
+        .target(name: "CConnections"),
         .target(name: "CLinux"),
         .systemLibrary(name: "CZeroMQ"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
@@ -69,7 +70,7 @@ let package = Package(
         .target(
             name: "TwofoldServer",
             dependencies: [
-                "CLinux", "TwofoldCore", "TwofoldService", "TwofoldSessions", "ZeroMQ",
+                "CConnections", "CLinux", "TwofoldCore", "TwofoldService", "TwofoldSessions", "ZeroMQ",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),

@@ -59,6 +59,7 @@ final class ReplyLoop {
     private let isRefusing = Flag()
     /// Whether the stop signal has come.
     private var isDraining = false
+    private var refusedConnections = RefusedConnectionsReport()
     private(set) var statistics = ServerStatistics()
 
     init(
@@ -107,6 +108,7 @@ final class ReplyLoop {
                 _ = try receive(from: endpoint)
             }
             endIdleSessions()
+            refusedConnections.update(logger)
             if !poller[stop].isEmpty {
                 logger.info("stopping")
                 break

@@ -96,7 +96,7 @@ struct Serve: ParsableCommand {
         let reloadSignals = try ReloadSignals()
         // Whoever read the log may be gone: that is no reason to end.
         signal(SIGPIPE, SIG_IGN)
-        raiseDescriptorLimit()
+        try ConnectionLimit.install()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
         let level = try setting(logLevel, "LOG_LEVEL") ?? .info
         let logger = Logger(label: "twofold-server") { _ in
@@ -167,13 +167,5 @@ struct Serve: ParsableCommand {
             "max-boards": maxBoards, "max-policy-bytes": maxPolicyBytes, "idle-timeout": idleTimeout,
             "max-search-milliseconds": maxSearchMilliseconds,
         ].compactMapValues(\.self)
-    }
-
-    /// Each connection takes a descriptor, and the usual soft limit is 1024.
-    private func raiseDescriptorLimit() {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 }

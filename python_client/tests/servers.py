@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,18 +18,24 @@ from twofold._zeromq import ZeroMQCarrier
 
 
 class Server:
-    """A twofold-server on one ipc and one tcp address, whose log is thrown away."""
+    """A twofold-server on one ipc and one tcp address, whose log is thrown away.
 
-    def __init__(self, *arguments: str) -> None:
+    `limits` are options of prlimit(1), such as "--nofile=64".
+    """
+
+    def __init__(self, *arguments: str, limits: Sequence[str] = ()) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
         self.ipc = f"ipc://{self._directory}/s"
         self._arguments = arguments
+        self._limits = limits
         self.tcp = "tcp://127.0.0.1:0"
         self.process = self._start()
 
     def _start(self) -> "subprocess.Popen[str]":
         command = [str(find_program()), "serve", "--endpoint", self.ipc, "--endpoint", self.tcp]
         command += ["--parent-pid", str(os.getpid()), *self._arguments]
+        if self._limits:
+            command = ["prlimit", *self._limits, *command]
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -82,6 +88,12 @@ class Server:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+    @property
+    def processor_seconds(self) -> float:
+        """Time that its threads have run."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def memory(self) -> int:

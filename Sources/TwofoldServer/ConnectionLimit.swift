@@ -1,0 +1,63 @@
+internal import CConnections
+internal import Glibc
+internal import Logging
+
+/// How many connections the server takes: each needs a descriptor, and some descriptors are kept back.
+///
+///     0                                                              soft limit (ulimit -n)
+///     ├──────────────────────────────────────────┬────────────┬────────────┤
+///     │ the server's own, tcp and ipc clients    │ ipc only   │ the server │
+///     └──────────────────────────────────────────┴────────────┴────────────┘
+///
+/// So whoever fills a tcp endpoint with connections leaves room for ipc clients, which the socket's file protects,
+/// and the server can always open what it needs: the state directory, for one.
+public enum ConnectionLimit {
+    /// For what the server opens while it serves and stops; four at a time is the most.
+    private static let reserved = 16
+    /// With less there is no room for clients.
+    private static let leastDescriptors = 64
+    private static let mostForIPCOnly = 256
+
+    /// Raises the limit of descriptors as far as the process may, and refuses connections from then on before the
+    /// last descriptors are used up. Throws when the limit is too low to serve.
+    public static func install() throws(ServerError) {
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        var limit = rlimit()
+        guard getrlimit(resource, &limit) == 0 else {
+            throw ServerError("can't read the limit of descriptors: \(ServerError.reason)")
+        }
+        var raised = limit
+        raised.rlim_cur = limit.rlim_max
+        if setrlimit(resource, &raised) == 0 { limit = raised }
+        let descriptors = Int(clamping: limit.rlim_cur)
+        guard descriptors >= leastDescriptors else {
+            throw ServerError(
+                "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(leastDescriptors)")
+        }
+        let local = descriptors - reserved
+        let network = local - min(mostForIPCOnly, descriptors / 8)
+        twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))
+    }
+
+    /// Connections that were refused since the start.
+    static var refused: Int { twofold_refused_connections() }
+}
+
+/// Reports refused connections in the log, at most once a minute: there can be thousands a second.
+struct RefusedConnectionsReport {
+    private static let interval = Duration.seconds(60)
+
+    private var reported = 0
+    private var next = ContinuousClock.now
+
+    /// Reports those since the last time.
+    mutating func update(_ logger: Logger) {
+        let refused = ConnectionLimit.refused
+        guard refused > reported, next <= .now else { return }
+        logger.warning(
+            "refused connections: the descriptors are used up; raise their hard limit, or find out who holds them",
+            metadata: ["connections": .stringConvertible(refused - reported)])
+        reported = refused
+        next = .now + Self.interval
+    }
+}
