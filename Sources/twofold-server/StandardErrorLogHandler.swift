@@ -1,6 +1,5 @@
 import ArgumentParser
 import FoundationEssentials
-import Glibc
 import Logging
 
 /// How a log line looks.
@@ -11,7 +10,7 @@ enum LogFormat: String, ExpressibleByArgument {
     case json
 }
 
-/// Writes one line for each entry to standard error.
+/// Writes one line for each entry to standard error, unless that would have to wait.
 struct StandardErrorLogHandler: LogHandler {
     let format: LogFormat
     var logLevel: Logger.Level
@@ -29,27 +28,35 @@ struct StandardErrorLogHandler: LogHandler {
 
     func log(event: LogEvent) {
         let metadata = metadata.merging(event.metadata ?? [:]) { $1 }
+        StandardError.shared.write(line(event.level, event.message, metadata)) { count in
+            line(.warning, "dropped log lines that nobody read", ["lines": .stringConvertible(count)])
+        }
+    }
+
+    private func line(
+        _ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata
+    ) -> String {
         let time = Date().formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-        let line =
-            switch format {
-            case .text: textLine(time, event, metadata)
-            case .json: jsonLine(time, event, metadata)
-            }
-        // One write for the whole line, so that lines of different threads don't mix.
-        let bytes = Array((line + "\n").utf8)
-        write(STDERR_FILENO, bytes, bytes.count)
+        return switch format {
+        case .text: textLine(time, level, message, metadata)
+        case .json: jsonLine(time, level, message, metadata)
+        }
     }
 
-    private func textLine(_ time: String, _ event: LogEvent, _ metadata: Logger.Metadata) -> String {
+    private func textLine(
+        _ time: String, _ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata
+    ) -> String {
         let pairs = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }
-        return "\(time) \(event.level) \(event.message)" + pairs.joined()
+        return "\(time) \(level) \(message)" + pairs.joined()
     }
 
-    private func jsonLine(_ time: String, _ event: LogEvent, _ metadata: Logger.Metadata) -> String {
+    private func jsonLine(
+        _ time: String, _ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata
+    ) -> String {
         var fields = metadata.mapValues(Field.init)
         fields["time"] = .text(time)
-        fields["level"] = .text("\(event.level)")
-        fields["message"] = .text("\(event.message)")
+        fields["level"] = .text("\(level)")
+        fields["message"] = .text("\(message)")
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         // Strings and whole numbers always encode.

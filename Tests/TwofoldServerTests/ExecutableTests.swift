@@ -16,6 +16,13 @@ import ZeroMQ
         try Peer(to: endpoint).ask(Request(.hello)).reply.hello
     }
 
+    /// Leaves a pipe room for 8 KB, two pages.
+    private func makeSmall(_ pipe: Pipe) {
+        // F_SETPIPE_SZ, which Swift's Glibc module leaves out.
+        let setSize: Int32 = 1031
+        _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, setSize, 8192)
+    }
+
     // MARK: start and stop
 
     @Test(arguments: [SIGTERM, SIGINT])
@@ -112,6 +119,50 @@ import ZeroMQ
         server.signal(SIGTERM)
         #expect(try server.exit() == .code(0))
         #expect(directory.files == [])
+    }
+
+    @Test func `a log that nobody reads holds nothing up, and says later how many lines were dropped`() throws
+    {
+        let log = Pipe()
+        makeSmall(log)
+        let server = try ServerProcess(
+            "serve", "--endpoint", directory.ipc(), "--log-format", "json", errors: log)
+        try log.fileHandleForWriting.close()
+        let peer = try Peer(to: server.endpoints()[0])
+        let player = try Player(peer, lanes: 1)
+        try player.reset(seed: 1)
+        for turn in 0..<100 {
+            // Two lines each.
+            try Player(peer, lanes: 1).close()
+            try player.step(turn: turn)
+        }
+        let before = log.fileHandleForReading.availableData
+        #expect(before.count > 4096 && before.count <= 8192)
+        try player.close()
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(0))
+        let after = try #require(try log.fileHandleForReading.readToEnd())
+        let objects = try (before + after).split(separator: UInt8(ascii: "\n")).map {
+            try #require(try JSONSerialization.jsonObject(with: $0) as? [String: Any])
+        }
+        let report = try #require(objects.first { ($0["message"] as? String)?.contains("dropped") == true })
+        #expect(report["level"] as? String == "warning")
+        #expect(try #require(report["lines"] as? Int) > 100)
+        #expect(objects.first?["message"] as? String == "starting")
+    }
+
+    @Test func `a log that nobody reads does not keep a signal from ending it`() throws {
+        let log = Pipe()
+        let descriptor = log.fileHandleForWriting.fileDescriptor
+        makeSmall(log)
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
+        _ = try server.endpoints()
+        // Full from now on, whatever the server has logged so far.
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        while write(descriptor, "x", 1) == 1 {}
+        _ = fcntl(descriptor, F_SETFL, 0)
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(0))
     }
 
     // MARK: options and variables
