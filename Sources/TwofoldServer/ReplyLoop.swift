@@ -218,6 +218,7 @@ final class ReplyLoop {
                 try directory.write(saved)
                 logEnd(of: entry, "the server stops, and keeps it")
             } catch {
+                statistics.sessionsLost += 1
                 logger.error("session \(entry.id) can't be kept: \(error)")
                 logEnd(of: entry, "the server stops")
             }

@@ -24,6 +24,8 @@ public struct ServerStatistics: Equatable, Sendable {
     public internal(set) var sessionsClosed = 0
     /// Sessions that ended because nobody asked anything of them.
     public internal(set) var sessionsExpired = 0
+    /// Sessions that the state directory should have kept at the stop, and could not.
+    public internal(set) var sessionsLost = 0
 
     private var kinds = RequestKind.Table(repeating: KindStatistics())
     private var refusals: [ErrorCode: Int] = [:]

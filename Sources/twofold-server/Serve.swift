@@ -96,6 +96,8 @@ struct Serve: ParsableCommand {
         let reloadSignals = try ReloadSignals()
         // Whoever read the log may be gone: that is no reason to end.
         signal(SIGPIPE, SIG_IGN)
+        // A session that exceeds the limit of a file's size is an error like a full disk.
+        signal(SIGXFSZ, SIG_IGN)
         try ConnectionLimit.install()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
         let level = try setting(logLevel, "LOG_LEVEL") ?? .info
@@ -123,6 +125,7 @@ struct Serve: ParsableCommand {
                 "parked": .stringConvertible(statistics.parked),
                 "dropped": .stringConvertible(statistics.dropped),
             ])
+        if statistics.sessionsLost > 0 { throw ExitCode.failure }
     }
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {

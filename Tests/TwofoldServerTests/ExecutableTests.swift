@@ -165,6 +165,32 @@ import ZeroMQ
         #expect(try server.exit() == .code(0))
     }
 
+    @Test func `a session that can't be kept is an error in the log and in the status, and others are kept`()
+        throws
+    {
+        let program = try #require(ServerProcess.program)
+        let state = directory.path + "/state"
+        // Files of at most 20 KB: what is beyond fails as it does on a full disk.
+        let server = try ServerProcess(command: [
+            "/bin/sh", "-c", "ulimit -f 40; exec \"$0\" \"$@\"", program, "serve",
+            "--endpoint", directory.ipc(), "--state-dir", state,
+        ])
+        let peer = try Peer(to: server.endpoints()[0])
+        let large = try Player(peer, lanes: 5000)
+        try large.reset(seed: 1)
+        let small = try Player(peer, lanes: 1)
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(1))
+        let errors = server.standardError.split(separator: "\n").filter { $0.contains(" error ") }
+        #expect(errors.count == 1, "\(server.standardError)")
+        #expect(
+            errors.first?.contains(/session [0-9a-f]{8} can't be kept: File too large/) == true,
+            "\(server.standardError)")
+        let name = small.id.map { String(format: "%02x", $0) }.joined() + ".session"
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: state).sorted() == [name, "lock"].sorted())
+    }
+
     // MARK: options and variables
 
     @Test func `each option can be given as a variable, and the option wins`() throws {
