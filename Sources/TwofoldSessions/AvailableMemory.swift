@@ -1,23 +1,48 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// How many bytes of memory this process may use: the smaller of the machine's and its cgroup's
-/// `memory.max`.
+/// How many bytes of memory this process may use: the smallest of the machine's, its cgroup's limit (of version 2 or
+/// 1), and its own limits of address space and data (`ulimit -v`, `ulimit -d`).
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
-    return min(machine, tightestCgroupLimit("memory.max") { Int($0) } ?? .max)
+    let limits = [
+        cgroupMemoryLimit(), resourceLimit(__rlimit_resource_t(RLIMIT_AS.rawValue)),
+        resourceLimit(__rlimit_resource_t(RLIMIT_DATA.rawValue)),
+    ]
+    return limits.compactMap(\.self).reduce(machine, min)
 }
 
-/// The tightest limit that a file says of this process's cgroup (version 2) and those above it; nil where
-/// none says any. `read` gets the file's text without white space around it, nil for "no limit".
-package func tightestCgroupLimit(_ file: String, read: (String) -> Int?) -> Int? {
+/// A soft limit of this process; nil for "unlimited".
+private func resourceLimit(_ resource: __rlimit_resource_t) -> Int? {
+    var limit = rlimit()
+    guard getrlimit(resource, &limit) == 0 else { return nil }
+    return Int(exactly: limit.rlim_cur)
+}
+
+/// The memory limit of this process's cgroup, below another root directory for tests; nil where there is none.
+package func cgroupMemoryLimit(root: String = "") -> Int? {
+    [
+        tightestCgroupLimit("memory.max", root: root) { Int($0) },
+        // Version 1 says "unlimited" with a number beyond all memory.
+        tightestCgroupLimit("memory.limit_in_bytes", controller: "memory", root: root) { Int($0) },
+    ].compactMap(\.self).min()
+}
+
+/// The tightest limit that a file says of this process's cgroup and those above it; nil where none says any.
+/// Without a controller it is a file of version 2. `read` gets the file's text without white space around it, nil
+/// for "no limit".
+package func tightestCgroupLimit(
+    _ file: String, controller: String = "", root: String = "", read: (String) -> Int?
+) -> Int? {
     guard
-        let membership = try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8),
-        let line = membership.split(separator: "\n").first(where: { $0.hasPrefix("0::") })
+        let memberships = try? String(contentsOfFile: root + "/proc/self/cgroup", encoding: .utf8),
+        let member = memberships.split(separator: "\n").lazy.compactMap({ cgroup($0, of: controller) }).first
     else { return nil }
-    var path = "/sys/fs/cgroup" + line.dropFirst(3)
+    let mount = root + "/sys/fs/cgroup" + (controller.isEmpty ? "" : "/" + controller)
+    var path = mount + member
     var tightest: Int?
-    while path.hasPrefix("/sys/fs/cgroup") {
+    // A container may see its own cgroup as the mount's top, and the host's path as its membership.
+    while path.hasPrefix(mount) {
         if let text = try? String(contentsOfFile: path + "/" + file, encoding: .utf8),
             let limit = read(String(text.drop(while: \.isWhitespace).prefix { $0 != "\n" }))
         {
@@ -27,4 +52,13 @@ package func tightestCgroupLimit(_ file: String, read: (String) -> Int?) -> Int?
         path = String(path[..<slash])
     }
     return tightest
+}
+
+/// The path in a line as "4:cpu,memory:/path", or "0::/path" for version 2; nil when the line is not the controller's.
+private func cgroup(_ line: Substring, of controller: String) -> Substring? {
+    let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count == 3,
+        parts[1].split(separator: ",", omittingEmptySubsequences: false).contains(controller[...])
+    else { return nil }
+    return parts[2]
 }

@@ -239,6 +239,16 @@ import ZeroMQ
         #expect(try hello(server.endpoints()[0]).limits.idleTimeout == 0)
     }
 
+    @Test func `half of a limit of address space is for sessions`() throws {
+        let program = try #require(ServerProcess.program)
+        let server = try ServerProcess(command: [
+            "/bin/sh", "-c", "ulimit -v 1500000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
+            directory.ipc(),
+        ])
+        let limits = try hello(server.endpoints()[0]).limits
+        #expect(Int(limits.maxBytes) == min(1_500_000 * 1024, availableMemory()) / 2)
+    }
+
     @Test func `without options it has the defaults`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: ["THREADS": ""])
         let reply = try hello(server.endpoints()[0])

@@ -1,0 +1,57 @@
+import Foundation
+import Testing
+
+@testable import TwofoldSessions
+
+@Suite struct AvailableMemoryTests {
+    /// The memory limit that a process sees for these files.
+    private func limit(_ files: [String: String]) throws -> Int? {
+        let root = FileManager.default.temporaryDirectory.appending(path: "twofold-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: root) }
+        for (path, text) in files {
+            let file = root.appending(path: path)
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try text.write(to: file, atomically: false, encoding: .utf8)
+        }
+        return cgroupMemoryLimit(root: root.path(percentEncoded: false))
+    }
+
+    @Test func `a cgroup of version 2 is limited by itself and by those above it`() throws {
+        #expect(
+            try limit([
+                "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n",
+                "sys/fs/cgroup/a/memory.max": "3000000\n",
+            ]) == 3_000_000)
+        #expect(
+            try limit([
+                "proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "1000000\n",
+                "sys/fs/cgroup/memory.max": "3000000\n",
+            ]) == 1_000_000)
+    }
+
+    @Test(arguments: ["memory", "cpu,memory"])
+    func `a cgroup of version 1 is limited, too`(controllers: String) throws {
+        #expect(
+            try limit([
+                "proc/self/cgroup": "9:name=systemd:/x\n4:\(controllers):/a/b\n0::/x\n",
+                "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes": "2000000\n",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+            ]) == 2_000_000)
+    }
+
+    @Test func `a container sees its limit at the top, whatever the host calls its cgroup`() throws {
+        #expect(
+            try limit([
+                "proc/self/cgroup": "4:memory:/docker/0123\n",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000\n",
+            ]) == 2_000_000)
+    }
+
+    @Test func `without a cgroup, and without a limit of it, there is none`() throws {
+        #expect(try limit([:]) == nil)
+        #expect(try limit(["proc/self/cgroup": "0::/\n4:memory:/\n"]) == nil)
+        #expect(
+            try limit(["proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"]) == nil)
+    }
+}
