@@ -121,6 +121,10 @@ package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply
     /// Closed sessions that are remembered, so that a repeated close gets its reply.
     package static var maxTombstones: Int { 10_000 }
 
+    /// The most requests, and the last seq, that a session to be taken up may have: far from where a count would
+    /// overflow, and farther than any session gets.
+    package static var maxSavedCount: UInt64 { 1 << 62 }
+
     private let limits: Limits
     /// Boards of all sessions that are open, those being created included.
     package private(set) var openBoards = 0
@@ -231,7 +235,7 @@ package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply
         at now: Moment
     ) -> Entry? {
         guard let id = SessionID(saved.id), entries[id] == nil, saved.epoch > 0,
-            (1..<UInt64.max).contains(saved.lastSeq), saved.requests < UInt64(Int.max)
+            (1...Self.maxSavedCount).contains(saved.lastSeq), saved.requests <= Self.maxSavedCount
         else { return nil }
         let owner = saved.clientKey.isEmpty ? Client.anonymous : .key(saved.clientKey)
         let entry = Entry(

@@ -72,6 +72,42 @@ import TwofoldTestSupport
         #expect(try resume(7).refusal?.code == .notFound)
     }
 
+    // MARK: sessions that were written down
+
+    /// What the ledger makes of a session that was written down.
+    private mutating func takeUp(_ change: (inout SavedSession) -> Void) throws -> SessionLedger.Entry? {
+        var saved = SavedSession()
+        saved.id = one
+        saved.epoch = 1
+        saved.lastSeq = 1
+        saved.requests = 1
+        change(&saved)
+        let last = (request: try RequestFrames(header: []), reply: try ReplyFrames())
+        return try ledger.takeUp(saved, .small(), last: last, at: .start)
+    }
+
+    @Test(arguments: [1, 1 << 62] as [UInt64])
+    mutating func `a session that was written down goes on behind its last request`(last: UInt64) throws {
+        let entry = try #require(
+            try takeUp {
+                $0.lastSeq = last
+                $0.requests = last
+            })
+        for seq in last + 1...last + 3 { try ledger.carryOut(step(seq)) }
+        #expect(entry.lastSeq == last + 3)
+        #expect(entry.requests == Int(last) + 3)
+    }
+
+    @Test mutating func `a session whose counts are near their end is not taken up`() throws {
+        for count in [(1 << 62) + 1, (1 << 63) - 2, (1 << 63) - 1, 1 << 63, .max - 1, .max] as [UInt64] {
+            #expect(try takeUp { $0.requests = count } == nil)
+            #expect(try takeUp { $0.lastSeq = count } == nil)
+        }
+        #expect(try takeUp { $0.lastSeq = 0 } == nil)
+        #expect(try takeUp { $0.epoch = 0 } == nil)
+        #expect(ledger.openCount == 0)
+    }
+
     @Test(arguments: [0, 15, 17])
     mutating func `a holder has 16 bytes`(count: Int) throws {
         try ledger.open(one)
