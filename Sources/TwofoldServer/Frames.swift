@@ -25,8 +25,11 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
 
     /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
-        reservation = try budget.reserve(request: header.size + withPayload { $0?.count ?? 0 })
+        reservation = try budget.reserve(request: header.size + payloadSize)
     }
+
+    /// Bytes of the payload frame; 0 where there is none.
+    var payloadSize: Int { withPayload { $0?.count ?? 0 } }
 
     /// Throws when there is a payload frame, for a request that takes none.
     func refusePayload() throws(ServiceError) {

@@ -44,7 +44,7 @@ final class Job: @unchecked Sendable {
     /// About how long it will take on one thread; a create touches the memory of all its boards.
     var nanoseconds: Int {
         if case .create(let create) = op { return 10 * Int(min(create.numEnvs, 1 << 32)) }
-        return entry.session?.environment.nanoseconds(op) ?? 0
+        return entry.session?.environment.nanoseconds(op, payload: request.payloadSize) ?? 0
     }
 
     /// Whether it searches for actions.

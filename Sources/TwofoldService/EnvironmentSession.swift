@@ -48,12 +48,14 @@ public final class EnvironmentSession {
     /// Number of boards.
     public var lanes: Int { environment.lanes }
 
-    /// About how long a request takes on one thread.
-    public func nanoseconds(_ op: Request.OneOf_Op) -> Int {
+    /// About how long a request takes on one thread. What reads all of its payload, `size` bytes, before it can
+    /// refuse it takes a nanosecond for each of them.
+    public func nanoseconds(_ op: Request.OneOf_Op, payload size: Int = 0) -> Int {
         switch op {
-        case .snapshot, .restore: lanes * max(environment.nanosecondsPerLane, 400)
-        case .rollout(let request): rollouts.nanoseconds(request)
-        case .policy: 1_000_000
+        case .snapshot: lanes * max(environment.nanosecondsPerLane, 400)
+        case .restore: lanes * max(environment.nanosecondsPerLane, 400) + size
+        case .rollout(let request): rollouts.nanoseconds(request) + size
+        case .policy: 1_000_000 + size
         default: lanes * environment.nanosecondsPerLane
         }
     }

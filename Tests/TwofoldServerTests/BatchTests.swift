@@ -56,6 +56,26 @@ import ZeroMQ
         #expect(replies[0] == replies[2])
     }
 
+    @Test func `others are answered while a large blob is read, however few its lanes`() throws {
+        let server = try RunningServer(directory.ipc())
+        let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: 1)
+        let other = try Player(try Peer(to: server.endpoint), lanes: 1)
+        try player.reset(seed: 1)
+        try other.reset(seed: 1)
+        var restore = RestoreRequest()
+        restore.count = 1
+        // A head whose sizes fit, and a checksum that doesn't.
+        let rows = 1 << 22
+        var blob = Array("TWOFOLDS".utf8) + [1, 0, 0, 0, 0, 0, 0, 0]
+        blob += (0..<8).map { UInt8(truncatingIfNeeded: rows >> (8 * $0)) } + [16, 0, 0, 0]
+        blob += [UInt8](repeating: 7, count: rows * 32 + 4)
+        try player.sendAndWaitUntilTaken(.restore(restore), blob)
+        let answer = try player.receive()
+        #expect(answer.error?.field == "blob" && answer.error?.message.contains("checksum") == true)
+        try other.step(turn: 0)
+        try server.stop()
+    }
+
     @Test(arguments: [255, 256, 257, 320, 321])
     func `a batch around the size that changes the thread is answered the same way`(lanes: Int) throws {
         let server = try RunningServer(directory.ipc())

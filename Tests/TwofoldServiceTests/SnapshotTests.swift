@@ -1,4 +1,5 @@
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 
@@ -112,6 +113,34 @@ import TwofoldService
         for _ in 0..<5 {
             #expect(try session.step([0, 1, 2, 3]).payload == twin.step([0, 1, 2, 3]).payload)
         }
+    }
+
+    @Test func `rules longer than any game's are refused before they are read`() throws {
+        let session = try Session()
+        try session.reset()
+        let blob = try #require(try session.call(snapshot).payload)
+        let own = blob[12..<16].reversed().reduce(0) { $0 << 8 | Int($1) }
+        /// The same lanes with other rules, and a checksum that fits.
+        func forged(_ rules: [UInt8]) -> [UInt8] {
+            let size = (0..<4).map { UInt8(truncatingIfNeeded: rules.count >> (8 * $0)) }
+            let bytes = Array(blob[..<12]) + size + blob[16..<28] + rules + blob[(28 + own)...].dropLast(4)
+            let checksum = bytes.withUnsafeBytes(Checksum.of)
+            return bytes + (0..<4).map { UInt8(truncatingIfNeeded: checksum >> (8 * $0)) }
+        }
+        try session.call(restoring(4), forged(Array(blob[28..<28 + own])))
+        for size in [4097, 1 << 20] {
+            let error = try session.refusal(restoring(4), forged([UInt8](repeating: 10, count: size)))
+            #expect(error.code == .invalidArgument && error.field == "blob")
+            #expect(error.message.contains("\(size) bytes of rules"))
+        }
+        let error = try session.refusal(restoring(4), forged([UInt8](repeating: 10, count: 4096)))
+        #expect(error.field == "environment_id")
+    }
+
+    @Test func `what a restore reads counts as its time, however few its lanes`() throws {
+        let session = try Session().session
+        #expect(session.nanoseconds(restoring(4), payload: 500) < 80_000)
+        #expect(session.nanoseconds(restoring(4), payload: 1 << 20) > 500_000)
     }
 
     @Test(arguments: [

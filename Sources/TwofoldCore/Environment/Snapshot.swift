@@ -35,6 +35,8 @@ public struct SnapshotFormat: Sendable {
     private static let headSize = 28
     private static let checksumSize = 4
     private static let streamSize = 16
+    /// Bytes of rules that are read: many times as many as any game has.
+    private static let maxRulesSize = 4096
 
     /// The environment's id, then the rules of its game: a line each, `name=value`.
     private let rules: [UInt8]
@@ -110,6 +112,10 @@ public struct SnapshotFormat: Sendable {
             UInt64(Self.headSize + Self.checksumSize) + rulesSize)
         guard !overflows, !tooLarge, size == UInt64(blob.count) else {
             throw Self.wrongSize(blob.count, overflows || tooLarge ? nil : size)
+        }
+        guard rulesSize <= Self.maxRulesSize else {
+            throw .invalid(
+                "blob", "the blob has \(rulesSize) bytes of rules; at most \(Self.maxRulesSize) are read")
         }
         let end = blob.count - Self.checksumSize
         guard number(end, as: UInt32.self) == Checksum.of(UnsafeRawBufferPointer(rebasing: blob[..<end]))
