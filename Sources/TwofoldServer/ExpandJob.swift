@@ -31,9 +31,10 @@ final class ExpandJob: @unchecked Sendable {
     /// About how long it will take on one thread.
     var nanoseconds: Int { expansion.nanoseconds }
 
-    /// Carries the request out.
-    func perform() {
+    /// Carries the request out, unless it is too late for that.
+    func perform(unless isTooLate: Bool = false) {
         do throws(ServiceError) {
+            guard !isTooLate else { throw Job.stopping }
             outcome = .success(try execute())
         } catch {
             outcome = .failure(error)

@@ -1,3 +1,4 @@
+internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
@@ -66,7 +67,9 @@ final class Job: @unchecked Sendable {
             guard !isTooLate else { throw Self.stopping }
             outcome = .success(try execute())
         } catch {
-            outcome = .failure(error)
+            // A search that the stop has ended has not run out of its time.
+            let isStopped = isSearch && service.stop.isSet && error.code == .resourceExhausted
+            outcome = .failure(isStopped ? Self.stopping : error)
         }
     }
 

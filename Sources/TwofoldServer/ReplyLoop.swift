@@ -1,6 +1,7 @@
 internal import Dispatch
 internal import Glibc
 internal import Logging
+internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
@@ -29,8 +30,10 @@ final class ReplyLoop {
     private static let aloneNanoseconds = 2_000_000
     /// How often to look whether the parent is still there.
     private static let parentCheck = Duration.seconds(1)
-    /// For how long requests that had arrived before the stop signal are still taken.
+    /// For how long requests that had arrived before the stop signal are still taken, and begun.
     private static let drainTime = Duration.seconds(1)
+    /// For how long requests in progress may go on after the stop signal: beyond that the server ends without them.
+    private static let lastTime = Duration.seconds(5)
     /// For how long whoever asks for something new after that is told to come back, at least.
     private static let farewellTime = Duration.milliseconds(100)
     /// Requests of no session that may be in progress at a time: nothing else limits them.
@@ -57,6 +60,8 @@ final class ReplyLoop {
     private var expandJobsInProgress = 0
     /// Whether nothing new is begun any more: it is refused as SHUTTING_DOWN.
     private let isRefusing = Flag()
+    /// Whether what waits for a thread is not begun any more, either.
+    private let isLate = Flag()
     /// Whether the stop signal has come.
     private var isDraining = false
     private var refusedConnections = RefusedConnectionsReport()
@@ -134,12 +139,16 @@ final class ReplyLoop {
         }
     }
 
+    /// Ends within a bounded time, whatever is asked: rollouts end at once, what waits for a thread for too long is
+    /// refused, and what goes on for too long is left alone.
+    ///
     /// (No unbind: libzmq would end the connections of the clients that wait for their replies.)
     private func drain() throws(ZeroMQError) {
         isDraining = true
-        let end = ContinuousClock.now + Self.drainTime
+        service.stop.set()
+        let begin = ContinuousClock.now
         for endpoint in endpoints.indices {
-            while ContinuousClock.now < end, try receive(from: endpoint) {}
+            while ContinuousClock.now - begin < Self.drainTime, try receive(from: endpoint) {}
         }
         isRefusing.set()
         var poller = Poller()
@@ -147,12 +156,20 @@ final class ReplyLoop {
         let inputs = endpoints.map { poller.add($0.socket, for: .input) }
         // A private server's clients end with it.
         let farewell = ContinuousClock.now + (configuration.parentProcess == nil ? Self.farewellTime : .zero)
-        while jobsInProgress > 0 || ContinuousClock.now < farewell {
-            _ = try poller.wait(timeout: jobsInProgress > 0 ? nil : farewell - .now)
+        while true {
+            let now = ContinuousClock.now
+            if now - begin >= Self.drainTime { isLate.set() }
+            let next = begin + (isLate.isSet ? Self.lastTime : Self.drainTime)
+            let end = jobsInProgress > 0 ? begin + Self.lastTime : farewell
+            guard now < end else { break }
+            _ = try poller.wait(timeout: min(next, end) - now)
             if !poller[finished].isEmpty { try sendFinished() }
             for (endpoint, input) in inputs.enumerated() where !poller[input].isEmpty {
                 _ = try receive(from: endpoint)
             }
+        }
+        if jobsInProgress > 0 {
+            logger.error("stopping without \(jobsInProgress) requests that go on for too long")
         }
     }
 
@@ -203,11 +220,15 @@ final class ReplyLoop {
         }
     }
 
-    /// Ends all sessions, once nothing is in progress any more; keeps them in the directory, if there is one.
+    /// Ends all sessions; keeps them in the directory, if there is one, but for those whose request still goes on.
     func endSessions(keepingIn directory: StateDirectory?) {
         for entry in ledger.openEntries {
             guard let directory else {
                 logEnd(of: entry, "the server stops")
+                continue
+            }
+            guard !entry.isBusy else {
+                logger.error("session \(entry.id) can't be kept: its last request goes on")
                 continue
             }
             do {
@@ -223,6 +244,7 @@ final class ReplyLoop {
                 logEnd(of: entry, "the server stops")
             }
         }
+        directory?.settle()
     }
 
     // MARK: one message
@@ -353,8 +375,8 @@ final class ReplyLoop {
         } else {
             jobsInProgress += 1
             expandJobsInProgress += 1
-            queue.async { [mailbox] in
-                job.perform()
+            queue.async { [mailbox, isLate] in
+                job.perform(unless: isLate.isSet)
                 mailbox.deliver(.expand(job))
             }
         }
@@ -433,9 +455,10 @@ final class ReplyLoop {
                 try finish(job)
             } else {
                 jobsInProgress += 1
-                (job.isSearch ? searches : queue).async { [mailbox, isRefusing] in
-                    // Searches wait for each other: those that have not begun by then would hold up the stop.
-                    job.perform(unless: job.isSearch && isRefusing.isSet)
+                // Searches wait for each other, and none that begins now would get far.
+                let isTooLate = job.isSearch ? isRefusing : isLate
+                (job.isSearch ? searches : queue).async { [mailbox] in
+                    job.perform(unless: isTooLate.isSet)
                     mailbox.deliver(.job(job))
                 }
             }

@@ -84,15 +84,15 @@ final class StateDirectory {
         return true
     }
 
-    /// Makes the last change outlive a loss of power.
-    private func settle() {
+    /// Makes the last changes outlive a loss of power.
+    func settle() {
         let directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard directory >= 0 else { return }
         fsync(directory)
         close(directory)
     }
 
-    /// Writes a session's file.
+    /// Writes a session's file; it is there for good once the directory is settled.
     func write(_ saved: SavedSession) throws(ServerError) {
         guard let message = saved.bytes else { throw ServerError("it is too large for a file") }
         var data = Data(Self.magic)
@@ -114,7 +114,6 @@ final class StateDirectory {
             unlink(partial)
             throw error
         }
-        settle()
     }
 }
 

@@ -17,6 +17,9 @@ public struct EnvironmentService: Sendable {
     public let limits: Limits
     /// What each session's policies may take.
     public let policyBudget: PolicyBudget
+    /// To be set when what is carried out has to end soon: a rollout then answers after the step in progress, and a
+    /// search for its first one is refused.
+    public let stop = Flag()
     let workers: Workers
     let engine: Engine
 
@@ -70,7 +73,7 @@ public struct EnvironmentService: Sendable {
         } catch {
             throw ServiceError(error)
         }
-        let session = EnvironmentSession(entry.id, environment, policyBudget)
+        let session = EnvironmentSession(entry.id, environment, self)
         return (session, session.createReply)
     }
 

@@ -31,10 +31,10 @@ public final class EnvironmentSession {
     private let longestFinals: PayloadLayout?
     private let snapshotFormat: SnapshotFormat
 
-    init(_ id: String, _ environment: any VectorEnvironment, _ budget: PolicyBudget) {
+    init(_ id: String, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
         self.id = id
         self.environment = environment
-        rollouts = SessionRollouts(environment, budget)
+        rollouts = SessionRollouts(environment, service)
         resetLayout = PayloadLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = PayloadLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = PayloadLayout(environment.afterstateArrays, lanes: environment.lanes)

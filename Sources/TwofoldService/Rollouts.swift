@@ -21,14 +21,21 @@ public struct PolicyBudget: Sendable {
 final class SessionRollouts {
     private let environment: any VectorEnvironment
     private let budget: PolicyBudget
+    private let stop: Flag
+    /// Steps that no machine does before a rollout has to answer: memory for more would never be used.
+    private let mostSteps: Int
     let streams: PolicyStreams
     private(set) var network: NTupleNetwork?
     /// The policy of the last rollout, with what it was made of: tables are worth keeping.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
-    init(_ environment: any VectorEnvironment, _ budget: PolicyBudget) {
+    init(_ environment: any VectorEnvironment, _ service: EnvironmentService) {
         self.environment = environment
-        self.budget = budget
+        budget = service.policyBudget
+        stop = service.stop
+        // Twice as fast as estimated, on all threads; and a step takes something by itself.
+        let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
+        mostSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
         streams = PolicyStreams(lanes: environment.lanes)
     }
 
@@ -171,7 +178,7 @@ final class SessionRollouts {
         }
         let rollout = try BatchRollout(environment, infos: request.infos)
         let source = try source(request, payload)
-        let plan = Plan(rollout, request, lanes: environment.lanes)
+        let plan = Plan(rollout, request, lanes: environment.lanes, mostSteps: mostSteps)
         try environment.checkSeeded()
         let lanes = 0..<environment.lanes
         let before = request.policySeeds ? lanes.map { streams[$0] } : []
@@ -186,7 +193,7 @@ final class SessionRollouts {
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
                 steps: plan.rows.arrays(in: memory), finals: plan.finals?.arrays(in: memory),
                 finalsRoom: plan.finals?.lanes ?? 0, answerAt: begin + EnvironmentService.answerTime,
-                searchEnd: Self.isSearch(request) ? begin + budget.maxSearch : nil)
+                searchEnd: Self.isSearch(request) ? begin + budget.maxSearch : nil, stop: stop)
             // Kept only now: what is refused changes nothing, and gives its memory back.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
@@ -277,8 +284,10 @@ private struct Plan {
     /// Room for the episodes that end, in SAME_STEP.
     let finals: PayloadLayout?
     private let finalSpecs: [ArraySpec]
+    /// About as many bytes as are written before a rollout has to answer.
+    private static let mostBytes = 256 << 20
 
-    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int) {
+    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, mostSteps: Int) {
         let (frameSpecs, stepSpecs, finalSpecs) = (
             rollout.frameArrays, rollout.stepArrays, rollout.finalArrays
         )
@@ -289,8 +298,8 @@ private struct Plan {
             bytes(frameSpecs) + finalRows * bytes(finalSpecs)
             + 64 * (frameSpecs.count + stepSpecs.count + finalSpecs.count)
         let each = bytes(frameSpecs) + bytes(stepSpecs)
-        let room = max(0, Int(clamping: request.maxPayloadBytes) - fixed)
-        steps = max(1, min(Int(request.steps), room / each))
+        let room = max(0, min(Self.mostBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
+        steps = max(1, min(Int(request.steps), mostSteps, room / each))
         self.finalSpecs = finalSpecs
         frames = PayloadLayout(frameSpecs, lanes: steps + 1)
         rows = PayloadLayout(stepSpecs, lanes: steps, from: frames.size)

@@ -66,6 +66,76 @@ import ZeroMQ
         try server.stop()
     }
 
+    @Test func `however much it has to do, it stops within 10 s, and its sessions go on at the next server`()
+        throws
+    {
+        let state = directory.path + "/state"
+        func start() throws -> ServerProcess {
+            try ServerProcess(
+                "serve", "--endpoint", directory.ipc(), "--threads", "1", "--state-dir", state,
+                "--max-search-milliseconds", "600000", "--max-bytes", "\(2 << 30)")
+        }
+        let server = try start()
+        let endpoint = try server.endpoints()[0]
+        func player(lanes: Int) throws -> Player {
+            let player = try Player(Peer(.dealer, to: endpoint), lanes: lanes)
+            try player.reset(seed: 1)
+            return player
+        }
+        func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
+            var request = RolloutRequest()
+            request.steps = .max
+            request.maxPayloadBytes = 1 << 30
+            change(&request)
+            return .rollout(request)
+        }
+        let steppers = try (0..<2).map { _ in try player(lanes: slowBatch) }
+        let rollers = try (0..<20).map { _ in try player(lanes: 1) }
+        let searchers = try (0..<3).map { _ in try player(lanes: 64) }
+        for player in searchers {
+            try player.send(
+                rollout {
+                    $0.expectimax.depth = 8
+                    $0.expectimax.tableBytes = 1 << 20
+                })
+        }
+        // Of no session: each has an answer in parts for a tenth of a second.
+        var explain = ExpandRequest()
+        explain.environmentID = "twofold/Game2048-v0"
+        explain.operation = .explain
+        explain.count = 5000
+        let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
+        let next: [UInt8] = [1, 0, 0, 2] + [UInt8](repeating: 0, count: 12)
+        let boards =
+            (0..<5000).flatMap { _ in board } + [UInt8](repeating: 1, count: 5000)
+            + (0..<5000).flatMap { _ in next }
+        let asker = try Peer(.dealer, to: endpoint)
+        for seq: UInt64 in 1...300 { try asker.send(Request(.expand(explain), seq: seq), boards) }
+        for player in rollers { try player.send(rollout { $0.random = .init() }) }
+        for player in steppers { try player.send(.step, player.actions(turn: 0)) }
+        // All of them have been taken.
+        while try asker.receive().reply.seq != 300 {}
+        #expect(!(try Peer(to: endpoint).ask(Request(.stats(.init()))).reply.stats.draining))
+
+        let clock = ContinuousClock()
+        let begin = clock.now
+        server.signal(SIGTERM)
+        #expect(try server.exit() == .code(0))
+        #expect(clock.now - begin < .seconds(10))
+        let players = steppers + rollers + searchers
+        for player in players {
+            let answer = try player.receive()
+            #expect(answer.error == nil || answer.error?.code == .shuttingDown, "\(answer.reply)")
+        }
+        #expect(searchers.allSatisfy { $0.seq == 2 })
+
+        let second = try start()
+        _ = try second.endpoints()
+        for player in players { try player.step(turn: 1) }
+        second.signal(SIGTERM)
+        #expect(try second.exit() == .code(0))
+    }
+
     @Test func `while it serves, an ipc endpoint is a socket with a lock beside it, and afterwards nothing`()
         throws
     {

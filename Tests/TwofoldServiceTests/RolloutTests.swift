@@ -70,6 +70,40 @@ import TwofoldService
         }
     }
 
+    @Test func `no more memory is asked for than a rollout can fill before it answers`() throws {
+        let session = try session { $0.numEnvs = 1000 }
+        var asked = 0
+        let huge = request(.max) {
+            $0.random = .init()
+            $0.maxPayloadBytes = 1 << 40
+        }
+        #expect(throws: ServiceError.self) {
+            _ = try session.session.execute(huge, payload: nil) { (size) throws(EnvironmentError) in
+                asked = size
+                throw .exhausted("", "that much is not there")
+            }
+        }
+        #expect((28_000..<(256 << 20) + 28_000).contains(asked))
+        // What is done fits into it.
+        let steps = try Int(reply(session.call(huge)).steps)
+        #expect(steps * 28 * session.lanes < asked)
+    }
+
+    @Test func `once it is to stop, a rollout answers after its step, and a search not at all`() throws {
+        let session = try session()
+        let twin = try self.session()
+        session.stop.set()
+        for steps in [1, 1000] as [UInt32] {
+            let answer = try session.call(request(steps))
+            #expect(try reply(answer).steps == 1)
+            #expect(try answer.payload == twin.call(request(1)).payload)
+        }
+        let search = request { $0.expectimax.depth = 1 }
+        #expect(try session.refusal(search).code == .resourceExhausted)
+        #expect(try session.observe().payload == twin.observe().payload)
+        #expect(try session.call(request(1)).payload == twin.call(request(1)).payload)
+    }
+
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
     func `as many steps are done as the reply has room for, and at least one`(mode: AutoresetMode) throws {
         let session = try session {

@@ -18,6 +18,8 @@ func service(threads: Int = 1, limits: Limits = Limits()) -> EnvironmentService 
 final class Session {
     let created: CreateReply
     let session: EnvironmentSession
+    /// Set to have what is carried out end soon.
+    let stop: Flag
     private var fill: UInt8 = 0x5a
 
     private static let margin = (before: 3, behind: 8)
@@ -25,7 +27,9 @@ final class Session {
     init(threads: Int = 1, limits: Limits = Limits(), _ change: (inout CreateRequest) -> Void = { _ in })
         throws
     {
-        (session, created) = try service(threads: threads, limits: limits).create(createRequest(change))
+        let service = service(threads: threads, limits: limits)
+        stop = service.stop
+        (session, created) = try service.create(createRequest(change))
     }
 
     var lanes: Int { session.lanes }

@@ -73,12 +73,13 @@ public struct BatchRollout {
         public var finals = 0
     }
 
-    /// Plays `steps` steps, fewer where the time to answer has come or `finals`, which has room for `finalsRoom`
-    /// rows, could run over; at least one, or throws and has changed nothing. A search for actions ends with
-    /// `searchEnd`.
+    /// Plays `steps` steps, fewer where the time to answer has come, `stop` is set, or `finals`, which has room for
+    /// `finalsRoom` rows, could run over; at least one, or throws and has changed nothing. A search for actions ends
+    /// at `searchEnd`, or with `stop`.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays?,
-        finalsRoom: Int, answerAt: ContinuousClock.Instant? = nil, searchEnd: ContinuousClock.Instant? = nil
+        finalsRoom: Int, answerAt: ContinuousClock.Instant? = nil, searchEnd: ContinuousClock.Instant? = nil,
+        stop: Flag? = nil
     ) throws(EnvironmentError) -> Progress {
         let lanes = environment.lanes
         if case .actions(let actions) = source { try check(actions) }
@@ -88,10 +89,12 @@ public struct BatchRollout {
         var finished = [UInt8](repeating: 0, count: lanes)
         for lane in 0..<lanes where environment.isFinished(lane) { finished[lane] = 1 }
 
+        let searchEnd = searchEnd.map { SearchEnd($0, or: stop) }
         var progress = Progress()
         while progress.steps < count {
             let step = progress.steps
             if finals != nil, finalsRoom - progress.finals < lanes { break }
+            if step > 0, stop?.isSet == true { break }
             if step > 0, let answerAt, ContinuousClock.now >= answerAt { break }
             let actions = steps.address(array: 0, lane: step)
             switch source {

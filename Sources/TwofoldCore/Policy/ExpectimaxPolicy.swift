@@ -57,10 +57,10 @@ public final class ExpectimaxPolicy: Policy {
     }
 
     public func choose(
-        _ view: PolicyView, until deadline: ContinuousClock.Instant?
+        _ view: PolicyView, until end: SearchEnd?
     ) throws(EnvironmentError) {
         let searchers = searchers
-        try search.run(lanes: view.lanes, until: deadline) { lane, worker in
+        try search.run(lanes: view.lanes, until: end) { lane, worker in
             var mask: UInt8 = 0
             for action in 0..<4 where view.isLegal(lane, action, of: 4) { mask |= 1 << action }
             let board = Bitboard(
@@ -69,7 +69,7 @@ public final class ExpectimaxPolicy: Policy {
                 view.choose(0, lane: lane)
                 return true
             }
-            guard let action = searchers[worker].best(board, mask: mask, until: deadline) else {
+            guard let action = searchers[worker].best(board, mask: mask, until: end) else {
                 return false
             }
             view.choose(action, lane: lane)
@@ -133,7 +133,7 @@ private final class Searcher: @unchecked Sendable {
     private let `extension`: Int
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
-    private var deadline: ContinuousClock.Instant?
+    private var end: SearchEnd?
     /// Afterstates to look into before the next look at the clock.
     private var patience = Searcher.patience
     private static let patience = 4096
@@ -156,8 +156,8 @@ private final class Searcher: @unchecked Sendable {
     deinit { entries.deallocate() }
 
     /// The best of the actions in the mask, the first of equal ones; nil when the time is up.
-    func best(_ board: Bitboard, mask: UInt8, until deadline: ContinuousClock.Instant?) -> Int? {
-        self.deadline = deadline
+    func best(_ board: Bitboard, mask: UInt8, until end: SearchEnd?) -> Int? {
+        self.end = end
         isLate = false
         var best = -Float.infinity
         var chosen = mask.trailingZeroBitCount
@@ -191,7 +191,7 @@ private final class Searcher: @unchecked Sendable {
         patience -= 1
         if patience == 0 {
             patience = Searcher.patience
-            if let deadline, ContinuousClock.now >= deadline { isLate = true }
+            if let end, end.hasCome { isLate = true }
         }
         // What comes of a search that is late is thrown away.
         guard !isLate else { return 0 }

@@ -207,14 +207,14 @@ public final class NTuplePolicy: Policy {
     }
 
     public func choose(
-        _ view: PolicyView, until deadline: ContinuousClock.Instant?
+        _ view: PolicyView, until end: SearchEnd?
     ) throws(EnvironmentError) {
         try afterstates.ask(view.environment)
         let actions = view.environment.actions.count
         let (network, afterstates) = (network, afterstates)
         // A lane takes a few microseconds: 64 at a time.
         let groups = (view.lanes + 63) / 64
-        try search.run(lanes: groups, until: deadline) { group, _ in
+        try search.run(lanes: groups, until: end) { group, _ in
             for lane in group * 64..<min(view.lanes, group * 64 + 64) {
                 var best = -Float.infinity
                 var chosen = 0

@@ -2,9 +2,9 @@
 ///
 /// Used by one caller at a time; may spread over threads inside.
 public protocol Policy: AnyObject {
-    /// Writes an action for each lane; 0 where none is legal. Throws when it is not done at `deadline`, and
+    /// Writes an action for each lane; 0 where none is legal. Throws when it is not done at its `end`, and
     /// then nothing has come of it.
-    func choose(_ view: PolicyView, until deadline: ContinuousClock.Instant?) throws(EnvironmentError)
+    func choose(_ view: PolicyView, until end: SearchEnd?) throws(EnvironmentError)
 }
 
 /// What a policy sees of a batch before a step, and where its actions go.
@@ -51,7 +51,7 @@ public final class RandomPolicy: Policy {
     deinit { scratch.deallocate() }
 
     public func choose(
-        _ view: PolicyView, until deadline: ContinuousClock.Instant?
+        _ view: PolicyView, until end: SearchEnd?
     ) throws(EnvironmentError) {
         let actions = view.environment.actions.count
         // The kernel has four actions, and whole blocks.
@@ -84,7 +84,7 @@ public final class GreedyPolicy: Policy {
     }
 
     public func choose(
-        _ view: PolicyView, until deadline: ContinuousClock.Instant?
+        _ view: PolicyView, until end: SearchEnd?
     ) throws(EnvironmentError) {
         try afterstates.ask(view.environment)
         let actions = view.environment.actions.count

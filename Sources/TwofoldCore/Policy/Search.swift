@@ -9,7 +9,7 @@ struct Search: Sendable {
     /// Calls `body` once for each lane; `worker`, below the workers' number, tells those apart that run at the same
     /// time, and false says that the time was up. Throws, some lanes left out, when it is.
     func run(
-        lanes: Int, until deadline: ContinuousClock.Instant?,
+        lanes: Int, until end: SearchEnd?,
         _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool
     ) throws(EnvironmentError) {
         let next = Atomic(0)
@@ -18,7 +18,7 @@ struct Search: Sendable {
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard lane < lanes, !isLate.load(ordering: .relaxed) else { return }
-                let isOver = deadline.map { ContinuousClock.now >= $0 } ?? false
+                let isOver = end?.hasCome ?? false
                 guard !isOver, body(lane, worker) else {
                     isLate.store(true, ordering: .relaxed)
                     return
