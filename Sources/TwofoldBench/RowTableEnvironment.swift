@@ -36,7 +36,7 @@ final class RowTableEnvironment: VectorEnvironment {
     var playedGame: any Game { game }
     var autoreset: AutoresetMode { .nextStep }
     var nanosecondsPerLane: Int { 60 }
-    var bytesPerLane: Int { MemoryLayout<Lane>.stride }
+    func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
     var observationSpace: ObservationSpace { game.observationSpace }
     var boardSpace: ObservationSpace { game.boardSpace }
     var actions: [String] { game.actions }

@@ -14,6 +14,11 @@ extension Request {
     }
 }
 
+extension CreateRequest {
+    /// How many bytes it takes, encoded.
+    public var size: Int { (try? serializedBytes() as [UInt8])?.count ?? 0 }
+}
+
 extension Reply {
     /// The reply in a header frame; nil when the bytes are no such message.
     public init?(frame: UnsafeRawBufferPointer) {

@@ -197,7 +197,7 @@ final class ReplyLoop {
             do {
                 let saved = try directory.read(name)
                 let (environment, _) = try service.create(saved.create)
-                let session = try ServerSession(environment, budget)
+                let session = try ServerSession(environment, keeping: saved.create, budget)
                 try session.takeUp(saved)
                 let request = try RequestFrames(saved.lastRequest)
                 try request.reserve(in: budget)

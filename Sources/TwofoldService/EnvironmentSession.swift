@@ -66,7 +66,17 @@ public final class EnvironmentSession {
     }
 
     /// Memory of the boards, apart from replies.
-    public var bytes: Int { lanes * (environment.bytesPerLane + PolicyStreams.bytesPerLane) }
+    public var bytes: Int { bytes(lanes: lanes) }
+
+    /// What a session of so many boards would take for them, otherwise like this one.
+    public func bytes(lanes: Int) -> Int {
+        environment.bytes(lanes: lanes) + PolicyStreams.bytes(lanes: lanes)
+    }
+
+    /// Memory that a request takes for as long as it is carried out, apart from its reply; 0 where it is little.
+    public func workingBytes(_ op: Request.OneOf_Op) -> Int {
+        if case .rollout(let request) = op { rollouts.workingBytes(request) } else { 0 }
+    }
 
     /// Memory that the policies will have once a request is carried out, networks and tables; nil where it
     /// changes nothing.

@@ -110,6 +110,11 @@ final class SessionRollouts {
         }
     }
 
+    /// Bytes that a rollout takes while it runs: its own arrays, and the streams as they were before.
+    func workingBytes(_ request: RolloutRequest) -> Int {
+        BatchRollout.bytes(environment) + (request.policySeeds ? 16 * environment.lanes : 0)
+    }
+
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
         let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
         return wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)

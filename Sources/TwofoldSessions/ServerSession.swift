@@ -9,7 +9,7 @@ package import TwofoldService
 package final class ServerSession {
     package let environment: EnvironmentSession
     package let pool: PayloadPool
-    /// Bytes that are reserved for its boards and the replies of stepping them.
+    /// Bytes that are reserved for its boards, the request that made them, and the replies of stepping them.
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
@@ -19,12 +19,15 @@ package final class ServerSession {
     private var wanted: Int?
     private var more: MemoryBudget.Reservation?
 
-    /// Reserves memory for the boards and for the replies that stepping them takes: a session that is
-    /// admitted can be stepped, whatever others do.
-    package init(_ environment: EnvironmentSession, _ budget: MemoryBudget) throws(MemoryBudget.Exhausted) {
-        bytes = environment.bytes + environment.replyBytes
+    /// Reserves memory for the boards, for the request that has made them and is kept, and for the replies that
+    /// stepping them takes: a session that is admitted can be stepped, whatever others do.
+    package init(
+        _ environment: EnvironmentSession, keeping create: CreateRequest, _ budget: MemoryBudget
+    ) throws(MemoryBudget.Exhausted) {
+        let kept = environment.bytes + create.size
+        bytes = kept + environment.replyBytes
         let own = try budget.part(bytes)
-        boards = try own.reserve(environment.bytes)
+        boards = try own.reserve(kept)
         pool = PayloadPool(own, then: budget)
         self.environment = environment
         self.budget = budget
@@ -37,7 +40,7 @@ package final class ServerSession {
     ) throws(ServiceError) -> (ServerSession, CreateReply) {
         let (environment, reply) = try makeEnvironment(create, service, budget)
         do throws(MemoryBudget.Exhausted) {
-            return (try ServerSession(environment, budget), reply)
+            return (try ServerSession(environment, keeping: create, budget), reply)
         } catch {
             throw noMemoryForBoards(error)
         }
@@ -51,7 +54,7 @@ package final class ServerSession {
         if (1...UInt64(service.limits.maxBoardsPerSession)).contains(create.numEnvs) {
             var single = create
             single.numEnvs = 1
-            let bytes = try service.create(single).0.bytes * Int(create.numEnvs)
+            let bytes = try service.create(single).0.bytes(lanes: Int(create.numEnvs))
             do throws(MemoryBudget.Exhausted) { room = try budget.reserve(bytes) } catch {
                 throw noMemoryForBoards(error)
             }
@@ -96,6 +99,10 @@ package final class ServerSession {
         do throws(MemoryBudget.Exhausted) { try reservePolicies(for: op) } catch {
             throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
         }
+        // Nothing is left of it once the request is settled.
+        defer { (wanted, more) = (nil, nil) }
+        let working = try reserveWorking(for: op)
+        defer { withExtendedLifetime(working) {} }
         var buffer: PayloadPool.Buffer?
         let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
             do throws(MemoryBudget.Exhausted) {
@@ -125,8 +132,20 @@ package final class ServerSession {
             request.network = saved.network
             try reservePolicies(for: .policy(request))
         }
+        defer { (wanted, more) = (nil, nil) }
         try environment.takeUp(saved)
         settlePolicies()
+    }
+
+    /// Reserves what a request takes while it is carried out; nil where that is little.
+    private func reserveWorking(
+        for op: Request.OneOf_Op
+    ) throws(ServiceError) -> MemoryBudget.Reservation? {
+        let bytes = environment.workingBytes(op)
+        guard bytes > 0 else { return nil }
+        do throws(MemoryBudget.Exhausted) { return try budget.reserve(bytes) } catch {
+            throw ServiceError(.resourceExhausted, "no memory to carry the request out: \(error)")
+        }
     }
 
     private var held: Int { policies.reduce(0) { $0 + $1.bytes } }
@@ -149,6 +168,5 @@ package final class ServerSession {
             // until the policies change again.
             if let reservation = try? budget.reserve(wanted) { policies = [reservation] }
         }
-        more = nil
     }
 }

@@ -52,7 +52,8 @@ extension ServerSession {
     static func small() throws -> ServerSession {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
-        return try ServerSession(service.create(request).0, MemoryBudget(limit: .max))
+        return try ServerSession(
+            service.create(request).0, keeping: request, MemoryBudget(limit: .max))
     }
 }
 

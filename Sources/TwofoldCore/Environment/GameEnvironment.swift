@@ -37,7 +37,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     public var playedGame: any Game { game }
     public var autoreset: AutoresetMode { options.autoreset }
     public var nanosecondsPerLane: Int { 1000 }
-    public var bytesPerLane: Int { MemoryLayout<Lane>.stride }
+    public func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
     public var observationSpace: ObservationSpace { game.observationSpace }
     public var boardSpace: ObservationSpace { game.boardSpace }
     public var actions: [String] { game.actions }

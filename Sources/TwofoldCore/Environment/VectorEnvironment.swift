@@ -12,8 +12,8 @@ public protocol VectorEnvironment: AnyObject {
     /// About how long one lane takes on one thread: decides into how many chunks a batch is cut, and
     /// whether it is worth handing to another thread at all.
     var nanosecondsPerLane: Int { get }
-    /// About how much memory one lane takes, apart from what is told of it.
-    var bytesPerLane: Int { get }
+    /// About how much memory a batch of so many lanes takes, otherwise like this one; apart from what is told of it.
+    func bytes(lanes: Int) -> Int
     /// What an agent sees of one board.
     var observationSpace: ObservationSpace { get }
     /// A board that ``ResetInput/boards`` brings for one lane.

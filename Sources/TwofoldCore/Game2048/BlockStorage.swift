@@ -20,10 +20,12 @@ final class BlockStorage: @unchecked Sendable {
 
     init(lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]) {
         self.lanes = lanes
-        let blockBytes = (lanes + KernelBlock.lanes - 1) / KernelBlock.lanes * KernelBlock.size
+        let count = Self.blocks(lanes)
+        let blockBytes = count * KernelBlock.size
         blocks = .allocate(byteCount: blockBytes, alignment: 64)
         blocks.initializeMemory(as: UInt8.self, repeating: 0, count: blockBytes)
-        scratches = .allocate(byteCount: workers * KernelBlock.scratchSize, alignment: 64)
+        // No more workers than blocks run at a time.
+        scratches = .allocate(byteCount: min(workers, count) * KernelBlock.scratchSize, alignment: 64)
         tailActions = .allocate(byteCount: KernelBlock.lanes, alignment: 64)
         tailActions.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.lanes)
         let stepBytes = Self.bytes(stepArrays)
@@ -38,6 +40,17 @@ final class BlockStorage: @unchecked Sendable {
         tailActions.deallocate()
         tailMemory.deallocate()
     }
+
+    /// Memory that the storage of a batch takes.
+    static func bytes(
+        lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
+    ) -> Int {
+        let count = blocks(lanes)
+        return count * KernelBlock.size + min(workers, count) * KernelBlock.scratchSize + KernelBlock.lanes
+            + bytes(stepArrays) + bytes(afterstateArrays)
+    }
+
+    private static func blocks(_ lanes: Int) -> Int { (lanes + KernelBlock.lanes - 1) / KernelBlock.lanes }
 
     private static func bytes(_ specs: [ArraySpec]) -> Int {
         specs.reduce(0) { $0 + $1.bytesPerLane * KernelBlock.lanes }

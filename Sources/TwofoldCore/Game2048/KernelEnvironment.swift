@@ -66,7 +66,6 @@ final class KernelEnvironment: VectorEnvironment {
     var autoreset: AutoresetMode { options.autoreset }
     var gameRules: [Rule] { game.rules }
     var nanosecondsPerLane: Int { report == nil ? 10 : 25 }
-    var bytesPerLane: Int { KernelBlock.size / KernelBlock.lanes }
     /// About how long it takes to start one lane's episode by itself.
     private static let nanosecondsPerSingleLane = 200
     var observationSpace: ObservationSpace { game.observationSpace }
@@ -74,6 +73,12 @@ final class KernelEnvironment: VectorEnvironment {
     var actions: [String] { game.actions }
     var afterstateArrays: [ArraySpec] { game.afterstates }
     var recordSize: Int { game.recordSize }
+
+    func bytes(lanes: Int) -> Int {
+        BlockStorage.bytes(
+            lanes: lanes, workers: options.workers.threads, stepArrays: stepArrays,
+            afterstateArrays: afterstateArrays)
+    }
 
     // MARK: the operations
 

@@ -40,6 +40,11 @@ public struct BatchRollout {
         self.infos = infos
     }
 
+    /// Memory that a rollout of a batch takes while it runs, beside its arrays.
+    public static func bytes(_ environment: any VectorEnvironment) -> Int {
+        OwnArrays.bytes(environment.stepArrays, lanes: environment.lanes) + environment.lanes
+    }
+
     private static let always = ["observation", "action_mask", "reward", "terminated", "truncated"]
 
     // MARK: arrays

@@ -7,8 +7,8 @@
 /// This is the room for that memory, laid out as in a kernel's block: four rows of 64 words for 64 lanes.
 /// `@unchecked Sendable` because its owner is called by one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
-    /// Memory that a lane takes: four words of state, and the one that was drawn.
-    public static let bytesPerLane = 20
+    /// Memory that so many lanes take: whole blocks of four words of state for each, and the one that was drawn.
+    public static func bytes(lanes: Int) -> Int { (lanes + 63) / 64 * (1024 + 256) }
     /// What a seed is salted with: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
 

@@ -1,0 +1,103 @@
+import Testing
+import TwofoldCore
+import TwofoldProtocol
+import TwofoldService
+import TwofoldTestSupport
+
+@testable import TwofoldSessions
+
+/// What sessions reserve of the budget that they share.
+@Suite struct ServerSessionTests {
+    private let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 2))
+
+    private func session(
+        lanes: Int, _ budget: MemoryBudget, _ change: (inout CreateRequest) -> Void = { _ in }
+    ) throws -> ServerSession {
+        guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
+        let session = try ServerSession.create(request, service, budget).0
+        try bytes(of: (0..<UInt64(lanes)).map { $0 }).withUnsafeBytes {
+            _ = try session.execute(.seededReset, payload: $0)
+        }
+        return session
+    }
+
+    private func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
+        var request = RolloutRequest()
+        request.steps = 1
+        change(&request)
+        return .rollout(request)
+    }
+
+    @Test func `a refused rollout gives back what was reserved for its policy`() throws {
+        let budget = MemoryBudget(limit: 1 << 30)
+        let session = try session(lanes: 1, budget)
+        let before = budget.used
+        let tooDeep = rollout {
+            $0.expectimax.depth = 9
+            $0.expectimax.tableBytes = 500_000_000
+        }
+        #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
+        #expect(budget.used == before)
+        // A policy that is kept stays reserved, and a refused one changes nothing of that.
+        let search = rollout {
+            $0.expectimax.depth = 1
+            $0.expectimax.tableBytes = 1 << 20
+        }
+        _ = try session.execute(search, payload: nil)
+        #expect(budget.used >= before + 1 << 20)
+        let after = budget.used
+        #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
+        #expect(budget.used == after)
+    }
+
+    @Test func `a session of one board reserves the block that it takes`() throws {
+        let budget = MemoryBudget(limit: 1 << 30)
+        let session = try session(lanes: 1, budget)
+        #expect(budget.used > 2880 + 24_576)
+        // The second thread's share comes with a second block.
+        let (one, two) = (session.environment.bytes(lanes: 64), session.environment.bytes(lanes: 65))
+        #expect(session.environment.bytes == one)
+        #expect(two > one + 2880 + 24_576)
+        #expect(session.environment.bytes(lanes: 6400) < 99 * 5000 + two)
+    }
+
+    @Test func `the request that made a session is reserved with it`() throws {
+        // Unknown fields are kept, too: another piece of the same create, field 100 of 200,000 bytes.
+        let unknown: [UInt8] = [0xa2, 0x06, 0xc0, 0x9a, 0x0c] + [UInt8](repeating: 1, count: 200_000)
+        let piece: [UInt8] = [0x8a, 0x01, 0xc5, 0x9a, 0x0c] + unknown
+        let header = Request(.create(lanes: 1)).bytes + piece
+        let request = try #require(header.withUnsafeBytes { Request(frame: $0) })
+        let budget = MemoryBudget(limit: 1 << 30)
+        let small = try ServerSession.create(createRequest(lanes: 1), service, budget).0
+        let before = budget.used
+        let large = try ServerSession.create(request.create, service, budget).0
+        #expect(budget.used - before == small.bytes + unknown.count)
+        #expect(large.bytes == small.bytes + unknown.count)
+    }
+
+    private func createRequest(lanes: Int) -> CreateRequest {
+        guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes) else { fatalError() }
+        return request
+    }
+
+    @Test func `a rollout reserves its own arrays while it runs`() throws {
+        let lanes = 10_000
+        let bytes = try session(lanes: lanes, MemoryBudget(limit: 1 << 30)).bytes
+        // The reply itself fits into what the session has for its steps.
+        for (room, fits) in [(lanes * 10, false), (lanes * 100, true)] {
+            let budget = MemoryBudget(limit: bytes + room)
+            let session = try session(lanes: lanes, budget)
+            let before = budget.used
+            let random = rollout { $0.random = .init() }
+            if fits {
+                _ = try session.execute(random, payload: nil)
+            } else {
+                let error = try #require(throws: ServiceError.self) {
+                    try session.execute(random, payload: nil)
+                }
+                #expect(error.code == .resourceExhausted)
+            }
+            #expect(budget.used == before)
+        }
+    }
+}
