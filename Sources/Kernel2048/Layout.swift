@@ -60,10 +60,9 @@ public enum KernelBlock {
     @inlinable public static var scratchSize: Int { 24_576 }
 }
 
-/// Where a lane is in its episode: the values of a block's phase bytes. Finished ones have bit 7 set.
+/// Where a lane is in its episode: the values of a block's phase bytes, 0 before the first reset. Finished ones have
+/// bit 7 set.
 public enum KernelPhase {
-    /// Never reset: there is no stream to draw from.
-    @inlinable public static var unseeded: UInt8 { 0 }
     /// In an episode.
     @inlinable public static var playing: UInt8 { 1 }
     /// The episode has ended by the rules.

@@ -46,12 +46,6 @@ public struct Poller: ~Copyable {
         return Item(index: items.count - 1)
     }
 
-    /// Changes what to wait for; the empty set keeps the item but is deaf to it (a descriptor still
-    /// tells `.error`).
-    public mutating func watch(_ item: Item, for events: PollEvents) {
-        items[item.index].events = events.rawValue
-    }
-
     /// What the last wait found.
     public subscript(item: Item) -> PollEvents {
         PollEvents(rawValue: items[item.index].revents)

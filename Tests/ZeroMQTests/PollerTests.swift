@@ -87,23 +87,6 @@ private final class Pipe: Sendable {
         #expect(wake == .input)
     }
 
-    @Test func `a poll for nothing of an item is deaf to it`() throws {
-        let pipe = try Pipe()
-        pipe.write()
-        var poller = Poller()
-        let item = poller.add(descriptor: pipe.reader, for: .input)
-        let heard = try poller.wait(timeout: .zero)
-        #expect(heard == 1)
-        #expect(poller[item] == .input)
-        poller.watch(item, for: [])
-        let deaf = try poller.wait(timeout: .zero)
-        #expect(deaf == 0)
-        #expect(poller[item] == [])
-        poller.watch(item, for: .input)
-        let again = try poller.wait(timeout: .zero)
-        #expect(again == 1)
-    }
-
     @Test func `a pipe that hung up is an error to see, without being asked for`() throws {
         let pipe = try Pipe()
         var poller = Poller()
