@@ -1,13 +1,17 @@
 """With copy=False every reset and every step return the same arrays, written over in place."""
 
+import contextlib
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from loops import Interrupts, actions, make, number, one_step, undisturbed
 from numpy.typing import NDArray
+from opcodes import InterruptAt
 
 import twofold
 
@@ -176,3 +180,47 @@ def test_number_sees_what_the_arrays_say() -> None:
     envs.reset(seed=1)
     assert number(envs.step(actions(1))) != number(envs.step(actions(2)))
     envs.close()
+
+
+def test_keys_that_others_add_to_the_infos_go_with_the_next_call(endpoint: str) -> None:
+    held = RecordEpisodeStatistics(make(endpoint, copy=False, max_episode_steps=5))
+    fresh = RecordEpisodeStatistics(make(endpoint, max_episode_steps=5))
+    held.reset(seed=1)
+    fresh.reset(seed=1)
+    for turn in range(20):
+        names = [sorted(envs.step(actions(turn))[4]) for envs in (held, fresh)]
+        assert names[0] == names[1], turn
+    held.close()
+    fresh.close()
+
+
+def test_an_interrupt_at_any_moment_leaves_no_finals_behind() -> None:
+    def make_held() -> Any:
+        envs = make(
+            None, copy=False, autoreset_mode="SameStep", max_episode_steps=2, extra_infos=["merges"]
+        )
+        envs.reset(seed=1)
+        return envs
+
+    for moment in range(0, 600, 3):
+        envs, twin = make_held(), make_held()
+        for each in (envs, twin):
+            each.step(actions(0))
+        before = envs.requests
+        with contextlib.suppress(KeyboardInterrupt):
+            InterruptAt(moment).call(envs.step, actions(1))
+        envs.discard()
+        if envs.requests == before:
+            envs.step(actions(1))
+        twin.step(actions(1))
+        step, expected = envs.step(actions(2)), twin.step(actions(2))
+        assert step[4].keys() == expected[4].keys(), moment
+        assert frozen(step) == frozen(expected), moment
+        envs.close()
+        twin.close()
+
+
+def test_single_environments_have_no_such_argument() -> None:
+    for game in ("twofold/Game2048-v0", "twofold/Concentration-v0"):
+        with pytest.raises(TypeError, match="copy"):
+            gym.make(game, copy=False)

@@ -742,3 +742,57 @@ def test_a_zip_that_is_no_model_is_told_before_anything_is_unpickled(
     (tmp_path / "model.zip").write_bytes(b"no zip")
     assert _cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 1
     assert "is no model of Stable-Baselines3 (BadZipFile" in capsys.readouterr().err
+
+
+# ---- what actions an environment gets ------------------------------------------------------------
+
+
+def test_actions_have_the_dtype_of_the_action_space() -> None:
+    """MountainCar subtracts 1 from its action: 0 of an unsigned byte would push to the right."""
+    envs = gym.vector.SyncVectorEnv([lambda: gym.make("MountainCar-v0")] * 2)
+    result = twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=3)
+    assert result.scores.tolist() == [-200.0] * 3
+    envs.close()
+
+
+class Picky(gym.Env[Any, Any]):
+    """Has many actions, of which each step allows one; its score has halves."""
+
+    observation_space = gym.spaces.Discrete(600)
+    action_space = gym.spaces.Discrete(500)
+
+    def __init__(self, start: int = 0) -> None:
+        self.action_space = gym.spaces.Discrete(500, start=start)
+
+    def _infos(self) -> dict[str, Any]:
+        mask = np.zeros(500, np.int8)
+        mask[300 + self._step] = 1
+        return {"action_mask": mask, "score": self._step / 2}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._step, self._last = 0, 3 + int(self.np_random.integers(5))
+        return 0, self._infos()
+
+    def step(self, action: Any) -> Any:
+        assert action == 300 + self._step, f"illegal action {action}"
+        self._step += 1
+        return self._step, 1.0, self._step == self._last, False, self._infos()
+
+
+def test_lanes_that_wait_get_legal_actions_too_and_scores_keep_their_halves() -> None:
+    envs = gym.vector.SyncVectorEnv([Picky] * 3)
+    result = twofold.evaluate(lambda _, mask: mask.argmax(axis=1), env=envs, episodes=4)
+    np.testing.assert_array_equal(result.scores, result.lengths / 2)
+    envs.close()
+
+
+def test_environments_that_can_not_be_evaluated_say_why() -> None:
+    envs: Any = gym.vector.SyncVectorEnv([lambda: Picky(start=1)])
+    with pytest.raises(twofold.InvalidArgument, match="begin at 1"):
+        twofold.evaluate(lambda _, mask: mask.argmax(axis=1), env=envs, episodes=1)
+    envs.close()
+    envs = gym.vector.AsyncVectorEnv([lambda: gym.make("CartPole-v1")], shared_memory=False)
+    with pytest.raises(twofold.InvalidArgument, match="shared_memory"):
+        twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=1)
+    envs.close()

@@ -102,6 +102,31 @@ def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
     assert through_interrupts(make, reset, number) > 200
 
 
+@pytest.mark.parametrize("seed", [None, [7, None, None]], ids=["none", "some"])
+def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
+    """Seeds that the system draws are the same when the call is made again."""
+    moment, has_fired = 0, True
+    while has_fired:
+        envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
+        drawn = int(envs.np_random_seed or 0)
+        interrupt = InterruptAt(moment)
+        try:
+            boards = interrupt.call(lambda: envs.reset(seed=seed))[0]  # noqa: B023
+        except KeyboardInterrupt:
+            boards = envs.reset(seed=seed)[0]
+        seeds = [drawn + lane if seed is None or seed[lane] is None else 7 for lane in range(3)]
+        twin = twofold.Game2048VectorEnv(3, endpoint="embedded")
+        np.testing.assert_array_equal(
+            boards, twin.reset(seed=tuple(seeds))[0], f"bytecode {moment}"
+        )
+        np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0], f"bytecode {moment}")
+        envs.close()
+        twin.close()
+        has_fired = interrupt.has_fired
+        moment += 1 if moment % 20 else 7
+    assert moment > 200
+
+
 def test_at_every_bytecode_of_a_reset_of_some_streams(endpoint: str) -> None:
     """Boards with a new seed and boards whose stream goes on are reset by one request."""
 

@@ -14,6 +14,7 @@ import twofold
 from twofold import DeadlineExceeded, StepPending, TwofoldVectorEnv
 
 PLAYED = actions(1)
+NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 
 @pytest.fixture
@@ -35,8 +36,12 @@ Pending = tuple[TwofoldVectorEnv, TwofoldVectorEnv]
 
 @pytest.mark.parametrize(
     "call",
-    [lambda envs: envs.step(actions(2)), lambda envs: envs.rollout(3, "random")],
-    ids=["step", "rollout"],
+    [
+        lambda envs: envs.step(actions(2)),
+        lambda envs: envs.rollout(3, "random"),
+        lambda envs: envs.rollout(3, NETWORK),
+    ],
+    ids=["step", "rollout", "rollout with a network"],
 )
 def test_other_actions_are_refused_until_the_step_is_collected(
     pending: Pending, call: Callable[[TwofoldVectorEnv], object]
@@ -134,3 +139,76 @@ def test_a_single_environment_has_both(own_server: Server) -> None:
     np.testing.assert_array_equal(env.step(2)[0], twin.step(2)[0])
     env.close()
     twin.close()
+
+
+# ---- seeds, while a reset is pending -------------------------------------------------------------
+
+
+def test_an_unanswered_first_reset_is_collected_with_the_seed_that_it_drew(
+    own_server: Server,
+) -> None:
+    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
+    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+        envs.reset()
+    envs._session._timeout = 30
+    boards, _ = envs.reset()
+    np.testing.assert_array_equal(boards, twin.reset(seed=envs.np_random_seed)[0])
+    assert envs.requests == twin.requests
+    np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0])
+    envs.close()
+    twin.close()
+
+
+def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server) -> None:
+    envs = make(own_server.ipc, timeout=0.3)
+    with own_server.stopped():
+        for call in (envs.keepalive, envs.reset):
+            with pytest.raises(DeadlineExceeded):
+                call()
+    envs._session._timeout = 30
+    envs.reset()
+    envs.step(PLAYED)
+    envs.close()
+
+
+def test_seeds_are_those_of_what_was_carried_out(pending: Pending, own_server: Server) -> None:
+    envs, twin = pending
+    envs._session._timeout = 0.3
+    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+        envs.reset(seed=9)  # not sent: the step comes first
+    envs._session._timeout = 30
+    assert number(envs.collect()) == number(twin.step(PLAYED))
+    assert envs.np_random_seed == 7
+    blob = envs.snapshot()
+    envs._session._timeout = 0.3
+    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+        envs.restore(blob, seed=9)
+    envs._session._timeout = 30
+    envs.observe()
+    assert envs.np_random_seed == 9
+
+
+# ---- calls within calls --------------------------------------------------------------------------
+
+
+def test_a_step_within_a_rollouts_progress_is_a_step(endpoint: str) -> None:
+    envs = make(endpoint)
+    envs.reset(seed=7)
+    envs.rollout(10, "random", progress=lambda _: envs.step(PLAYED))
+    before = envs.requests
+    envs.step(PLAYED)
+    assert envs.requests == before + 1
+    envs.close()
+
+
+def test_the_results_before_a_resume_have_memory_of_their_own(server: Server) -> None:
+    envs = make(server.ipc)
+    envs.reset(seed=7)
+    resumed: Any = twofold.resume(envs.unwrapped.token)
+    resumed.step_async(PLAYED)
+    last = resumed.last_results
+    before = last[0].copy()
+    results = resumed.step_wait()
+    assert not np.shares_memory(last[0], results[0])
+    np.testing.assert_array_equal(last[0], before)
+    resumed.close()

@@ -229,6 +229,26 @@ def test_an_interrupt_at_every_bytecode_loses_nothing(endpoint: str, first: bool
     twin.close()
 
 
+def test_the_note_of_an_interrupted_wait_names_the_wait(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = make(endpoint)
+    envs.reset(seed=7)
+    envs.step_async(actions(1))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._results, "of_step", interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            envs.step_wait()
+    (note,) = caught.value.__notes__  # type: ignore[attr-defined]
+    assert "The same call again returns its result; it comes before any other" in note
+    envs.step_wait()
+    envs.close()
+
+
 def _wait(envs: TwofoldVectorEnv) -> Callable[[int], Any]:
     return lambda _: envs.step_wait()
 

@@ -320,6 +320,8 @@ class ConcentrationEnv(TwofoldEnv):
         reward: Reward = None,
         **batch: Unpack[BatchArguments],
     ) -> None:
+        if "copy" in batch:
+            raise TypeError("a single environment has no argument 'copy'")
         super().__init__(
             ConcentrationVectorEnv(
                 1,

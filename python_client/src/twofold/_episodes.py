@@ -105,11 +105,14 @@ class FunctionPlayer:
         mask = self._legal_actions(infos)
         has_score, has_exponent = "score" in infos, "max_exponent" in infos
         has_moves = "moves" in infos
+        has_whole_scores = has_score and np.asarray(infos["score"]).dtype.kind in "iu"
         self.caller.reset(schedule.active)
         while schedule.goes_on:
             actions = self.caller(observations, mask, schedule.active, self.place)
             observations, rewards, terminations, truncations, infos = envs.step(actions)
             mask = self._legal_actions(infos)
+            # Some have one in the infos of a reset only.
+            has_score = has_score and "score" in infos
             if self.log is not None:
                 self.log.add(actions, int(steps_so_far[schedule.active].max()))
             steps += np.count_nonzero(schedule.active)
@@ -139,7 +142,7 @@ class FunctionPlayer:
             if self.progress is not None:
                 self.progress(schedule.finished, total, steps)
         return {
-            "scores": scores.astype(np.int64) if has_score else scores,
+            "scores": scores.astype(np.int64) if has_score and has_whole_scores else scores,
             "moves": moves,
             "lengths": lengths,
             "max_exponents": exponents if has_exponent else None,

@@ -183,6 +183,12 @@ def _check_autoreset(env: VectorEnv[Any, Any, Any]) -> None:
         raise InvalidArgument(
             f"env has autoreset_mode {mode}; evaluation needs NEXT_STEP", field="env"
         )
+    if getattr(env.unwrapped, "shared_memory", True) is False:
+        raise InvalidArgument(
+            "gymnasium's AsyncVectorEnv without shared memory resets a board twice after a masked "
+            "reset, so its episodes can't be told apart; leave shared_memory as it is",
+            field="env",
+        )
 
 
 @dataclass(frozen=True, eq=False)

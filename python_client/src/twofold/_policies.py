@@ -179,7 +179,13 @@ class Caller:
         space = envs.single_action_space
         if not isinstance(space, gym.spaces.Discrete):
             raise InvalidArgument("env has other actions than Discrete ones", field="env")
+        if space.start != 0:
+            raise InvalidArgument(
+                f"env's actions begin at {space.start}; evaluation needs them from 0 on",
+                field="env",
+            )
         self.num_actions = int(space.n)
+        self._dtype = space.dtype
         self.calls = 0
         self.seconds = 0.0
         if policy.function is None:
@@ -210,7 +216,7 @@ class Caller:
         playing: NDArray[np.bool_],
         place: Callable[[int], Mapping[str, int]],
     ) -> Array:
-        """The policy's actions, uint8 (N,); 0 on lanes that are not being played.
+        """The policy's actions (N,), of the action space's dtype; any on lanes that are not played.
 
         Args:
             observations: (N, …)
@@ -221,7 +227,7 @@ class Caller:
         Raises:
             PolicyError: It raised, took too long, or returned what is no array of legal actions.
         """
-        lanes = np.arange(len(mask))
+        lanes, all_masks = np.arange(len(mask)), mask
         if self._memory is None and not playing.all():
             lanes = np.flatnonzero(playing)
             observations, mask = rows(observations, lanes), mask[lanes]
@@ -251,7 +257,8 @@ class Caller:
         is_asked = playing[lanes]
         is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
         if not is_bad.any():
-            actions = np.where(is_asked, actions, 0).astype(np.uint8)
+            # On the others a legal one, for environments that take no other.
+            actions = np.where(is_asked, actions, mask.argmax(axis=1)).astype(self._dtype)
             places = np.arange(0, mask.size, self.num_actions) + actions
             is_bad = (mask.ravel()[places] == 0) & is_asked
         if is_bad.any():
@@ -269,7 +276,7 @@ class Caller:
         self.calls += 1
         if len(lanes) == len(playing):
             return actions
-        of_all = np.zeros(len(playing), np.uint8)
+        of_all: Array = all_masks.argmax(axis=1).astype(self._dtype)
         of_all[lanes] = actions
         return of_all
 

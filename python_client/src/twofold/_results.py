@@ -42,6 +42,9 @@ class FreshResults:
 
     Raises:
         ProtocolError: An array is missing from a layout, or cannot be.
+
+    Attributes:
+        size: Bytes of such memory.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class FreshResults:
         self._keys = keys
         self._end_of_payload = max(spec.reset.size, spec.step.size, spec.finals.size)
         layouts = [self._with_masks(layout) for layout in (spec.reset, spec.step)]
-        self._size = max(layout.size for layout in layouts)
+        self.size = max(layout.size for layout in layouts)
         self._reset_layout = Layout(layouts[0], ("observation", "action_mask"))
         self._step_layout = Layout(layouts[1], (*_NO_INFOS, "action_mask"))
         self._buffers = BufferPool()
@@ -69,7 +72,7 @@ class FreshResults:
 
     def room(self) -> Buffer:
         """Where the payload of a reply has to go that becomes results."""
-        return self._buffers.take(self._size)
+        return self._buffers.take(self.size)
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
         """The observations of a reset as the server has them, (N, …)."""
@@ -210,11 +213,11 @@ class HeldResults(FreshResults):
         self._server_mask = infos["action_mask"]
         observations = self._observations(boards, infos)
         self._stepped: Stepped = (observations, *others, infos)
-        of_reset = infos
-        if self._only_of_steps:
-            of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
-            of_reset = {name: infos[name] for name in infos if name not in of_steps}
+        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
+        of_reset = {name: infos[name] for name in infos if name not in of_steps}
         self._observed: Observed = observations, of_reset
+        # What the dicts hold without finals, and without what others have put there.
+        self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
         self._has_finals = False
 
     def room(self) -> Buffer:
@@ -227,17 +230,20 @@ class HeldResults(FreshResults):
     def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped:
         self._refresh()
         if reply is not DONE and reply.step.HasField("finals"):
+            # First, so that an interrupt leaves nothing that is not mended by the next call.
+            self._has_finals = True
             infos = self._stepped[4]
             infos |= self._finals(reply, memory, infos)
-            self._has_finals = True
         return self._stepped
 
     def _refresh(self) -> None:
         """Brings what is no view of the payload up to date."""
+        for infos, own in self._own:
+            if len(infos) != len(own):
+                infos.clear()
+                infos.update(own)
         infos = self._stepped[4]
         if self._has_finals:
-            for name in _FINALS:
-                del infos[name]
             for name in self._only_of_steps:
                 infos["_" + name].fill(True)
             self._has_finals = False

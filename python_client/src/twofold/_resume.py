@@ -91,8 +91,8 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     with using(session):
         envs = cls(**arguments)
     if session.was_reset:
-        envs._seeds = np.zeros(envs.num_envs, np.uint64)
-        envs._has_unknown_seed[:] = True
+        envs._seeds.seeds = np.zeros(envs.num_envs, np.uint64)
+        envs._seeds.unknown[:] = True
     if recovers_by_default if recover is None else recover:
         session.keep_journal()
     return envs

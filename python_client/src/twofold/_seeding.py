@@ -74,6 +74,53 @@ def drawn_seeds(seed: Seed, num_envs: int) -> NDArray[np.uint64]:
     return np.where(given, seeds, consecutive(draw_seed(num_envs), num_envs))
 
 
+class BoardSeeds:
+    """The seeds that boards were last given, by what was carried out.
+
+    A reset may be pending while others want to know of seeds, or may never be sent: what it will
+    change is planned beforehand, and happens when its reply is there.
+
+    Args:
+        num_envs: Boards N.
+
+    Attributes:
+        seeds: uint64 (N,); None before the first reset.
+        unknown: bool (N,), the boards whose stream is that of a snapshot.
+        first: The request that brought the first seeds.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.seeds: NDArray[np.uint64] | None = None
+        self.unknown = np.zeros(num_envs, np.bool_)
+        self.first: object = None
+        self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
+
+    def plan(
+        self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
+    ) -> None:
+        """Says what a request with this payload will do.
+
+        Args:
+            payload: The request's, by which it is known again.
+            lanes: bool (N,), the boards with other streams afterwards.
+            seeds: uint64 (N,), theirs; None for those of a snapshot.
+        """
+        # Some were never sent. Of two that are pending none is older than the last few.
+        self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
+
+    def done(self, operation: object, payload: bytes | None) -> None:
+        """A reset or restore was carried out; twice is once."""
+        plan = next((plan for plan in reversed(self._plans) if plan[0] == payload), None)
+        if plan is None:
+            return
+        _, lanes, seeds = plan
+        if self.seeds is None:
+            self.first = operation
+        old = np.zeros(lanes.size, np.uint64) if self.seeds is None else self.seeds
+        self.unknown = np.where(lanes, seeds is None, self.unknown)
+        self.seeds = old if seeds is None else np.where(lanes, seeds, old)
+
+
 # "TWOFOLDF", the ASCII bytes of it.
 _FORK_SALT = np.uint64(0x54574F464F4C4446)
 

@@ -39,6 +39,7 @@ from twofold._exceptions import (
     from_reply,
 )
 from twofold._recovery import Done, Journal, Operation, part
+from twofold._seeding import BoardSeeds
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -144,7 +145,7 @@ def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[
         try:
             try:
                 result = method(*args, **kwargs)
-                session.returned = call
+                session.returned = session.calls
                 return result
             finally:
                 session.leave()
@@ -172,11 +173,13 @@ class Session:
         resumed_id: The session to take over, in place of making one; `create` is then not used.
 
     Attributes:
-        returned: The number of the last call that has returned.
+        calls: How many calls there were; a rollout's `progress` may make some within it.
+        returned: The number of the last one that has returned.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: What the service calls itself.
         network: The n-tuple network that the session has been given.
+        seeds: Hears of each reset and restore that was carried out.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
@@ -201,13 +204,14 @@ class Session:
         self.was_reset = False
         self._last_seq = 0
         self._state: _State = (_IDLE, 0, None)
-        # How many calls there were, the last that has returned, and what the current one wants.
-        self._calls = self.returned = 0
+        # What the current call wants.
+        self.calls = self.returned = 0
         self._wanted: Operation | None = None
         # The step that `step_wait` is to return, the call that made it, and its answer if there.
         self._awaited: tuple[Operation, int, Answer | None] | None = None
         self._is_open = False
         self.network: object = None
+        self.seeds: BoardSeeds | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
@@ -252,13 +256,13 @@ class Session:
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
             )
         if self._state[0] is _ANSWERED:
-            is_seen = self.returned == self._calls
+            is_seen = self.returned == self.calls
             self._state = (_IDLE, 0, None) if is_seen else (_UNSEEN, *self._state[1:])
         if is_wait or self._awaited is not None:
             self._check_turn(is_wait)
-        self._calls += 1
+        self.calls += 1
         self._wanted = None
-        return self._calls
+        return self.calls
 
     def _check_turn(self, is_wait: bool) -> None:
         """Ends a call at once that comes before `step_wait`, or is one too many."""
@@ -293,7 +297,7 @@ class Session:
 
         Should this be interrupted, too, the next `enter` sees that the call has not returned.
         """
-        if self._calls != call:
+        if self.calls != call:
             # Another thread's call has begun meanwhile.
             return
         if self.returned == call:
@@ -313,13 +317,13 @@ class Session:
         else:
             add_note(error, "twofold: the interrupted call was not applied; nothing was sent.")
             return
-        again = "The same call again"
-        if operation is not None and operation.slot == "step":
+        again, other = "The same call again", "any other goes on from there"
+        if self._awaited is not None and self._awaited[0] is operation:
+            other = "it comes before any other"
+        elif operation is not None and operation.slot == "step":
             again += ", or collect(),"
         add_note(
-            error,
-            f"twofold: the interrupted call {what}. {again} returns its result; any other goes on "
-            "from there.",
+            error, f"twofold: the interrupted call {what}. {again} returns its result; {other}."
         )
 
     def call(
@@ -365,7 +369,7 @@ class Session:
         is_done = phase is _ANSWERED
         if is_done:
             self._state = (_UNSEEN, seq, operation)
-        self._awaited = operation, self._calls, answer if is_done else None
+        self._awaited = operation, self.calls, answer if is_done else None
 
     def step_wait(self, into: Buffer | None) -> Answer:
         """What `step` would have returned; `into` has to be what `step_async` was given."""
@@ -393,11 +397,16 @@ class Session:
         return self._call(operation, into, self._run)
 
     @property
-    def has_unreturned_step(self) -> bool:
-        """Whether the newest request is a step whose result no call has returned."""
+    def unreturned(self) -> Operation | None:
+        """The newest request, if no call has returned its result."""
         phase, _, operation = self._state
-        is_step = operation is not None and operation.slot == "step"
-        return is_step and phase is not _IDLE and phase is not _ANSWERED
+        return None if phase is _IDLE or phase is _ANSWERED else operation
+
+    @property
+    def has_unreturned_step(self) -> bool:
+        """Whether that is a step."""
+        operation = self.unreturned
+        return operation is not None and operation.slot == "step"
 
     def _call(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
         if not self._is_open:
@@ -551,7 +560,8 @@ class Session:
         is_unanswered = phase is _SENT or phase is _UNANSWERED
         if newest is None or newest.slot != "step" or not is_unanswered:
             return
-        if operation.slot in ("step", "rollout"):
+        # A network is given for a rollout.
+        if operation.slot in ("step", "rollout", "policy"):
             raise StepPending(
                 "the last step got no answer yet, and its rewards would be lost: collect() returns "
                 "its result, and discard() drops it"
@@ -583,6 +593,8 @@ class Session:
                 self._state = (_IDLE, 0, None)
             raise
         # In this order: an interrupt in between repeats a request that is answered already.
+        if self.seeds is not None and operation.slot in ("reset", "restore"):
+            self.seeds.done(operation, operation.payload)
         self._last_seq = seq
         if self._journal is not None:
             self._journal.add(operation, *answer)

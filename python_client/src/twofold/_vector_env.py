@@ -26,6 +26,7 @@ from twofold._results import Array, FreshResults, HeldResults, Observations
 from twofold._reward import Reward, extra_info_names, read_reward, reward_spec
 from twofold._rollout import Rollout
 from twofold._seeding import (
+    BoardSeeds,
     Seed,
     board_seeds,
     consecutive,
@@ -208,11 +209,9 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """Takes a new session's boards as its own."""
         self._session = session
         self.num_envs = int(session.create.num_envs)
-        # The seeds of the boards' streams, from the first reset on; before it, the seed to draw.
-        self._seeds: NDArray[np.uint64] | None = None
+        self._seeds = session.seeds = BoardSeeds(self.num_envs)
+        # What the first reset draws in place of None.
         self._drawn_seed: int | None = None
-        # The boards whose stream is that of a snapshot.
-        self._has_unknown_seed = np.zeros(self.num_envs, np.bool_)
         try:
             self._read_spec(session.spec)
         except BaseException:
@@ -280,7 +279,11 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """A reset inside a call."""
         seeds, given = board_seeds(seed, self.num_envs)
         mask, boards = self._check_options(options or {})
-        if self._seeds is None:
+        first = self._seeds.first
+        is_first = self._seeds.seeds is None
+        # The same call again, whose result nobody has seen.
+        is_first |= first is not None and first is self._session.unreturned
+        if is_first:
             drawn = consecutive(self._draw_seed(), self.num_envs)
             seeds = np.where(given, seeds, drawn)
             given[:] = True
@@ -414,12 +417,13 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
 
         Before the first reset: the seed from the system that a reset without a seed will use.
         """
-        if self._seeds is None:
+        seeds = self._seeds.seeds
+        if seeds is None:
             return self._draw_seed()
-        first = int(self._seeds[0])
-        if self._has_unknown_seed.any():
+        first = int(seeds[0])
+        if self._seeds.unknown.any():
             return -1
-        return first if np.array_equal(self._seeds, consecutive(first, self.num_envs)) else -1
+        return first if np.array_equal(seeds, consecutive(first, self.num_envs)) else -1
 
     # ---- more than Gymnasium ---------------------------------------------------------------------
 
@@ -544,16 +548,17 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             if not given.all():
                 raise InvalidArgument("seed has None; expected a seed for each", field="seed")
             payload += seeds.astype("<u8").tobytes()
-        room = self._fresh.room()
-        self._session.call(
-            "restore", envelope.Request(restore=request), b"".join((payload, blob)), into=room
-        )
-        restored = slice(None) if to is None else to.astype(np.intp)
-        if self._seeds is None:
-            self._seeds = np.zeros(self.num_envs, np.uint64)
-        self._has_unknown_seed[restored] = seeds is None
+        restored = np.zeros(self.num_envs, np.bool_)
+        where = slice(None) if to is None else to.astype(np.intp)
+        restored[where] = True
+        of_all = None
         if seeds is not None:
-            self._seeds[restored] = seeds
+            of_all = np.zeros(self.num_envs, np.uint64)
+            of_all[where] = seeds
+        payload = b"".join((payload, blob))
+        self._seeds.plan(payload, restored, of_all)
+        room = self._fresh.room()
+        self._session.call("restore", envelope.Request(restore=request), payload, into=room)
         return self._fresh.of_reset(room[0])
 
     def fork(
@@ -724,7 +729,8 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         slot = reply.WhichOneof("result")
         if slot not in ("reset", "step"):
             return None
-        memory, _ = self._fresh.room()
+        # Of its own, since this may be asked for while another call is under way.
+        memory = np.empty(self._fresh.size, np.uint8)
         memory[: payload.size] = payload
         if slot == "reset":
             return self._fresh.of_reset(memory)
@@ -775,16 +781,8 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         if boards is not None:
             payload += boards.tobytes()
         room = self._results.room()
-        try:
-            self._session.call("reset", envelope.Request(reset=reset), payload or None, into=room)
-        except RequestError:
-            seeded = np.zeros_like(seeded)
-            raise
-        finally:
-            # Without an answer too: the request is pending, and comes before all others.
-            if seeded.any():
-                self._has_unknown_seed &= ~seeded
-                self._seeds = seeds if self._seeds is None else np.where(seeded, seeds, self._seeds)
+        self._seeds.plan(payload or None, seeded, seeds)
+        self._session.call("reset", envelope.Request(reset=reset), payload or None, into=room)
         return room[0]
 
     def _check_options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], Array | None]:
