@@ -212,3 +212,22 @@ def test_the_results_before_a_resume_have_memory_of_their_own(server: Server) ->
     assert not np.shares_memory(last[0], results[0])
     np.testing.assert_array_equal(last[0], before)
     resumed.close()
+
+
+def test_another_reset_after_an_unseen_first_one_goes_on_with_its_streams(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(endpoint), make(endpoint)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._results, "of_reset", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            envs.reset(seed=77)
+    twin.reset(seed=77)
+    np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0])
+    assert envs.np_random_seed == 77
+    envs.close()
+    twin.close()

@@ -279,18 +279,15 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """A reset inside a call."""
         seeds, given = board_seeds(seed, self.num_envs)
         mask, boards = self._check_options(options or {})
-        first = self._seeds.first
-        is_first = self._seeds.seeds is None
-        # The same call again, whose result nobody has seen.
-        is_first |= first is not None and first is self._session.unreturned
-        if is_first:
-            drawn = consecutive(self._draw_seed(), self.num_envs)
-            seeds = np.where(given, seeds, drawn)
-            given[:] = True
-        memory = self._start(mask, given & mask, seeds, boards)
+        reset = self._first_reset(mask, given, seeds, boards)
+        if reset is None:
+            reset = self._reset_request(mask, given & mask, seeds, boards)
+        request, payload = reset
+        room = self._results.room()
+        self._session.call("reset", request, payload, into=room)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
-        return self._results.of_reset(memory)
+        return self._results.of_reset(room[0])
 
     @exactly_once
     def step(self, actions: ArrayLike) -> tuple[Observations, Array, Array, Array, dict[str, Any]]:
@@ -759,14 +756,36 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             self._drawn_seed = draw_seed(self.num_envs)
         return self._drawn_seed
 
-    def _start(
+    def _first_reset(
+        self,
+        lanes: NDArray[np.bool_],
+        given: NDArray[np.bool_],
+        seeds: NDArray[np.uint64],
+        boards: Array | None,
+    ) -> tuple[envelope.Request, bytes | None] | None:
+        """The reset as the first one is, with drawn seeds for boards that are given none.
+
+        None where there was another: then boards without a seed go on with their streams.
+        """
+        unreturned = self._session.unreturned
+        if self._seeds.seeds is not None and unreturned is not self._seeds.first:
+            return None
+        drawn = consecutive(self._draw_seed(), self.num_envs)
+        reset = self._reset_request(lanes, lanes, np.where(given, seeds, drawn), boards)
+        is_again = unreturned is not None and unreturned.payload == reset[1]
+        if unreturned is not None and not is_again and self._seeds.seeds is None:
+            # It may be a first reset with other seeds; any request has it carried out before.
+            self._session.call("keepalive", _KEEPALIVE)
+        return reset if is_again or self._seeds.seeds is None else None
+
+    def _reset_request(
         self,
         lanes: NDArray[np.bool_],
         seeded: NDArray[np.bool_],
         seeds: NDArray[np.uint64],
         boards: Array | None,
-    ) -> NDArray[np.uint8]:
-        """Resets these lanes, some of them with new seeds; the memory of the results."""
+    ) -> tuple[envelope.Request, bytes | None]:
+        """What resets these lanes, some of them with new seeds; and its payload."""
         # 1 resets a lane, 2 has it go on with its stream.
         has_seeds = bool(seeded.any())
         mask = lanes.view(np.uint8) + (lanes & ~seeded & has_seeds)
@@ -780,10 +799,8 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             payload += mask.tobytes()
         if boards is not None:
             payload += boards.tobytes()
-        room = self._results.room()
         self._seeds.plan(payload or None, seeded, seeds)
-        self._session.call("reset", envelope.Request(reset=reset), payload or None, into=room)
-        return room[0]
+        return envelope.Request(reset=reset), payload or None
 
     def _check_options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], Array | None]:
         """The mask of the lanes to reset, and the boards to start from."""
