@@ -279,10 +279,11 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         """A reset inside a call."""
         seeds, given = board_seeds(seed, self.num_envs)
         mask, boards = self._check_options(options or {})
-        reset = self._first_reset(mask, given, seeds, boards)
-        if reset is None:
-            reset = self._reset_request(mask, given & mask, seeds, boards)
-        request, payload = reset
+        new_seeds = self._first_seeds(mask, given, seeds, boards)
+        seeded = given & mask if new_seeds is None else mask
+        seeds = seeds if new_seeds is None else new_seeds
+        request, payload = self._reset_request(mask, seeded, seeds, boards)
+        self._seeds.plan(payload, seeded, seeds)
         room = self._results.room()
         self._session.call("reset", request, payload, into=room)
         if isinstance(seed, (int, np.integer)):
@@ -756,27 +757,29 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             self._drawn_seed = draw_seed(self.num_envs)
         return self._drawn_seed
 
-    def _first_reset(
+    def _first_seeds(
         self,
         lanes: NDArray[np.bool_],
         given: NDArray[np.bool_],
         seeds: NDArray[np.uint64],
         boards: Array | None,
-    ) -> tuple[envelope.Request, bytes | None] | None:
-        """The reset as the first one is, with drawn seeds for boards that are given none.
+    ) -> NDArray[np.uint64] | None:
+        """The seeds of a first reset, uint64 (N,), drawn for boards that are given none.
 
         None where there was another: then boards without a seed go on with their streams.
         """
         unreturned = self._session.unreturned
-        if self._seeds.seeds is not None and unreturned is not self._seeds.first:
+        if self._seeds.seeds is not None and (
+            unreturned is None or unreturned is not self._seeds.first
+        ):
             return None
-        drawn = consecutive(self._draw_seed(), self.num_envs)
-        reset = self._reset_request(lanes, lanes, np.where(given, seeds, drawn), boards)
-        is_again = unreturned is not None and unreturned.payload == reset[1]
+        first = np.where(given, seeds, consecutive(self._draw_seed(), self.num_envs))
+        _, payload = self._reset_request(lanes, lanes, first, boards)
+        is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and self._seeds.seeds is None:
             # It may be a first reset with other seeds; any request has it carried out before.
             self._session.call("keepalive", _KEEPALIVE)
-        return reset if is_again or self._seeds.seeds is None else None
+        return first if is_again or self._seeds.seeds is None else None
 
     def _reset_request(
         self,
@@ -799,7 +802,6 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
             payload += mask.tobytes()
         if boards is not None:
             payload += boards.tobytes()
-        self._seeds.plan(payload or None, seeded, seeds)
         return envelope.Request(reset=reset), payload or None
 
     def _check_options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], Array | None]:
