@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import twofold
-from twofold._zeromq import ZeroMQCarrier
+from twofold.client.zeromq import ZeroMQCarrier
 
 THINKING_SECONDS = 0.3e-3
 

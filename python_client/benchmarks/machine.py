@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from twofold._lookup import find_program
+from twofold.client.lookup import find_program
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

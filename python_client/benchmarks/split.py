@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import twofold
-from twofold._embedded import EmbeddedCarrier
-from twofold._lookup import find_program
+from twofold.client.embedded import EmbeddedCarrier
+from twofold.client.lookup import find_program
 
 # Each measurement of a round, and steps before it.
 SECONDS = 0.1

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from twofold import TwofoldEnv, TwofoldVectorEnv
-from twofold._lookup import find_program
-from twofold._zeromq import ZeroMQCarrier
+from twofold.client.lookup import find_program
+from twofold.client.zeromq import ZeroMQCarrier
 
 
 class Server:

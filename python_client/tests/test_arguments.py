@@ -11,8 +11,8 @@ from raw import RawSession
 from servers import Server
 
 import twofold
-from twofold._embedded import EmbeddedCarrier
-from twofold._zeromq import check_address
+from twofold.client.embedded import EmbeddedCarrier
+from twofold.client.zeromq import check_address
 
 BAD: list[tuple[str, Any]] = [
     ("num_envs", 0),

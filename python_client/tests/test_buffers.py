@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from twofold import _buffers
-from twofold._buffers import BufferPool
+from twofold.client import buffers
+from twofold.client.buffers import BufferPool
 
 
-@pytest.mark.skipif(_buffers._UNUSED < 0, reason="this interpreter's counts say too little")
+@pytest.mark.skipif(buffers._UNUSED < 0, reason="this interpreter's counts say too little")
 def test_an_array_is_used_again_once_all_views_of_it_are_gone() -> None:
     pool = BufferPool()
     first, address = pool.take(64)

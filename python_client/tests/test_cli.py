@@ -10,29 +10,29 @@ import types
 import pytest
 
 import twofold
-from twofold import _cli
+from twofold import cli
 
 
 def test_every_subcommand_of_the_table_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, (module, _) in _cli.SUBCOMMANDS.items():
+    for name, (module, _) in cli.SUBCOMMANDS.items():
         assert callable(importlib.import_module(module).run)
         with pytest.raises(SystemExit) as exit_info:
-            _cli.main([name, "--help"])
+            cli.main([name, "--help"])
         assert exit_info.value.code == 0
         assert f"usage: twofold {name}" in capsys.readouterr().out
 
 
 def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        _cli.main(["--help"])
+        cli.main(["--help"])
     output = capsys.readouterr().out
-    assert all(name in output for name in _cli.SUBCOMMANDS)
+    assert all(name in output for name in cli.SUBCOMMANDS)
 
 
 def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["dance"]):
         with pytest.raises(SystemExit) as exit_info:
-            _cli.main(arguments)
+            cli.main(arguments)
         assert exit_info.value.code == 2
         assert "usage: twofold" in capsys.readouterr().err
 
@@ -68,8 +68,8 @@ def test_what_goes_wrong_is_one_line_and_a_status(
 
     vars(module).update(add_arguments=add_arguments, run=run)
     monkeypatch.setitem(sys.modules, "twofold_broken", module)
-    monkeypatch.setitem(_cli.SUBCOMMANDS, "broken", ("twofold_broken", "fail"))
-    assert _cli.main(["broken"]) == status
+    monkeypatch.setitem(cli.SUBCOMMANDS, "broken", ("twofold_broken", "fail"))
+    assert cli.main(["broken"]) == status
     assert text in capsys.readouterr().err
 
 
@@ -78,7 +78,7 @@ def test_the_arguments_of_concentration_make_its_boards(
 ) -> None:
     command = ["evaluate", "perfect-memory", "--env", "twofold/Concentration-v0", "--size", "2x4"]
     command += ["--symbols", "2", "--peeks", "0", "--episodes", "20", "--format", "json"]
-    assert _cli.main(command) == 0
+    assert cli.main(command) == 0
     card = json.loads(capsys.readouterr().out)["rule_card"]
     assert (card["size"], card["symbols"], card["peeks"]) == ("2 x 4", 2, 0)
 
@@ -93,5 +93,5 @@ def test_the_arguments_of_concentration_make_its_boards(
 def test_the_arguments_of_another_game_are_refused(
     capsys: pytest.CaptureFixture[str], env: str, flag: list[str]
 ) -> None:
-    assert _cli.main(["evaluate", "random", "--env", env, *flag]) == 1
+    assert cli.main(["evaluate", "random", "--env", env, *flag]) == 1
     assert capsys.readouterr().err.startswith(f"twofold evaluate: {flag[0]} is for twofold/")

@@ -13,7 +13,7 @@ from loops import make, one_step, undisturbed
 from servers import Server
 
 import twofold
-from twofold._lookup import find_program
+from twofold.client.lookup import find_program
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from servers import Server, wait_until
 
 import twofold
 from twofold import CurveKeys, Game2048VectorEnv
-from twofold._cli import main
-from twofold._lookup import find_program
+from twofold.cli import main
+from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 

@@ -11,7 +11,8 @@ import zmq
 from servers import Server
 
 import twofold
-from twofold import _cli, _dataset
+from twofold import cli
+from twofold.datasets import dataset as _dataset
 
 arrow: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -268,10 +269,10 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_
 def test_the_commands_write_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "data.parquet")
     command = ["rollout", "random", "--out", path, "--transitions", "2000", "--num-envs", "16"]
-    assert _cli.main([*command, "--endpoint", "embedded", "--size", "3x4"]) == 0
+    assert cli.main([*command, "--endpoint", "embedded", "--size", "3x4"]) == 0
     assert "transitions, " in capsys.readouterr().out
-    assert _cli.main(["verify", path, "--endpoint", "embedded"]) == 0
+    assert cli.main(["verify", path, "--endpoint", "embedded"]) == 0
     assert "transitions are right (random on twofold/Game2048-v0" in capsys.readouterr().out
     spoil(Path(path), "reward", 12, 3.0)
-    assert _cli.main(["verify", path, "--endpoint", "embedded"]) == 1
+    assert cli.main(["verify", path, "--endpoint", "embedded"]) == 1
     assert "row 12 " in capsys.readouterr().err

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import twofold
-from twofold._lookup import find_program
+from twofold.client.lookup import find_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

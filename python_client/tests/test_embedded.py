@@ -16,9 +16,10 @@ import zmq
 from loops import actions, make, number
 
 import twofold
-from twofold import _embedded, rules
-from twofold._embedded import EmbeddedCarrier
-from twofold._lookup import find_library
+from twofold import rules
+from twofold.client import embedded as _embedded
+from twofold.client.embedded import EmbeddedCarrier
+from twofold.client.lookup import find_library
 
 ID = "twofold/Game2048-v0"
 
@@ -50,7 +51,7 @@ def test_without_an_endpoint_the_service_is_in_this_process() -> None:
 
 
 HIDDEN = """
-from twofold import _embedded
+from twofold.client import embedded as _embedded
 _embedded.find_library = lambda: None
 """
 

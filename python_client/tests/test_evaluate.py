@@ -12,7 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from servers import Server
 
 import twofold
-from twofold import _cli, _policies, _statistics
+from twofold import cli
+from twofold.evaluation import statistics
+from twofold.policies import functions
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"
@@ -75,7 +77,7 @@ def anything(observations: Any, action_mask: Any) -> Any:
     ],
 )
 def test_shares_have_wilson_intervals(hits: int, number: int, low: float, high: float) -> None:
-    assert _statistics.wilson(hits, number) == pytest.approx((low, high), abs=1e-4)
+    assert statistics.wilson(hits, number) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_intervals_of_means_and_medians_hold_the_truth_in_95_of_100_samples() -> None:
@@ -83,15 +85,15 @@ def test_intervals_of_means_and_medians_hold_the_truth_in_95_of_100_samples() ->
     means = medians = 0
     for _ in range(200):
         sample = rng.exponential(1.0, 150)
-        means += 1.0 in _statistics.bootstrap_mean(sample)
-        medians += float(np.log(2)) in _statistics.quantile_interval(sample, 0.5)
+        means += 1.0 in statistics.bootstrap_mean(sample)
+        medians += float(np.log(2)) in statistics.quantile_interval(sample, 0.5)
     assert 180 <= means <= 198
     assert 182 <= medians <= 200
 
 
 def test_blocks_of_many_values_give_the_interval_of_the_values() -> None:
     sample = np.random.default_rng(1).normal(5, 2, 45_001)
-    low, high = _statistics.bootstrap_mean(sample)
+    low, high = statistics.bootstrap_mean(sample)
     half = 1.96 * sample.std() / len(sample) ** 0.5
     assert (low, high) == pytest.approx((sample.mean() - half, sample.mean() + half), abs=half / 8)
 
@@ -112,10 +114,10 @@ def test_the_interval_holds_the_known_mean_in_95_of_100_evaluations() -> None:
         result = twofold.evaluate(
             anything, env=envs, episodes=200, first_seed=FIRST_SEED + 1000 * repeat
         )
-        inside += Queue.MEAN in _statistics.Interval(*result.summary["score"]["mean_interval"])
+        inside += Queue.MEAN in statistics.Interval(*result.summary["score"]["mean_interval"])
         # What "the first ones that finish" would have said, on 200 lanes: those of one step.
         order = np.argsort(result.lengths, kind="stable")[:100]
-        naive_inside += Queue.MEAN in _statistics.bootstrap_mean(result.scores[order])
+        naive_inside += Queue.MEAN in statistics.bootstrap_mean(result.scores[order])
     assert 107 <= inside <= 120
     assert naive_inside == 0
 
@@ -246,7 +248,7 @@ def test_random_play_on_4x4_agrees_with_twenty_million_games() -> None:
 
 
 def test_random_actions_are_legal_and_all_alike() -> None:
-    policy = _policies.RandomPolicy(3)
+    policy = functions.RandomPolicy(3)
     masks = np.array([[b >> a & 1 for a in range(4)] for b in range(1, 16)] * 4000, np.int8)
     actions = policy(None, masks)
     assert (np.take_along_axis(masks, actions[:, None].astype(int), 1) == 1).all()
@@ -390,9 +392,9 @@ def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: i
 def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["evaluate", "perfect-memory", "--against", "random", "--env", CONCENTRATION]
     command += ["--size", "2x4", "--episodes", "300", "--endpoint", "embedded"]
-    assert _cli.main(command) == 0
+    assert cli.main(command) == 0
     assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
-    assert _cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 1
+    assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 1
     assert "expected an environment of Concentration" in capsys.readouterr().err
 
 
@@ -457,7 +459,7 @@ def test_a_policy_that_is_slow_is_told() -> None:
         ({"first_seed": 5}, "first_seed"),
         ({"policy": "clever"}, "policy"),
         ({"policy": 7}, "policy"),
-        ({"policy": _policies.RandomPolicy}, "policy"),
+        ({"policy": functions.RandomPolicy}, "policy"),
         ({"env": 3}, "env"),
         ({"num_envs": 3}, "num_envs"),
         ({"policy_timeout": 0}, "policy_timeout"),
@@ -672,7 +674,7 @@ def test_the_command_evaluates_a_function_of_a_file(
     command = ["evaluate", f"{tmp_path}/mine.py:up_first", "--episodes", "20"]
     command += ["--endpoint", "embedded", "--size", "3x4"]
     saved = tmp_path / "a.json"
-    assert _cli.main([*command, "--format", "json", "--save", str(saved)]) == 0
+    assert cli.main([*command, "--format", "json", "--save", str(saved)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["episodes"] == 20
     assert printed["rule_card"]["size"] == "3 x 4"
@@ -680,12 +682,12 @@ def test_the_command_evaluates_a_function_of_a_file(
     direct = twofold.evaluate(first_legal, episodes=20, size=(3, 4), endpoint="embedded")
     np.testing.assert_array_equal(again.scores, direct.scores)
 
-    assert _cli.main([*command, "--against", "random", "--format", "tdl"]) == 0
+    assert cli.main([*command, "--against", "random", "--format", "tdl"]) == 0
     output = capsys.readouterr().out
     assert output.count("summary ") == 2
     assert "against random, the same 20 seeds each" in output
 
-    assert _cli.main([*command, "--against", "random", "--format", "json"]) == 0
+    assert cli.main([*command, "--against", "random", "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed.keys() == {"evaluations", "comparison"}
     assert [one["episodes"] for one in printed["evaluations"]] == [20, 20]
@@ -698,7 +700,7 @@ def test_the_command_finds_functions_of_modules(
 ) -> None:
     (tmp_path / "twofold_test_policies.py").write_text(POLICY_FILE)
     monkeypatch.chdir(tmp_path)
-    policy = _policies.load("twofold_test_policies:up_first")
+    policy = functions.load("twofold_test_policies:up_first")
     assert policy.name == "twofold_test_policies:up_first"
     assert policy.function is not None
     assert np.array_equal(policy.function(None, np.array([[0, 1, 0, 1]], np.int8)), [1])
@@ -732,7 +734,7 @@ def test_the_command_tells_why_there_is_no_such_policy(
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "model.zip").write_bytes(b"no zip")
     monkeypatch.chdir(tmp_path)
-    assert _cli.main(["evaluate", word]) == 1
+    assert cli.main(["evaluate", word]) == 1
     assert text in capsys.readouterr().err
 
 
@@ -740,7 +742,7 @@ def test_a_zip_that_is_no_model_is_told_before_anything_is_unpickled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.zip").write_bytes(b"no zip")
-    assert _cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 1
+    assert cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 1
     assert "is no model of Stable-Baselines3 (BadZipFile" in capsys.readouterr().err
 
 

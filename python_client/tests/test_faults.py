@@ -21,7 +21,7 @@ from raw import RawSession
 from servers import Server, child_servers, is_running, private_server_pid, wait_until
 
 import twofold
-from twofold import _lookup, _private_server
+from twofold.client import lookup, private_server
 from twofold.v1 import envelope_pb2 as envelope
 
 ID = "twofold/Game2048-v0"
@@ -368,7 +368,7 @@ def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
 
 
 def test_a_server_that_nobody_uses_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_private_server, "_GRACE", 0.1)
+    monkeypatch.setattr(private_server, "_GRACE", 0.1)
     first, second = (
         gym.make(ID, endpoint="private"),
         gym.make_vec(ID, num_envs=2, endpoint="private"),
@@ -457,7 +457,7 @@ def use_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> N
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
     monkeypatch.setenv("TWOFOLD_SERVER", str(program))
-    monkeypatch.setattr(_private_server, "_current", None)
+    monkeypatch.setattr(private_server, "_current", None)
 
 
 def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
@@ -490,7 +490,7 @@ def test_a_program_that_is_no_server_is_refused(
 def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
     with pytest.raises(twofold.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):
-        _lookup.find_program()
+        lookup.find_program()
 
 
 def test_the_program_is_looked_for_in_order(
@@ -505,22 +505,22 @@ def test_the_program_is_looked_for_in_order(
 
     package = tmp_path / "checkout" / "python_client" / "src" / "twofold"
     package.mkdir(parents=True)
-    monkeypatch.setattr(_lookup, "__file__", str(package / "_lookup.py"))
+    monkeypatch.setattr(lookup, "__file__", str(package / "client" / "lookup.py"))
     monkeypatch.delenv("TWOFOLD_SERVER", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(twofold.ServerStartFailed, match="make server"):
-        _lookup.find_program()
+        lookup.find_program()
     expected = program("bin", "twofold-server")
-    assert _lookup.find_program() == expected
+    assert lookup.find_program() == expected
     expected = program("checkout", ".build", "release", "twofold-server")
-    assert _lookup.find_program() != expected, "that is no checkout of Twofold"
+    assert lookup.find_program() != expected, "that is no checkout of Twofold"
     (tmp_path / "checkout" / "Package.swift").touch()
-    assert _lookup.find_program() == expected
+    assert lookup.find_program() == expected
     expected = program("checkout", "python_client", "src", "twofold", "_bin", "twofold-server")
-    assert _lookup.find_program() == expected
+    assert lookup.find_program() == expected
     expected = program("named")
     monkeypatch.setenv("TWOFOLD_SERVER", str(expected))
-    assert _lookup.find_program() == expected
+    assert lookup.find_program() == expected
 
 
 def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(
@@ -529,7 +529,7 @@ def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    directory, lock = _private_server._make_directory()
+    directory, lock = private_server._make_directory()
     os.close(lock)
     directory.rmdir()
     assert len(str(directory)) < 100
@@ -549,7 +549,7 @@ def test_the_directory_of_a_killed_python_is_removed_by_the_next(
     (directory,) = tmp_path.iterdir()
 
     def directories_after_the_next_start() -> list[Path]:
-        mine, lock = _private_server._make_directory()
+        mine, lock = private_server._make_directory()
         os.close(lock)
         mine.rmdir()
         return list(tmp_path.iterdir())

@@ -220,9 +220,9 @@ def test_memory_returns_after_sessions_close(own_server: Server) -> None:
 
 
 def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    twofold._private_server.stop_at_exit()
+    twofold.client.private_server.stop_at_exit()
     monkeypatch.setenv("TWOFOLD_IDLE_TIMEOUT", "1")
     envs = Game2048VectorEnv(1, endpoint="private")
     assert envs._session._carrier.limits.idle_timeout == 0
     envs.close()
-    twofold._private_server.stop_at_exit()
+    twofold.client.private_server.stop_at_exit()

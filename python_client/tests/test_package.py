@@ -16,7 +16,7 @@ import pytest
 
 import twofold
 import twofold.testing
-from twofold import _exceptions
+from twofold import errors
 from twofold.v1 import envelope_pb2 as envelope
 
 
@@ -92,7 +92,7 @@ def with_dependencies(distribution: str) -> set[str]:
 def test_every_error_code_has_its_own_exception() -> None:
     seen = set()
     for name in envelope.ErrorCode.keys()[1:]:
-        error = _exceptions.from_reply(envelope.Error(code=name, message="m", field="f", lane=3))
+        error = errors.from_reply(envelope.Error(code=name, message="m", field="f", lane=3))
         assert f"ERROR_CODE_{error.code}" == name
         assert (str(error), error.field, error.lane) == ("m", "f", 3)
         seen.add(type(error))
@@ -101,16 +101,16 @@ def test_every_error_code_has_its_own_exception() -> None:
 
 def test_an_unknown_error_code_is_an_internal_error() -> None:
     wire = envelope.Error.FromString(b"\x08\x63\x12\x01m")
-    error = _exceptions.from_reply(wire)
+    error = errors.from_reply(wire)
     assert type(error) is twofold.InternalError
     assert error.lane is None
 
 
 def test_the_exception_tree_is_the_one_that_is_drawn() -> None:
-    assert _exceptions.__doc__ is not None
+    assert errors.__doc__ is not None
     drawn: dict[str, tuple[str, str]] = {}
     stack: list[tuple[int, str]] = []
-    for line in _exceptions.__doc__.splitlines()[1:]:
+    for line in errors.__doc__.splitlines()[1:]:
         words = line.replace("│", " ").replace("├──", "   ").replace("└──", "   ")
         if not words.strip():
             continue
@@ -122,7 +122,7 @@ def test_the_exception_tree_is_the_one_that_is_drawn() -> None:
         stack.append((depth, name))
     classes = {
         name: value
-        for name, value in vars(_exceptions).items()
+        for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception)
     }
     assert drawn.keys() == classes.keys()
@@ -132,7 +132,7 @@ def test_the_exception_tree_is_the_one_that_is_drawn() -> None:
 
 
 def exception_classes() -> list[type[Exception]]:
-    values = vars(_exceptions).values()
+    values = vars(errors).values()
     return [cls for cls in values if isinstance(cls, type) and issubclass(cls, Exception)]
 
 
@@ -146,7 +146,7 @@ def test_an_exception_comes_out_of_a_process_pool_as_it_was(cls: Any) -> None:
     error = cls("the message", **arguments)
     if cls is twofold.ShuttingDown:
         error.retry_after = 0.5
-    _exceptions.add_note(error, "a note")
+    errors.add_note(error, "a note")
     for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(again) is cls
         assert str(again) == "the message"

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as npst
 from reference import Game
 
 import twofold
-from twofold._seeding import board_seeds, consecutive
+from twofold.envs.seeding import board_seeds, consecutive
 
 NUM_ENVS = 4
 

@@ -9,8 +9,10 @@ import pytest
 import reference
 
 import twofold
-from twofold import _cli, _replay, _statistics
-from twofold._recording import pack_actions, unpack_actions
+from twofold import cli
+from twofold.evaluation import statistics
+from twofold.recordings import replay as _replay
+from twofold.recordings.recording import pack_actions, unpack_actions
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
@@ -272,7 +274,7 @@ def test_p_values_are_even_where_the_law_holds() -> None:
     ],
 )
 def test_chi_square_tails(value: float, degrees: int, tail: float) -> None:
-    assert _statistics.chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
+    assert statistics.chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
 
 
 # ---- from an evaluation --------------------------------------------------------------------------
@@ -328,21 +330,21 @@ def test_the_commands_record_replay_and_verify(
 ) -> None:
     file = str(tmp_path / "best.json")
     command = ["evaluate", "random", "--episodes", "20", "--endpoint", "embedded"]
-    assert _cli.main([*command, "--record", "best", file]) == 0
+    assert cli.main([*command, "--record", "best", file]) == 0
     capsys.readouterr()
-    assert _cli.main(["replay", file]) == 0
+    assert cli.main(["replay", file]) == 0
     assert "every new tile follows from the generator" in capsys.readouterr().out
-    assert _cli.main(["replay", file, "--boards"]) == 0
+    assert cli.main(["replay", file, "--boards"]) == 0
     made = twofold.Recording.load(file)
     assert f"step {len(made.actions)}  " in capsys.readouterr().out
 
     page = tmp_path / "best.html"
-    assert _cli.main(["replay", file, "--html", str(page)]) == 0
+    assert cli.main(["replay", file, "--html", str(page)]) == 0
     assert f"score {made.score:,}" in page.read_text()
 
     document = json.loads(Path(file).read_text())
     Path(file).write_text(change(document, "score", 8))
-    assert _cli.main(["replay", file, "--verify"]) == 1
+    assert cli.main(["replay", file, "--verify"]) == 1
     assert "recorded is 8" in capsys.readouterr().err
 
 
@@ -350,7 +352,7 @@ def test_a_game_with_wrong_spawns_has_status_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     twofold.Recording.from_boards(spoilt("fours")).save(tmp_path / "a.json")
-    assert _cli.main(["replay", str(tmp_path / "a.json"), "--verify"]) == 1
+    assert cli.main(["replay", str(tmp_path / "a.json"), "--verify"]) == 1
     assert "do NOT fit" in capsys.readouterr().out
 
 

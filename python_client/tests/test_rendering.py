@@ -10,7 +10,7 @@ from gymnasium.wrappers import RecordVideo
 from gymnasium.wrappers.vector import RecordVideo as VectorRecordVideo
 
 import twofold
-from twofold._drawing import PEN, Grid, number, rounded_rectangle
+from twofold.games.drawing import PEN, Grid, number, rounded_rectangle
 
 IDS = ["twofold/Game2048-v0", "twofold/Concentration-v0"]
 EMPTY, TWO, FOUR = (205, 193, 180), (238, 228, 218), (237, 224, 200)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twofold
-from twofold import _replay
-from twofold._replay import Generator
+from twofold.recordings import replay as _replay
+from twofold.recordings.replay import Generator
 
 sync_api: Any = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

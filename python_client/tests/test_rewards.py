@@ -16,7 +16,7 @@ from reference import Board, Game
 from reward_reference import EVENTS, POTENTIALS, Transition
 
 import twofold
-from twofold._reward import reward_spec
+from twofold.games.rewards import reward_spec
 
 NUM_ENVS = 24
 EXTRA = ("reward_terms", "merges", "chance", "afterstates")

@@ -13,7 +13,8 @@ from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
 import twofold
-from twofold import _rollout, policies, rules
+from twofold import policies, rules
+from twofold.envs import rollout
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
@@ -114,7 +115,7 @@ def test_a_rollout_in_pieces_is_the_same_rollout(
     for one in envs:
         one.reset(seed=9)
     whole = envs[0].rollout(400, policy, infos=["score"])
-    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 200_000)
+    monkeypatch.setattr(rollout, "reply_bytes", lambda _: 200_000)
     seen: list[int] = []
     assert_same(envs[1].rollout(400, policy, infos=["score"], progress=seen.append), whole)
     assert len(seen) > 3
@@ -132,7 +133,7 @@ def test_given_actions_are_played_in_pieces_too(make: Any, monkeypatch: pytest.M
         one.reset(seed=4)
     whole = envs.rollout(300, actions=actions)
     np.testing.assert_array_equal(whole.actions, actions)
-    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 5_000)
+    monkeypatch.setattr(rollout, "reply_bytes", lambda _: 5_000)
     assert_same(twin.rollout(300, actions=actions), whole)
 
 
@@ -247,7 +248,7 @@ def test_the_demo_s_network_chooses_in_the_server_what_it_chooses_in_python(
     envs, twin = make(50), make(50)
     envs.reset(seed=6)
     twin.reset(seed=6)
-    monkeypatch.setattr(_rollout, "_PIECE_BYTES", 50_000)
+    monkeypatch.setattr(rollout, "_PIECE_BYTES", 50_000)
     data = envs.rollout(60, policies.NTuple.load(tmp_path / "network.npz"))
     for step in range(60):
         chosen = learner.choose(network, *twin.afterstates()).actions
@@ -326,7 +327,7 @@ def test_cancelling_leaves_an_environment_that_goes_on(
     envs, twin = make(64), make(64)
     for one in (envs, twin):
         one.reset(seed=0)
-    monkeypatch.setattr(_rollout, "reply_bytes", lambda _: 100_000)
+    monkeypatch.setattr(rollout, "reply_bytes", lambda _: 100_000)
     done = []
 
     class Enough(Exception):

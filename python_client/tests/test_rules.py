@@ -17,7 +17,8 @@ from reference import Game, Xoshiro128PlusPlus
 from servers import Server, wait_until
 
 import twofold
-from twofold import _stateless, rules
+from twofold import rules
+from twofold.client import stateless
 from twofold.v1 import envelope_pb2 as envelope
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
@@ -410,7 +411,7 @@ if child == 0:
     os._exit(0 if np.array_equal(twofold.rules.legal(board), first) else 1)
 assert os.waitpid(child, 0)[1] == 0
 assert np.array_equal(twofold.rules.legal(board), first)
-server = getattr(twofold._stateless.client(None)._carrier, "server", None)
+server = getattr(twofold.client.stateless.client(None)._carrier, "server", None)
 if server is not None:
     os.kill(server.pid, 9)
     try:
@@ -442,7 +443,7 @@ def test_the_timeout_holds_also_while_another_thread_is_asking(own_server: Serve
     )
     with own_server.stopped():
         thread.start()
-        wait_until(_stateless.client(own_server.ipc)._lock.locked)
+        wait_until(stateless.client(own_server.ipc)._lock.locked)
         with pytest.raises(twofold.DeadlineExceeded, match="other threads were asking"):
             rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
     thread.join()

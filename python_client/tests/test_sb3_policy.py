@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import twofold
-from twofold import _cli, _policies
+from twofold import cli
+from twofold.policies import functions
 
 
 @pytest.mark.parametrize(
@@ -31,14 +32,14 @@ def test_the_algorithm_is_told_by_the_settings(
 ) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps(settings))
-    assert ".".join(_policies._sb3_algorithm(tmp_path / "model.zip")) == expected
+    assert ".".join(functions._sb3_algorithm(tmp_path / "model.zip")) == expected
 
 
 def test_an_algorithm_that_is_not_known_is_told(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps({"tau": 1}))
     with pytest.raises(twofold.InvalidArgument, match="known are PPO, MaskablePPO"):
-        _policies._sb3_algorithm(tmp_path / "model.zip")
+        functions._sb3_algorithm(tmp_path / "model.zip")
 
 
 class Model:
@@ -54,7 +55,7 @@ class Model:
 
 @pytest.mark.parametrize("shape", [(4, 4), (16,), (18, 4, 4), (4, 4, 18)])
 def test_boards_take_the_form_that_the_model_was_trained_on(shape: tuple[int, ...]) -> None:
-    policy = _policies.SB3Policy(Model(shape), "PPO")
+    policy = functions.SB3Policy(Model(shape), "PPO")
     boards = np.random.default_rng(0).integers(0, 12, (5, 4, 4), dtype=np.uint8)
     fitted = policy._fit(boards)
     assert fitted.shape == (5, *shape)
@@ -67,7 +68,7 @@ def test_boards_take_the_form_that_the_model_was_trained_on(shape: tuple[int, ..
 
 def test_a_model_of_another_shape_is_told() -> None:
     with pytest.raises(ValueError, match=r"shape \(5, 5\); the environment's have shape \(4, 4\)"):
-        _policies.SB3Policy(Model((5, 5)), "PPO")._fit(np.zeros((1, 4, 4), np.uint8))
+        functions.SB3Policy(Model((5, 5)), "PPO")._fit(np.zeros((1, 4, 4), np.uint8))
 
 
 @pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "MaskablePPO", "QRDQN"])
@@ -92,7 +93,7 @@ def test_a_trained_model_plays_whole_games(
     path = str(tmp_path / "model.zip")
     model.save(path)
     command = ["evaluate", path, "--trust-pickle", "--episodes", "10", "--endpoint", "embedded"]
-    assert _cli.main([*command, "--format", "json"]) == 0
+    assert cli.main([*command, "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["policy"] == f"model.zip ({name})"
     assert printed["score"]["mean"] > 100

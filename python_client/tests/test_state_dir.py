@@ -13,7 +13,7 @@ from raw import RawSession
 from servers import Server
 
 import twofold
-from twofold._lookup import find_program
+from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 

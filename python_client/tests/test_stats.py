@@ -8,9 +8,9 @@ from raw import RawSession
 from servers import Server
 
 import twofold
-from twofold._cli import main
-from twofold._cli._format import duration, rate, size, table
-from twofold._cli._top import view
+from twofold.cli import main
+from twofold.cli.format import duration, rate, size, table
+from twofold.cli.top import view
 from twofold.v1 import statistics_pb2 as statistics
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from worker import Player, serve
 
 import twofold
-from twofold._lookup import find_program
+from twofold.client.lookup import find_program
 
 REWARD = {
     "merge_score": 1.0,

@@ -13,7 +13,7 @@ from typing import Any
 
 from worker import serve_slices
 
-from twofold._lookup import find_program
+from twofold.client.lookup import find_program
 
 
 class InProcess:

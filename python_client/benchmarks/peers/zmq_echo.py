@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from wire import WireSession, round_trip
 from worker import serve
 
-from twofold import _private_server
+from twofold.client import private_server
 
 HERE = Path(__file__).parent
 
@@ -39,7 +39,7 @@ class Frames(NamedTuple):
 
 def real_frames(num_envs: int) -> Frames:
     """Plays a few steps on a real server, and keeps the last one's frames."""
-    server = _private_server.PrivateServer(time.monotonic() + 30)
+    server = private_server.PrivateServer(time.monotonic() + 30)
     session = WireSession(server.endpoint, num_envs)
     try:
         for number in range(20):

@@ -10,16 +10,17 @@ Importing this package registers its environments with Gymnasium.
 
 import importlib.metadata
 
-from twofold import _registration
 from twofold import policies as policies
 from twofold import rules as rules
-from twofold._concentration import ConcentrationEnv, ConcentrationVectorEnv
-from twofold._curve import CurveKeys
-from twofold._dataset import read_dataset, verify_dataset, write_dataset
-from twofold._encoding import onehot, values
-from twofold._env import TwofoldEnv
-from twofold._evaluation import Comparison, Evaluation, evaluate
-from twofold._exceptions import (
+from twofold.client.curve import CurveKeys
+from twofold.datasets.dataset import read_dataset, verify_dataset, write_dataset
+from twofold.envs import registration
+from twofold.envs.resume import resume
+from twofold.envs.rollout import Finals, Rollout
+from twofold.envs.seeding import seeds
+from twofold.envs.single import TwofoldEnv
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import (
     AuthenticationFailed,
     ClosedError,
     Conflict,
@@ -47,14 +48,13 @@ from twofold._exceptions import (
     TwofoldError,
     UnsupportedVersion,
 )
-from twofold._game2048 import Game2048Env, Game2048VectorEnv
-from twofold._perfect_memory import PerfectMemory
-from twofold._policies import PolicyFunction, PolicyWithMemory
-from twofold._recording import Recording, RecordingRules, Verification
-from twofold._resume import resume
-from twofold._rollout import Finals, Rollout
-from twofold._seeding import seeds
-from twofold._vector_env import TwofoldVectorEnv
+from twofold.evaluation.evaluation import Comparison, Evaluation, evaluate
+from twofold.games.concentration import ConcentrationEnv, ConcentrationVectorEnv
+from twofold.games.encoding import onehot, values
+from twofold.games.game2048 import Game2048Env, Game2048VectorEnv
+from twofold.policies.functions import PolicyFunction, PolicyWithMemory
+from twofold.policies.perfect_memory import PerfectMemory
+from twofold.recordings.recording import Recording, RecordingRules, Verification
 
 __all__ = [
     "AuthenticationFailed",
@@ -113,4 +113,4 @@ __all__ = [
 
 __version__ = importlib.metadata.version("twofold")
 
-_registration.register()
+registration.register()

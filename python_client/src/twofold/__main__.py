@@ -1,6 +1,6 @@
 """`python -m twofold`: the command line."""
 
-from twofold._cli import script
+from twofold.cli import script
 
 if __name__ == "__main__":
     script()

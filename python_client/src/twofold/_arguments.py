@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from twofold._exceptions import InvalidArgument
+from twofold.errors import InvalidArgument
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:

@@ -24,11 +24,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twofold import _arguments, _stateless
-from twofold._arrays import Layout
-from twofold._curve import CurveKeys
-from twofold._exceptions import InvalidArgument
-from twofold._seeding import consecutive
+from twofold import _arguments
+from twofold.client import stateless
+from twofold.client.curve import CurveKeys
+from twofold.client.layout import Layout
+from twofold.envs.seeding import consecutive
+from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
@@ -584,8 +585,8 @@ def _ask(
         return
     endpoint = None if place.endpoint is None else _arguments.text("endpoint", place.endpoint)
     seconds = _arguments.real("timeout", place.timeout, 1e-3, 1e6, "seconds, more than 0")
-    deadline = _stateless.deadline_after(seconds)
-    client = _stateless.client(endpoint, place.curve)
+    deadline = stateless.deadline_after(seconds)
+    client = stateless.client(endpoint, place.curve)
     rows, columns = boards.shape[-2:]
     told = _told(operation, rows, columns)
     reply_bytes = sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for _, dtype, shape in told)

@@ -1,0 +1,1 @@
+"""What connects this process to a service: sessions, carriers, layouts, buffers."""

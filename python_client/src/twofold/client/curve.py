@@ -1,0 +1,95 @@
+"""Keys for encrypted endpoints: CURVE, ZeroMQ's own encryption."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+import zmq
+
+from twofold.errors import InvalidArgument
+
+_SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
+_CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
+# 40 characters of Z85, https://rfc.zeromq.org/spec/32.
+_KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+
+
+@dataclasses.dataclass(frozen=True)
+class CurveKeys:
+    """What a client needs at an encrypted endpoint: whom it trusts, and who it is.
+
+    `twofold-server keygen` makes keys. The server lets in those whose public key is in its list,
+    and a session belongs to the key that made it. Printed, an object of this class shows no secret.
+
+    Args:
+        server_key: The server's public key, 40 characters of Z85.
+        public_key: The client's own public key.
+        secret_key: The client's secret key.
+
+    Raises:
+        InvalidArgument: A key is none, or the client's two don't belong together.
+    """
+
+    server_key: str
+    public_key: str
+    secret_key: str = dataclasses.field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("server_key", "public_key", "secret_key"):
+            key = getattr(self, name)
+            if not isinstance(key, str) or not _KEY.fullmatch(key):
+                # Without the value: it may be a secret with a typing error.
+                raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="curve")
+        if zmq.curve_public(self.secret_key.encode()).decode() != self.public_key:
+            raise InvalidArgument("secret_key and public_key do not belong together", field="curve")
+
+    @classmethod
+    def load(cls, server: str | os.PathLike[str], client: str | os.PathLike[str]) -> CurveKeys:
+        """Keys from files as `twofold-server keygen` and `zmq.auth` write them.
+
+        Args:
+            server: The server's public file, `server.key`.
+            client: The client's secret file, `alice.key_secret`.
+
+        Raises:
+            InvalidArgument: A file can't be read or has no such key.
+        """
+        return cls(
+            server_key=_read(server, "public-key"),
+            public_key=_read(client, "public-key"),
+            secret_key=_read(client, "secret-key"),
+        )
+
+    @classmethod
+    def from_environment(cls) -> CurveKeys | None:
+        """Keys from the files that TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name.
+
+        Returns:
+            The keys; None where neither variable is set.
+
+        Raises:
+            InvalidArgument: Only one is set, or a file has no such key.
+        """
+        server, client = os.environ.get(_SERVER_VARIABLE), os.environ.get(_CLIENT_VARIABLE)
+        if not server and not client:
+            return None
+        if not server or not client:
+            raise InvalidArgument(
+                f"{_SERVER_VARIABLE} and {_CLIENT_VARIABLE} belong together", field="curve"
+            )
+        return cls.load(server, client)
+
+
+def _read(path: str | os.PathLike[str], name: str) -> str:
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="curve") from None
+    match = re.search(rf'^\s*{name}\s*=\s*"(.*)"\s*$', text, re.MULTILINE)
+    if match is None:
+        raise InvalidArgument(f"{os.fspath(path)} has no {name}", field="curve")
+    return match[1]

@@ -1,0 +1,265 @@
+"""The service in this process: libtwofold.so (Sources/CTwofold/twofold.h has its interface)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.client.buffers import Buffer, BufferPool
+from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps
+from twofold.client.lookup import VERSION, find_library, no_library
+from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
+from twofold.v1 import envelope_pb2 as envelope
+
+# What the functions return.
+_ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
+
+_INTERFACE = 3
+# Room for the header of a reply; more where it takes more.
+_HEADER_BYTES = 4096
+# And for the first payload of a reply of any size.
+_PAYLOAD_BYTES = 1 << 16
+# So many boards never keep more than one thread busy.
+_BOARDS_OF_A_THREAD = 64
+
+
+class Unavailable(Exception):
+    """There is no library that this package can use; the text says why."""
+
+
+class _Reply(ctypes.Structure):
+    """`twofold_reply`: where a reply goes."""
+
+    _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
+        ("header", ctypes.c_void_p),
+        ("header_capacity", ctypes.c_size_t),
+        ("header_size", ctypes.c_size_t),
+        ("payload", ctypes.c_void_p),
+        ("payload_capacity", ctypes.c_size_t),
+        ("payload_size", ctypes.c_size_t),
+    ]
+
+
+class _Steps(ctypes.Structure):
+    """`twofold_steps`: what the steps of a session have in common."""
+
+    _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
+        ("service", ctypes.c_uint64),
+        ("session", ctypes.c_uint8 * 16),
+        ("epoch", ctypes.c_uint32),
+        ("width", ctypes.c_int32),
+        ("count", ctypes.c_size_t),
+        ("reply", ctypes.POINTER(_Reply)),
+    ]
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """The library at a path; every call lets other threads of Python run.
+
+    Raises:
+        Unavailable: It can't be loaded, or is of another version.
+    """
+    try:
+        library = ctypes.CDLL(str(path))
+        library.twofold_version.restype = ctypes.c_char_p
+        interface, version = library.twofold_interface(), library.twofold_version().decode()
+    except (OSError, AttributeError) as error:
+        raise Unavailable(f"{path} can't be loaded: {error}") from None
+    if interface != _INTERFACE or version != VERSION:
+        raise Unavailable(
+            f"{path} is of version {version}, and this package of {VERSION}: build it anew"
+        )
+    number: Any = ctypes.c_uint64
+    text, size, reply = ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(_Reply)
+    library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]
+    library.twofold_call.argtypes = [number, text, size, text, size, reply]
+    library.twofold_step.argtypes = [ctypes.POINTER(_Steps), number, text]
+    return library
+
+
+class _Service:
+    """This process's service, which lives as long as the process.
+
+    Raises:
+        Unavailable: There is no library that can be used.
+        ServerStartFailed: TWOFOLD_LIBRARY, or another variable for servers, makes no sense.
+    """
+
+    def __init__(self) -> None:
+        path = find_library()
+        if path is None:
+            raise Unavailable(no_library())
+        try:
+            self.library = _load(path)
+        except Unavailable as error:
+            if "TWOFOLD_LIBRARY" in os.environ:
+                raise ServerStartFailed(str(error)) from None
+            raise
+        number, message = ctypes.c_uint64(), ctypes.create_string_buffer(500)
+        if self.library.twofold_create(number, message, len(message)) != _ANSWERED:
+            reason = message.value.decode(errors="replace")
+            raise ServerStartFailed(f"no service can be made in this process: {reason}")
+        self.number = number.value
+
+
+_lock = threading.Lock()
+_service: _Service | None = None
+# Whether the process that this one was forked from had used the library, and that was not said yet.
+_is_confined = False
+
+
+def _this_service() -> _Service:
+    global _service
+    with _lock:
+        if _service is None:
+            _service = _Service()
+        return _service
+
+
+def _forget_in_child() -> None:
+    """A forked child makes a service of its own; its parent's boards are none of its business."""
+    global _lock, _service, _is_confined
+    _lock = threading.Lock()
+    _is_confined = _service is not None
+    _service = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class EmbeddedCarrier(Carrier):
+    """Calls into the library: on the thread that calls, with the interpreter's lock released.
+
+    Nothing can get lost on the way, and no request waits for another process; a reply whose way out
+    of Python's own code an interrupt cuts off is asked for again, as over any carrier.
+
+    Raises:
+        Unavailable, ServerStartFailed: There is no service.
+    """
+
+    loses_sessions = False
+    sends_ahead = False
+
+    def __init__(self) -> None:
+        super().__init__("embedded", is_ours=True)
+        service = _this_service()
+        self._call = service.library.twofold_call
+        self._step = service.library.twofold_step
+        self._number = service.number
+        self._buffers = BufferPool()
+        self._reply = _Reply()
+        self._make_header_room(_HEADER_BYTES)
+        # Of the last step, and what it was made of.
+        self._steps = _Steps(service=service.number, reply=ctypes.pointer(self._reply))
+        self._kind: tuple[Steps | None, int, int] = None, 0, 0
+
+    def _tell_of_threads(self, num_envs: int) -> None:
+        """Says once that a fork has one thread, where there are boards for more."""
+        global _is_confined
+        if _is_confined and self.threads > 1 and num_envs > _BOARDS_OF_A_THREAD:
+            _is_confined = False
+            warnings.warn(
+                "this process was forked from one that had used Twofold: its batches run on one "
+                "thread; start it by 'spawn' or 'forkserver' for more",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _make_header_room(self, size: int) -> None:
+        self._header = ctypes.create_string_buffer(size)
+        self._reply.header = ctypes.addressof(self._header)
+        self._reply.header_capacity = size
+
+    def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
+        if time.monotonic() >= deadline:
+            raise DeadlineExceeded(f"there was no time left for {call.slot}")
+        if call.slot == "create":
+            self._tell_of_threads(envelope.Request.FromString(call.request).create.num_envs)
+        size = call.reply_room
+        if call.reply_size is None:
+            size = _PAYLOAD_BYTES
+        elif call.reply_size > size:
+            size = call.reply_size
+        reply = self._reply
+        while True:
+            memory, reply.payload = room or self._buffers.take(size)
+            reply.payload_capacity = memory.size
+            payload = call.payload
+            status = self._call(
+                self._number,
+                call.request,
+                len(call.request),
+                payload,
+                0 if payload is None else len(payload),
+                reply,
+            )
+            if status == _ANSWERED:
+                answer = self._read_header()
+                return answer, memory[: reply.payload_size]
+            self._make_room(status, call.slot)
+            size = max(size, reply.payload_size)
+
+    def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
+        if not actions.dtype.isnative:
+            actions = actions.astype(actions.dtype.newbyteorder("="))
+        width = actions.itemsize
+        return actions.tobytes(), width if actions.dtype.kind == "u" else -width
+
+    def step(
+        self,
+        steps: Steps,
+        seq: int,
+        actions: bytes,
+        width: int,
+        deadline: float,
+        room: Buffer | None,
+    ) -> Answer:
+        reply = self._reply
+        memory, reply.payload = room or self._buffers.take(steps.room)
+        reply.payload_capacity = memory.size
+        kind = steps, len(actions), width
+        if kind != self._kind:
+            self._prepare(*kind)
+        while True:
+            status = self._step(self._steps, seq, actions)
+            if status == _STEPPED:
+                return DONE, memory
+            if status == _ANSWERED:
+                return self._read_header(), memory[: reply.payload_size]
+            self._make_room(status, "step")
+
+    def _prepare(self, steps: Steps, size: int, width: int) -> None:
+        """For steps of another session, or other actions."""
+        request = self._steps
+        request.session[:], request.epoch = steps.session, steps.epoch
+        request.width, request.count = width, size // abs(width)
+        self._kind = steps, size, width
+
+    def _read_header(self) -> envelope.Reply:
+        header = ctypes.string_at(self._header, self._reply.header_size)
+        return envelope.Reply.FromString(header)
+
+    def _make_room(self, status: int, slot: str) -> None:
+        """For a header that did not fit; raises for what can't be mended by room."""
+        if status != _TOO_SMALL:
+            raise ProtocolError(f"the library refused to carry {slot} out, with status {status}")
+        if self._reply.header_size > self._reply.header_capacity:
+            self._make_header_room(self._reply.header_size)
+
+    def begin(self, call: Call) -> None:
+        raise AssertionError("a call is made when its reply is wanted")
+
+    def drop(self) -> None:
+        """Nothing is ever under way."""
+
+    def close(self) -> None:
+        """The service goes on for the others."""

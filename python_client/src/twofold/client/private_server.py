@@ -1,0 +1,270 @@
+"""The private server: one process of twofold-server that belongs to this Python process.
+
+All environments made without an address share it. It ends a moment after the last of them closes,
+or at exit; should this process die, the server notices and ends by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import multiprocessing
+import multiprocessing.util
+import os
+import selectors
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from twofold.client.lookup import find_program
+from twofold.client.zeromq import LONGEST_IPC_PATH
+from twofold.errors import ServerDied, ServerStartFailed
+
+# How long an unused server stays: making and closing environments in a loop starts one server.
+_GRACE = 2.0
+# How long a server may take to stop when asked, before it is killed.
+_STOP_DEADLINE = 2.0
+_LOG_TAIL_LINES = 20
+_DIRECTORY_PREFIX = "twofold-private-"
+# Seconds after which a directory that nobody holds is removed; a younger one may be in the making.
+_ABANDONED_AGE = 60.0
+
+
+class PrivateServer:
+    """A running server and its directory, counted by the environments that use it.
+
+    The directory is /tmp/twofold-private-xxxxxxxx, open to this user only: the socket `s`, and
+    `log`. This process holds a lock on it, so that what a killed one leaves can be told and
+    removed.
+
+    Args:
+        deadline: When to give up starting it, on the clock of `time.monotonic`.
+
+    Raises:
+        ServerStartFailed: There is no server program, or it did not come up.
+    """
+
+    def __init__(self, deadline: float) -> None:
+        program = find_program()
+        self._directory, self._directory_lock = _make_directory()
+        self._log = self._directory / "log"
+        self.endpoint = f"ipc://{self._directory}/s"
+        self.users = 0
+        # An address for a server of the user's own is none of this server's business.
+        environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
+        command = [str(program), "serve", "--endpoint", self.endpoint]
+        # This process may think for days between two steps.
+        command += ["--parent-pid", str(os.getpid()), "--idle-timeout", "0"]
+        try:
+            with self._log.open("wb") as log:
+                # A process group of its own: a terminal's Ctrl-C is meant for Python only.
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=environ,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._remove_directory()
+            raise ServerStartFailed(f"{program} could not be started: {error}") from error
+        try:
+            self._wait_until_listening(deadline)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def check(self) -> None:
+        """Raises ServerDied when the process has ended."""
+        if not self.is_alive:
+            raise ServerDied(
+                f"the private server {self._outcome()}; a new environment starts another"
+                + self._log_tail()
+            )
+
+    def release(self) -> None:
+        """One user less."""
+        release(self)
+
+    def stop(self) -> None:
+        """Ends the process and removes its directory; twice is fine."""
+        if self.is_alive:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_DEADLINE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._remove_directory()
+
+    def _remove_directory(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._directory_lock >= 0:
+            os.close(self._directory_lock)
+            self._directory_lock = -1
+
+    def _wait_until_listening(self, deadline: float) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        printed = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while b"\n" not in printed:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise ServerStartFailed(
+                        "the private server did not come up in time" + self._log_tail()
+                    )
+                read = os.read(stdout.fileno(), 4096)
+                if not read:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self._process.wait(_STOP_DEADLINE)
+                    raise ServerStartFailed(
+                        f"the private server {self._outcome()} at its start" + self._log_tail()
+                    )
+                printed += read
+        if not printed.startswith(b"listening on "):
+            raise ServerStartFailed(
+                f"{self._process.args!r} printed {printed[:200]!r}; that is not a twofold-server"
+            )
+
+    def _outcome(self) -> str:
+        code = self._process.returncode
+        if code is None:
+            return f"(process {self.pid}) closed its output"
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+        return f"(process {self.pid}) {how}"
+
+    def _log_tail(self) -> str:
+        try:
+            lines = self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+        except OSError:
+            lines = []
+        if not lines:
+            return "; its log is empty"
+        return "; the end of its log:\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def _make_directory() -> tuple[Path, int]:
+    """A new directory for a server, and the descriptor that holds its lock."""
+    parent = tempfile.gettempdir()
+    if len(os.fsencode(f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s")) > LONGEST_IPC_PATH:
+        parent = "/tmp"
+    for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):
+        _remove_if_abandoned(path)
+    directory = tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX, dir=parent)
+    lock = os.open(directory, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return Path(directory), lock
+
+
+def _remove_if_abandoned(directory: Path) -> None:
+    """Removes the directory of a process that was killed."""
+    try:
+        if time.time() - directory.stat().st_mtime < _ABANDONED_AGE:
+            return
+        lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:  # gone already, or another user's
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory, ignore_errors=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(lock)
+
+
+# ---- the one server of this process --------------------------------------------------------------
+
+_lock = threading.RLock()
+_current: PrivateServer | None = None
+_timer: threading.Timer | None = None
+# Servers of the process that this one was forked from: kept, so that nothing here touches them.
+_inherited: list[PrivateServer] = []
+
+
+def acquire(deadline: float) -> PrivateServer:
+    """This process's server, started if there is none alive, with one user more.
+
+    Raises:
+        ServerStartFailed: It could not be started.
+    """
+    global _current
+    with _lock:
+        _cancel_stop()
+        if _current is not None and not _current.is_alive:
+            _current.stop()
+            _current = None
+        if _current is None:
+            _current = PrivateServer(deadline)
+            if multiprocessing.parent_process() is not None:
+                # A child of multiprocessing may end without atexit.
+                multiprocessing.util.Finalize(None, stop_at_exit, exitpriority=10)
+        _current.users += 1
+        return _current
+
+
+def release(server: PrivateServer) -> None:
+    """One user less; the last one's leaving stops the server a moment later."""
+    global _timer
+    with _lock:
+        server.users -= 1
+        if server.users > 0 or server is not _current:
+            return
+        _cancel_stop()
+        _timer = threading.Timer(_GRACE, _stop_unused)
+        _timer.daemon = True
+        _timer.start()
+
+
+def _cancel_stop() -> None:
+    global _timer
+    if _timer is not None:
+        _timer.cancel()
+        _timer = None
+
+
+def _stop_unused() -> None:
+    global _current
+    with _lock:
+        if _current is not None and _current.users == 0:
+            _current.stop()
+            _current = None
+
+
+def stop_at_exit() -> None:
+    """Stops the server, whoever uses it."""
+    global _current
+    with _lock:
+        _cancel_stop()
+        if _current is not None:
+            _current.stop()
+            _current = None
+
+
+def _forget_in_child() -> None:
+    global _lock, _current, _timer
+    _lock = threading.RLock()
+    _timer = None
+    if _current is not None:
+        _inherited.append(_current)
+        _current = None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

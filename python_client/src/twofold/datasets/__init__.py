@@ -1,0 +1,1 @@
+"""Transitions in Parquet, written and verified."""

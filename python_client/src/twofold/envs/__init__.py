@@ -1,0 +1,1 @@
+"""The environments: Gymnasium's API over one session."""

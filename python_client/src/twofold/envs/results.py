@@ -1,0 +1,253 @@
+"""What reset and step return: views of a reply's payload, fresh each time or always the same."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.client.buffers import Buffer, BufferPool
+from twofold.client.carrier import DONE
+from twofold.client.layout import Layout
+from twofold.errors import ProtocolError
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+Array = NDArray[Any]
+Observations: TypeAlias = Any
+"""An Array (N, …); with obs="dict" a dict of two, the observations and their masks."""
+Infos = dict[str, Any]
+Observed = tuple[Observations, Infos]
+Stepped = tuple[Observations, Array, Array, Array, Infos]
+"""Observations, rewards, terminations, truncations and infos."""
+
+_NO_INFOS = ("observation", "reward", "terminated", "truncated")
+# Layouts of finals that are kept: how many episodes end in a step varies.
+_MOST_LAYOUTS = 1000
+_FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
+
+
+class FreshResults:
+    """Results that nobody else has, in memory of their own.
+
+    Memory holds a payload, and behind it the masks of the infos.
+
+    Args:
+        spec: The reply to create, with the layouts of replies.
+        num_envs: Boards.
+        order: The server's number of each action; None where they are the user's.
+        keys: The names of observation and mask in a dict; None for plain arrays.
+
+    Raises:
+        ProtocolError: An array is missing from a layout, or cannot be.
+
+    Attributes:
+        size: Bytes of such memory.
+    """
+
+    def __init__(
+        self,
+        spec: environment.CreateReply,
+        num_envs: int,
+        order: NDArray[np.uint8] | None,
+        keys: tuple[str, str] | None,
+    ) -> None:
+        self._num_envs = num_envs
+        self._order = order
+        self._keys = keys
+        self._end_of_payload = max(spec.reset.size, spec.step.size, spec.finals.size)
+        layouts = [self._with_masks(layout) for layout in (spec.reset, spec.step)]
+        self.size = max(layout.size for layout in layouts)
+        self._reset_layout = Layout(layouts[0], ("observation", "action_mask"))
+        self._step_layout = Layout(layouts[1], (*_NO_INFOS, "action_mask"))
+        self._buffers = BufferPool()
+        of_reset = {array.name for array in spec.reset.arrays}
+        self._only_of_steps = [
+            array.name for array in spec.step.arrays if array.name not in (*_NO_INFOS, *of_reset)
+        ]
+        self._final_layout = self._of_final_info(spec.step)
+        self._finals_layouts: dict[bytes, Layout] = {}
+
+    def room(self) -> Buffer:
+        """Where the payload of a reply has to go that becomes results."""
+        return self._buffers.take(self.size)
+
+    def boards(self, memory: NDArray[np.uint8]) -> Array:
+        """The observations of a reset as the server has them, (N, …)."""
+        return self._reset_layout.split(memory)["observation"]
+
+    def of_reset(self, memory: NDArray[np.uint8]) -> Observed:
+        """What a reset returns, and everything that answers like one.
+
+        Args:
+            memory: A room with the payload in it.
+        """
+        memory[self._end_of_payload :].fill(True)
+        infos = self._reset_layout.split(memory)
+        boards = infos.pop("observation")
+        return self._observations(boards, infos), infos
+
+    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped:
+        """What a step returns, of such a reply and a room with its payload in it."""
+        boards, rewards, terminations, truncations, infos = self._views(memory)
+        observations = self._observations(boards, infos)
+        if reply is not DONE and reply.step.HasField("finals"):
+            infos |= self._finals(reply, memory, infos)
+        return observations, rewards, terminations, truncations, infos
+
+    def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
+        """A layout that has the mask of each info behind it, as Gymnasium has them: bool (N,)."""
+        arrays = list(wire.arrays)
+        extended = environment.PayloadLayout(size=self._end_of_payload)
+        for array in arrays:
+            extended.arrays.append(array)
+            if array.name not in _NO_INFOS:
+                extended.arrays.add(
+                    name="_" + array.name,
+                    dtype=environment.DATA_TYPE_BOOL,
+                    shape=[self._num_envs],
+                    offset=extended.size,
+                )
+                extended.size += self._num_envs
+        return extended
+
+    def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
+        """Where the arrays of `final_info` lie in one block of memory, behind all of their masks.
+
+        The masks are (names + 2, N), the first two those of the observations and of all infos.
+        """
+        arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
+        shape = (len(arrays) + 2, self._num_envs)
+        layout = environment.PayloadLayout(size=math.prod(shape))
+        layout.arrays.add(name="masks", dtype=environment.DATA_TYPE_BOOL, shape=shape)
+        for array in arrays:
+            layout.arrays.add(name=array.name, dtype=array.dtype, shape=array.shape)
+            layout.arrays[-1].offset = -(-layout.size // 8) * 8
+            layout.size = layout.arrays[-1].offset + Layout.bytes_of(array)
+        return Layout(layout, ("masks",))
+
+    def _views(self, memory: NDArray[np.uint8]) -> Stepped:
+        """A step's results with the actions in the server's order, and without finals."""
+        memory[self._end_of_payload :].fill(True)
+        infos: Infos = self._step_layout.split(memory)
+        boards, rewards = infos.pop("observation"), infos.pop("reward")
+        return boards, rewards, infos.pop("terminated"), infos.pop("truncated"), infos
+
+    def _observations(self, boards: Array, infos: Infos) -> Observations:
+        """The observations as the user wants them, of the server's boards.
+
+        The mask among the infos gets the order of the user's actions; one in the observations is a
+        copy, so that whoever writes to one of the two does not write to the other.
+        """
+        if self._order is not None:
+            infos["action_mask"] = infos["action_mask"][:, self._order]
+        if self._keys is None:
+            return boards
+        return {self._keys[0]: boards, self._keys[1]: infos["action_mask"].copy()}
+
+    def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
+        """What SAME_STEP adds to the infos of a step in which episodes have ended.
+
+        Args:
+            reply: With the layout of the finals: the lanes of these k episodes, and rows (k, …) of
+                what a reset returns.
+            memory: Where they are.
+            infos: The step's. Those that only a step has are the old episodes': they move to the
+                final ones, and the masks of these boards are cleared.
+        """
+        wire = reply.step.finals.SerializeToString()
+        layout = self._finals_layouts.get(wire)
+        if layout is None:
+            layout = self._learn(wire, reply.step.finals)
+        finals = layout.split(memory)
+        lanes = finals.pop("lanes").astype(np.intp)
+        # A copy, so that whoever keeps one observation does not keep the whole reply.
+        observations = self._observations(finals.pop("observation").copy(), finals)
+        final_obs = np.empty(self._num_envs, object)
+        if self._keys is None:
+            final_obs[lanes] = np.fromiter(observations, object, lanes.size)
+        else:
+            pairs = zip(*observations.values(), strict=True)
+            dicts = (dict(zip(observations, pair, strict=True)) for pair in pairs)
+            final_obs[lanes] = np.fromiter(dicts, object, lanes.size)
+        for name in self._only_of_steps:
+            finals[name] = infos[name][lanes]
+            infos["_" + name][lanes] = False
+        final_info: Infos = self._final_layout.split(np.zeros(self._final_layout.size, np.uint8))
+        masks = final_info.pop("masks")
+        masks[:, lanes] = True
+        for name, mask in zip(finals, masks[2:], strict=True):
+            final_info[name][lanes] = finals[name]
+            final_info["_" + name] = mask
+        return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
+
+    def _learn(self, key: bytes, wire: environment.PayloadLayout) -> Layout:
+        """A layout of finals, which is the same whenever as many episodes end."""
+        if len(self._finals_layouts) == _MOST_LAYOUTS:
+            self._finals_layouts.clear()
+        layout = self._finals_layouts[key] = Layout(wire, ("lanes", "observation"))
+        return layout
+
+
+class HeldResults(FreshResults):
+    """The same arrays and the same dicts each time, written over in place.
+
+    Raises:
+        ProtocolError: The same, or the server's replies to reset and step begin differently.
+    """
+
+    def __init__(
+        self,
+        spec: environment.CreateReply,
+        num_envs: int,
+        order: NDArray[np.uint8] | None,
+        keys: tuple[str, str] | None,
+    ) -> None:
+        super().__init__(spec, num_envs, order, keys)
+        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
+            raise ProtocolError("the server's replies to reset and step do not begin alike")
+        self._room = super().room()
+        boards, *others, infos = self._views(self._room[0])
+        self._server_mask = infos["action_mask"]
+        observations = self._observations(boards, infos)
+        self._stepped: Stepped = (observations, *others, infos)
+        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
+        of_reset = {name: infos[name] for name in infos if name not in of_steps}
+        self._observed: Observed = observations, of_reset
+        # What the dicts hold without finals, and without what others have put there.
+        self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
+        self._has_finals = False
+
+    def room(self) -> Buffer:
+        return self._room
+
+    def of_reset(self, memory: NDArray[np.uint8]) -> Observed:
+        self._refresh()
+        return self._observed
+
+    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped:
+        self._refresh()
+        if reply is not DONE and reply.step.HasField("finals"):
+            # First, so that an interrupt leaves nothing that is not mended by the next call.
+            self._has_finals = True
+            infos = self._stepped[4]
+            infos |= self._finals(reply, memory, infos)
+        return self._stepped
+
+    def _refresh(self) -> None:
+        """Brings what is no view of the payload up to date."""
+        for infos, own in self._own:
+            if len(infos) != len(own):
+                infos.clear()
+                infos.update(own)
+        infos = self._stepped[4]
+        if self._has_finals:
+            for name in self._only_of_steps:
+                infos["_" + name].fill(True)
+            self._has_finals = False
+        if self._order is not None:
+            np.take(self._server_mask, self._order, 1, infos["action_mask"])
+        if self._keys is not None:
+            np.copyto(self._stepped[0][self._keys[1]], infos["action_mask"])

@@ -1,0 +1,105 @@
+"""Taking a session over in another process."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from twofold import _arguments
+from twofold.client.curve import CurveKeys
+from twofold.client.endpoints import EMBEDDED, check_curve, resolve
+from twofold.client.session import Session, using
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument
+from twofold.v1 import environment_pb2 as environment
+
+
+def resume(
+    token: str,
+    *,
+    endpoint: str | None = None,
+    curve: CurveKeys | None = None,
+    timeout: float = 30.0,
+    recover: bool | None = None,
+) -> TwofoldVectorEnv:
+    """Takes over the boards of a process that has died, or of one that is to be shut out.
+
+    The vector environment is of the class and made with the arguments that its maker gave, and goes
+    on where the last request left it: `requests` tells how many there were, `last_results` what the
+    last one returned. Whoever had the boards before gets StaleEpoch from now on.
+
+    Args:
+        token: What `envs.unwrapped.token` was.
+        endpoint: The server's address, where it is not the one in the token any more.
+        curve: Keys for an encrypted endpoint; a session belongs to the key that made it.
+        timeout: Seconds that each call may take.
+        recover: Whether to make boards anew that the server loses from now on; None for what their
+            maker said. It takes a snapshot, which the first call asks for, whatever that is: until
+            then a loss is a NotFound, and `last_results` can be had again. A network that the maker
+            gave is not remembered here: the next rollout by it brings it again.
+
+    Raises:
+        InvalidArgument: This is no token, or its maker's class is not known here.
+        NotFound: The server has no such session: it was closed, has expired, or was lost.
+        TransportError: No answer.
+    """
+    address, _, digits = _arguments.text("token", token).rpartition("#")
+    try:
+        session_id = bytes.fromhex(digits)
+    except ValueError:
+        session_id = b""
+    if not address or len(session_id) != 16:
+        raise InvalidArgument(
+            "token is none; expected what envs.unwrapped.token was", field="token"
+        )
+    if recover is not None:
+        recover = _arguments.boolean("recover", recover)
+    endpoint = resolve(address if endpoint is None else _arguments.text("endpoint", endpoint))
+    if endpoint == EMBEDDED:
+        raise InvalidArgument(
+            "boards in a process end with it, and can't be resumed", field="endpoint"
+        )
+    session = Session(
+        environment.CreateRequest(),
+        endpoint=endpoint,
+        curve=check_curve(endpoint, curve),
+        timeout=_arguments.real("timeout", timeout, 1e-3, 1e6, "seconds, more than 0"),
+        resumed_id=session_id,
+    )
+    try:
+        return _make(session, recover)
+    except BaseException:
+        session.abandon()
+        raise
+
+
+def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
+    """The environment around a session that was taken over."""
+    try:
+        name, arguments = json.loads(session.create.client_arguments)
+        cls = _classes(TwofoldVectorEnv)[name]
+    except (ValueError, KeyError, TypeError):
+        raise InvalidArgument(
+            "this session was made by a class that is not known here, or with arguments that "
+            "can't be told; import its module first",
+            field="token",
+        ) from None
+    # A fork has its maker's arguments, and a number of its own.
+    arguments["num_envs"] = int(session.create.num_envs)
+    recovers_by_default = arguments.pop("recover", False)
+    with using(session):
+        envs = cls(**arguments)
+    if session.was_reset:
+        envs._seeds.seeds = np.zeros(envs.num_envs, np.uint64)
+        envs._seeds.unknown[:] = True
+    if recovers_by_default if recover is None else recover:
+        session.keep_journal()
+    return envs
+
+
+def _classes(cls: type[TwofoldVectorEnv]) -> dict[str, type[TwofoldVectorEnv]]:
+    found = {cls.__name__: cls}
+    for subclass in cls.__subclasses__():
+        found |= _classes(subclass)
+    return found

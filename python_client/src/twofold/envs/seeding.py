@@ -1,0 +1,195 @@
+"""Seeds: from what a user passes to one 64-bit number for each board."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument
+
+Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.integer] | None"
+"""Seeds as `reset` takes them."""
+
+
+def draw_seed(num_envs: int) -> int:
+    """A seed from the system, so that seed + i stays below 2^63 for every board i.
+
+    Seeds from 2^63 up are left to evaluation.
+    """
+    return secrets.randbelow(2**63 - num_envs)
+
+
+def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
+    """uint64 (num_envs,): seed + i for board i, modulo 2^64."""
+    boards = np.arange(num_envs, dtype=np.uint64)
+    boards += np.uint64(seed % 2**64)
+    return boards
+
+
+def seeds(
+    seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
+) -> NDArray[np.uint64]:
+    """The boards' seeds for one of several workers, no two of which meet.
+
+        envs.reset(seed=twofold.seeds(seed, envs.num_envs, rank=worker))
+
+    Worker r's board i gets seed + r * num_envs + i: the workers together play what one environment
+    with all of their boards would play after `reset(seed=seed)`.
+
+    Args:
+        seed: The run's seed. Runs whose seeds lie closer than all their boards share some boards.
+        num_envs: Boards of each worker.
+        rank: The worker's number, from 0.
+        evaluation: Whether to add 2^63, where no seed of a training lies.
+
+    Returns:
+        uint64 (num_envs,).
+
+    Raises:
+        InvalidArgument: An argument is wrong, or the seeds would reach 2^63; `field` tells which.
+    """
+    num_envs = _arguments.integer("num_envs", num_envs, 1)
+    rank = _arguments.integer("rank", rank, 0)
+    highest = 2**63 - (rank + 1) * num_envs
+    if highest < 0:
+        raise InvalidArgument(f"rank is {rank}; so many boards have no seeds", field="rank")
+    first = _arguments.integer("seed", seed, 0, highest) + rank * num_envs
+    offset = 2**63 if _arguments.boolean("evaluation", evaluation) else 0
+    return consecutive(first + offset, num_envs)
+
+
+def drawn_seeds(seed: Seed, num_envs: int) -> NDArray[np.uint64]:
+    """uint64 (num_envs,): a seed for each board; where none is given, one from the system.
+
+    Raises:
+        InvalidArgument: As `board_seeds`.
+    """
+    seeds, given = board_seeds(seed, num_envs)
+    if given.all():
+        return seeds
+    return np.where(given, seeds, consecutive(draw_seed(num_envs), num_envs))
+
+
+class BoardSeeds:
+    """The seeds that boards were last given, by what was carried out.
+
+    A reset may be pending while others want to know of seeds, or may never be sent: what it will
+    change is planned beforehand, and happens when its reply is there.
+
+    Args:
+        num_envs: Boards N.
+
+    Attributes:
+        seeds: uint64 (N,); None before the first reset.
+        unknown: bool (N,), the boards whose stream is that of a snapshot.
+        first: The request that brought the first seeds.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.seeds: NDArray[np.uint64] | None = None
+        self.unknown = np.zeros(num_envs, np.bool_)
+        self.first: object = None
+        self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
+
+    def plan(
+        self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
+    ) -> None:
+        """Says what a request with this payload will do.
+
+        Args:
+            payload: The request's, by which it is known again.
+            lanes: bool (N,), the boards with other streams afterwards.
+            seeds: uint64 (N,), theirs; None for those of a snapshot.
+        """
+        # Some were never sent. Of two that are pending none is older than the last few.
+        self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
+
+    def done(self, operation: object, payload: bytes | None) -> None:
+        """A reset or restore was carried out; twice is once."""
+        plan = next((plan for plan in reversed(self._plans) if plan[0] == payload), None)
+        if plan is None:
+            return
+        _, lanes, seeds = plan
+        if self.seeds is None:
+            self.first = operation
+        old = np.zeros(lanes.size, np.uint64) if self.seeds is None else self.seeds
+        self.unknown = np.where(lanes, seeds is None, self.unknown)
+        self.seeds = old if seeds is None else np.where(lanes, seeds, old)
+
+
+# "TWOFOLDF", the ASCII bytes of it.
+_FORK_SALT = np.uint64(0x54574F464F4C4446)
+
+
+def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The seeds of copies, which no copy shares with its parent, whatever that was seeded with.
+
+        mix(mix(mix(salt ^ seed) ^ first) ^ second)
+
+    where mix is SplitMix64's, after its addition.
+
+    Args:
+        seeds: uint64 (k,), those that the caller gave.
+        generators: uint64 (k, 2): the states of the parents' generators.
+
+    Returns:
+        uint64 (k,).
+    """
+    mixed = _mix(_FORK_SALT ^ seeds)
+    for half in generators.T:
+        mixed = _mix(mixed ^ half)
+    return mixed
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
+    return mixed
+
+
+def board_seeds(
+    seed: Seed, num_envs: int, name: str = "seed"
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The seed of each board, and which boards are given one.
+
+    Args:
+        seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
+        num_envs: Number of boards N.
+        name: The argument's name.
+
+    Returns:
+        uint64 (N,), 0 where none is given, and bool (N,).
+
+    Raises:
+        InvalidArgument: Not integers, negative, or a sequence of the wrong length.
+    """
+    if seed is None:
+        return np.zeros(num_envs, np.uint64), np.zeros(num_envs, np.bool_)
+    is_sequence = isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim)
+    if not is_sequence:
+        number = _arguments.integer(name, seed, 0)
+        return consecutive(number, num_envs), np.ones(num_envs, np.bool_)
+    if isinstance(seed, np.ndarray) and seed.dtype == np.uint64 and seed.shape == (num_envs,):
+        return seed.copy(), np.ones(num_envs, np.bool_)  # thousands of seeds, every few steps
+    entries = list(seed)  # type: ignore[arg-type]
+    if len(entries) != num_envs:
+        raise InvalidArgument(
+            f"{name} has {len(entries)} entries; expected one for each of the {num_envs} boards",
+            field=name,
+        )
+    seeds = np.zeros(num_envs, np.uint64)
+    given = np.ones(num_envs, np.bool_)
+    for lane, entry in enumerate(entries):
+        if entry is None:
+            given[lane] = False
+            continue
+        try:
+            seeds[lane] = _arguments.integer(name, entry, 0) % 2**64
+        except InvalidArgument as error:
+            raise InvalidArgument(f"board {lane}: {error}", field=name, lane=lane) from None
+    return seeds, given

@@ -1,0 +1,213 @@
+"""The single environment, whatever the game."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold.client.session import Session, exactly_once
+from twofold.envs.results import Array, Observations
+from twofold.envs.vector import RENDER_MODES, TwofoldVectorEnv
+from twofold.errors import InvalidArgument
+from twofold.games.drawing import Picture
+
+
+class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
+    """One board on a server: a batch of one with autoreset disabled.
+
+    The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
+
+    Args:
+        batch: One board.
+    """
+
+    metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
+
+    def __init__(self, batch: TwofoldVectorEnv) -> None:
+        self._batch = batch
+        self.render_mode = batch.render_mode
+        self.observation_space = batch.single_observation_space
+        self.action_space = batch.single_action_space
+
+    @property
+    def _session(self) -> Session:
+        return self._batch._session
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle`, `copy.copy` and `copy.deepcopy`.
+
+        Raises:
+            TypeError: The text names what there is in their place.
+        """
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or copied, since its board lives in a "
+            "session: snapshot() returns the board as bytes for restore() of another environment, "
+            "and a worker process makes an environment of its own"
+        )
+
+    @exactly_once
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Starts a new episode.
+
+        Args:
+            seed: Seeds the board's stream; None goes on with it, and seeds a new board from the
+                system: `np_random_seed` tells it.
+            options: May hold "board", uint8 (rows, columns): the board to start from.
+
+        Returns:
+            The observation, and infos: plain Python numbers and bools, and arrays (`action_mask`).
+
+        Raises:
+            InvalidArgument: The seed or an option is wrong; `field` tells which.
+            TransportError: No answer.
+        """
+        if seed is not None:
+            seed = _arguments.integer("seed", seed, 0)
+        options = dict(options or {})
+        board = options.pop("board", None)
+        if options:
+            raise InvalidArgument(
+                f"unknown options {sorted(map(str, options))}; known is board", field="options"
+            )
+        batch_options = None
+        if board is not None:
+            shape = self._batch._board_space.shape or ()
+            batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
+        super().reset(seed=seed)
+        observations, infos = self._batch._reset_once(seed, batch_options)
+        return _board(observations), _first(infos)
+
+    @exactly_once
+    def step(
+        self, action: int | np.integer[Any]
+    ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+        """Plays one action.
+
+        Raises:
+            InvalidArgument: The action is no integer, or out of range.
+            FailedPrecondition: The board has not been reset, or its episode is over.
+            StepPending: The last step, of another action, got no answer.
+            TransportError: No answer. The same call again collects it, and so does `collect`.
+        """
+        assert isinstance(self.action_space, gym.spaces.Discrete)
+        number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
+        return _only(self._batch._step_once([number]))
+
+    def collect(self) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+        """What a step returns that got no answer, or was interrupted: `step` with the same action.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: There is no such step.
+            TransportError: Still no answer.
+        """
+        return _only(self._batch.collect())
+
+    def discard(self) -> None:
+        """Drops what such a step returns, reward included, once it is over; nothing without one."""
+        self._batch.discard()
+
+    def render(self) -> str | Picture | None:
+        """The board as text or as a picture, uint8 (height, width, 3), by the render mode.
+
+        None, with a warning, without a render mode.
+        """
+        boards = self._batch.render()
+        return None if boards is None else boards[0]
+
+    def close(self) -> None:
+        """Ends the session; quick, twice is fine, and no error when the server is gone."""
+        self._batch.close()
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of the board's stream; before the first reset, the one that it will draw."""
+        seed = self._batch.np_random_seed
+        assert seed is not None
+        return seed
+
+    def observe(self) -> tuple[Observations, dict[str, Any]]:
+        """The current observation and infos again, as `reset` returns them; changes nothing."""
+        observations, infos = self._batch.observe()
+        return _board(observations), _first(infos)
+
+    def snapshot(self) -> bytes:
+        """The board as bytes to keep: everything that its future depends on; changes nothing.
+
+        Raises:
+            FailedPrecondition: The board was never reset.
+            TransportError: No answer.
+        """
+        return self._batch.snapshot()
+
+    def restore(
+        self, blob: bytes, *, row: int = 0, seed: int | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Puts a board of a snapshot in this one's place; `TwofoldVectorEnv.restore` has more.
+
+        Args:
+            blob: What `snapshot` has returned, here or in a vector environment.
+            row: Which of the snapshot's boards.
+            seed: Seeds a new stream of random numbers; None goes on with that of the snapshot.
+
+        Returns:
+            The observation and infos, as `reset` returns them.
+
+        Raises:
+            InvalidArgument: As that of the vector environment. Nothing has changed.
+            TransportError: No answer.
+        """
+        row = _arguments.integer("row", row, 0)
+        if seed is not None:
+            seed = _arguments.integer("seed", seed, 0)
+        observations, infos = self._batch.restore(blob, rows=[row], seed=seed)
+        return _board(observations), _first(infos)
+
+    def keepalive(self) -> None:
+        """Tells the server that this session is still wanted; changes nothing."""
+        self._batch.keepalive()
+
+    def afterstates(self) -> tuple[Array, NDArray[np.float32], NDArray[np.int8]]:
+        """The board after slide and merge and before the spawn, for each action; changes nothing.
+
+        Returns:
+            boards (actions, …), rewards float32 (actions,), mask int8 (actions,): 1 where the
+            action is legal. Rows of illegal actions mean nothing.
+        """
+        boards, rewards, mask = self._batch.afterstates()
+        return boards[0], rewards[0], mask[0]
+
+
+def _only(
+    stepped: tuple[Observations, Array, Array, Array, dict[str, Any]],
+) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+    """The only board's results of a step."""
+    observations, rewards, terminations, truncations, infos = stepped
+    return (
+        _board(observations),
+        float(rewards[0]),
+        bool(terminations[0]),
+        bool(truncations[0]),
+        _first(infos),
+    )
+
+
+def _board(observations: Observations) -> Observations:
+    """The only board's observation."""
+    if isinstance(observations, dict):
+        return {name: array[0] for name, array in observations.items()}
+    return observations[0]
+
+
+def _first(infos: dict[str, Any]) -> dict[str, Any]:
+    """The only board's infos, scalars as Python's own."""
+    return {
+        name: array.item() if array.ndim == 1 else array[0]
+        for name, array in infos.items()
+        if not name.startswith("_")
+    }

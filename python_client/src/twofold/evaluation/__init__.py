@@ -1,0 +1,1 @@
+"""Whole games from fixed seeds, and what they say about a policy."""

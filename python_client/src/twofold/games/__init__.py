@@ -1,0 +1,1 @@
+"""The games: their arguments, their rewards, and how their boards look."""

@@ -1,0 +1,101 @@
+"""The rules of other packages' 2048 as named sets of arguments; docs/dialects.md has the details.
+
+    name       actions                start tiles   illegal action         boards
+    (none)     up right down left     2             nothing happens        any
+    jumanji    up right down left     1             nothing happens        any square
+    envpool    up right down left     1             nothing happens        4 x 4
+    pgx        left up right down     2             ends it, reward -1     4 x 4
+
+`make certify` compares each with the package itself, transition by transition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from twofold.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What one package's 2048 fixes."""
+
+    name: str | None
+    """None for Twofold's own rules, which fix nothing."""
+    start_tiles: int = 2
+    illegal_action: Literal["noop", "terminate"] = "noop"
+    action_order: tuple[int, ...] | None = None
+    """The server's number of each action; None for up, right, down, left, which is the server's."""
+    reward: dict[str, float] | None = None
+    """Declared terms; None for the score, as Twofold has it."""
+    only_4x4: bool = False
+    """Whether the package has no other boards. Square they are in all."""
+
+    def check(self, *, size: Any, reward: Any, **fixed: Any) -> None:
+        """Refuses what the package does not have.
+
+        Args:
+            size: The argument of that name, not yet checked.
+            reward: The same.
+            fixed: Other arguments, which have one value in the dialect; None for "as it has it".
+
+        Raises:
+            InvalidArgument: `field` tells which argument does not fit.
+        """
+        if self.name is None:
+            return
+        theirs = {
+            "start_tiles": self.start_tiles,
+            "illegal_action": self.illegal_action,
+            "four_probability": 0.1,
+            "stop_at_goal": False,
+        }
+        for argument, value in fixed.items():
+            if value is not None and value != theirs[argument]:
+                raise self._refusal(argument, value, repr(theirs[argument]))
+        sides = set(size) if isinstance(size, (tuple, list)) else {size}
+        if self.only_4x4 and sides != {4}:
+            raise self._refusal("size", size, "4")
+        if len(sides) != 1:
+            raise self._refusal("size", size, "a square")
+        if reward is not None:
+            raise self._refusal("reward", reward, "its own")
+
+    def _refusal(self, argument: str, value: object, theirs: str) -> InvalidArgument:
+        return InvalidArgument(
+            f"{argument} is {value!r}, and the dialect {self.name!r} has {theirs}; leave "
+            "it out, or give the arguments without a dialect",
+            field=argument,
+        )
+
+
+_OWN = Dialect(None)
+_DIALECTS = {
+    "jumanji": Dialect("jumanji", start_tiles=1),
+    "envpool": Dialect("envpool", start_tiles=1, only_4x4=True),
+    "pgx": Dialect(
+        "pgx",
+        illegal_action="terminate",
+        action_order=(3, 0, 1, 2),
+        reward={"merge_score": 1.0, "illegal_action": -1.0},
+        only_4x4=True,
+    ),
+}
+
+
+def find(name: object) -> Dialect:
+    """The dialect of that name; Twofold's own rules for None.
+
+    Raises:
+        InvalidArgument: There is none of that name.
+    """
+    if name is None:
+        return _OWN
+    dialect = _DIALECTS.get(name) if isinstance(name, str) else None
+    if dialect is None:
+        raise InvalidArgument(
+            f"dialect is {name!r}; expected None or one of {', '.join(map(repr, _DIALECTS))}",
+            field="dialect",
+        )
+    return dialect

@@ -1,0 +1,95 @@
+"""Observations in other forms: one plane for each exponent, and tile values."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument
+
+_VALUES = np.array([0] + [2**exponent for exponent in range(1, 32)], np.int64)
+
+
+def onehot(
+    observations: ArrayLike,
+    planes: int = 18,
+    layout: Literal["chw", "hwc"] = "chw",
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """One plane of zeros and ones for each exponent: what convolutions take.
+
+    Plane 0 has the empty cells, plane k the tiles of value 2^k. The 18 planes are all that a 4 x 4
+    board can need: 131,072 is the highest tile there.
+
+    Args:
+        observations: Exponents (…, rows, columns) of any integer dtype.
+        planes: Number of planes, 1 ... 32.
+        layout: "chw" for planes first, "hwc" for planes last.
+        out: Where to write, of any dtype; a new float32 array by default.
+
+    Returns:
+        (…, planes, rows, columns), or (…, rows, columns, planes); `out` where it is given.
+
+    Raises:
+        InvalidArgument: An exponent that has no plane, or a wrong argument; `field` tells which.
+    """
+    boards = _exponents(observations)
+    planes = _arguments.integer("planes", planes, 1, 32)
+    if boards.size and int(boards.max()) >= planes:
+        raise InvalidArgument(
+            f"observations hold exponent {boards.max()}, and there are {planes} planes (0 ... "
+            f"{planes - 1})",
+            field="planes",
+        )
+    exponents = np.arange(planes, dtype=boards.dtype)
+    if layout == "chw":
+        pair = boards[..., np.newaxis, :, :], exponents[:, np.newaxis, np.newaxis]
+    elif layout == "hwc":
+        pair = boards[..., np.newaxis], exponents
+    else:
+        raise InvalidArgument(f"layout is {layout!r}; expected 'chw' or 'hwc'", field="layout")
+    shape = np.broadcast_shapes(*(part.shape for part in pair))
+    if out is None:
+        out = np.empty(shape, np.float32)
+    elif not isinstance(out, np.ndarray) or out.shape != shape:
+        raise InvalidArgument(
+            f"out has shape {getattr(out, 'shape', None)}; expected {shape}", field="out"
+        )
+    np.copyto(out, np.equal(*pair), casting="unsafe")
+    return out
+
+
+def values(observations: ArrayLike) -> NDArray[np.int64]:
+    """Tile values for exponents: 0 for an empty cell, 8 for a 3.
+
+    Args:
+        observations: Exponents of any shape and integer dtype, 0 ... 31.
+
+    Returns:
+        int64 of the same shape.
+
+    Raises:
+        InvalidArgument: No integers, or none that a tile can have.
+    """
+    boards = _exponents(observations, dimensions=0)
+    tiles: NDArray[np.int64] = _VALUES[boards]
+    return tiles
+
+
+def _exponents(observations: ArrayLike, dimensions: int = 2) -> NDArray[np.integer[Any]]:
+    boards = np.asarray(observations)
+    if boards.dtype.kind not in "iu" or boards.ndim < dimensions:
+        raise InvalidArgument(
+            f"observations have dtype {boards.dtype} and shape {boards.shape}; expected integers, "
+            "(…, rows, columns)",
+            field="observations",
+        )
+    if boards.size and not (int(boards.min()) >= 0 and int(boards.max()) < len(_VALUES)):
+        raise InvalidArgument(
+            f"observations hold {boards.min()} ... {boards.max()}; expected exponents, 0 ... 31",
+            field="observations",
+        )
+    return boards

@@ -1,0 +1,188 @@
+"""The reward argument: what a step earns, as users write it and as it travels."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from twofold.errors import InvalidArgument
+from twofold.v1 import environment_pb2 as environment
+
+# What `reward=` takes; docs/rewards.md has the terms.
+Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
+
+_FORMS = (
+    "expected a dict of terms, a list of them, or the path of a JSON file that holds one of these"
+)
+
+
+def reward_spec(reward: Reward) -> environment.RewardSpec | None:
+    """A reward as the create request has it; None stands for the game's own.
+
+    Names and ranges are the server's to check, which knows the game; here is refused what cannot
+    travel at all.
+
+    Args:
+        reward: None or "score" for the game's own reward; or a dict of terms by name, each with its
+            weight or a dict of weight and parameters, and in it "scale" and "clip"; or a list of
+            terms, summed in this order: a name, (name, weight), (name, dict) or a dict with "term";
+            or {"terms": one of these, "scale": …, "clip": …}; or the path of a JSON file.
+
+    Raises:
+        InvalidArgument: It is none of that, or the file is not there; `field` names the part,
+            "reward.empty_cells.gamma".
+    """
+    if reward is None or (isinstance(reward, str) and reward == "score"):
+        return None
+    reward = read_reward(reward)
+    scale, clip = None, None
+    terms: object = reward
+    if isinstance(reward, Mapping):
+        rest = dict(reward)
+        scale, clip = rest.pop("scale", None), rest.pop("clip", None)
+        terms = rest
+        if "terms" in rest:
+            terms = rest.pop("terms")
+            if rest:
+                raise InvalidArgument(
+                    f"reward has {sorted(map(str, rest))} beside terms, scale and clip",
+                    field="reward",
+                )
+    spec = environment.RewardSpec(terms=_terms(terms))
+    if scale is not None:
+        spec.scale = _number("reward.scale", scale)
+    if clip is not None:
+        low, high = _clip(clip)
+        if low is not None:
+            spec.clip_low = low
+        if high is not None:
+            spec.clip_high = high
+    return spec
+
+
+def read_reward(reward: Reward) -> Reward:
+    """What the file says, where a reward is the path of one; else the reward as it is.
+
+    Raises:
+        InvalidArgument: The file is not there, or holds something else.
+    """
+    is_name = isinstance(reward, str) and reward == "score"
+    if is_name or not isinstance(reward, (str, os.PathLike)):
+        return reward
+    content = _load(reward)
+    if not isinstance(content, (dict, list)):
+        raise InvalidArgument(f"reward is {content!r}; {_FORMS}", field="reward")
+    return content
+
+
+def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
+    """The names of extra infos, as a list of strings.
+
+    Raises:
+        InvalidArgument: They are no list of strings.
+    """
+    names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(
+            f'extra_infos is {extra_infos!r}; expected a tuple of names, such as ("chance",)',
+            field="extra_infos",
+        )
+    return names
+
+
+def _load(path: str | os.PathLike[str]) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(
+            f"reward is {os.fspath(path)!r}, and no such file can be read ({error.strerror}); "
+            + _FORMS,
+            field="reward",
+        ) from error
+    except ValueError as error:
+        raise InvalidArgument(
+            f"the reward file {os.fspath(path)!r} holds no JSON: {error}", field="reward"
+        ) from error
+
+
+def _terms(terms: object) -> list[environment.RewardTerm]:
+    if isinstance(terms, Mapping):
+        return [_term(name, value) for name, value in terms.items()]
+    listed = None if isinstance(terms, str) else _as_list(terms)
+    if listed is None:
+        raise InvalidArgument(f"reward is {terms!r}; {_FORMS}", field="reward")
+    return [_listed_term(entry) for entry in listed]
+
+
+def _listed_term(entry: object) -> environment.RewardTerm:
+    if isinstance(entry, str):
+        return _term(entry, 1.0)
+    if isinstance(entry, Mapping) and "term" in entry:
+        arguments = dict(entry)
+        return _term(arguments.pop("term"), arguments)
+    if isinstance(entry, (tuple, list)) and len(entry) == 2:
+        return _term(*entry)
+    raise InvalidArgument(
+        f"a term of the reward is {entry!r}; expected a name, (name, weight), (name, dict) "
+        'or a dict with "term"',
+        field="reward",
+    )
+
+
+def _term(name: object, value: object) -> environment.RewardTerm:
+    """One term: its weight, or a dict of its arguments."""
+    if not isinstance(name, str):
+        raise InvalidArgument(f"a term of the reward is called {name!r}", field="reward")
+    arguments = dict(value) if isinstance(value, Mapping) else {"weight": value}
+    term = environment.RewardTerm(name=name)
+    if "weight" in arguments:
+        term.weight = _number(f"reward.{name}.weight", arguments.pop("weight"))
+    for key, numbers in arguments.items():
+        field = f"reward.{name}.{key}"
+        term.parameters.add(name=str(key), values=_numbers(field, numbers))
+    return term
+
+
+def _numbers(field: str, value: object) -> list[float]:
+    """A number, or a list of numbers of any shape, row by row."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of unequal length
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
+        raise InvalidArgument(f"{field} is {value!r}; expected numbers", field=field)
+    return [float(number) for number in array.ravel()]
+
+
+def _number(field: str, value: object) -> float:
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(value, bool):
+        raise InvalidArgument(f"{field} is {value!r}; expected a number", field=field)
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise InvalidArgument(f"{field} is {value!r}; it is too large", field=field) from None
+
+
+def _clip(clip: object) -> tuple[float | None, float | None]:
+    """(low, high), each None where open."""
+    bounds = _as_list(clip)
+    if bounds is None or isinstance(clip, str) or len(bounds) != 2:
+        raise InvalidArgument(
+            f"reward.clip is {clip!r}; expected (low, high), either of them None for open",
+            field="reward.clip",
+        )
+    low, high = (None if bound is None else _number("reward.clip", bound) for bound in bounds)
+    return low, high
+
+
+def _as_list(value: object) -> list[Any] | None:
+    """A list of what can be gone through, other than a mapping; else None."""
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        return None
+    return list(value)

@@ -1,0 +1,9 @@
+"""Policies: those that run in the server, and functions of one's own.
+
+envs.rollout(128, policy="greedy")
+envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
+"""
+
+from twofold.policies.served import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
+
+__all__ = ["Expectimax", "Greedy", "Heuristic", "NTuple", "Policy", "Random"]

@@ -1,0 +1,101 @@
+"""A player of Concentration that forgets nothing, as a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import InvalidArgument
+from twofold.games.concentration import ConcentrationEnv, ConcentrationVectorEnv
+
+
+class PerfectMemory:
+    """Remembers each card that it has seen, and never peeks; a `PolicyWithMemory`.
+
+        policy = twofold.PerfectMemory(envs)
+        actions = policy(observations, infos["action_mask"])
+
+    It takes a known pair where there is one. Else it turns the first card that it has not seen, and
+    then that card's mate where it knows one, else the next unseen card. Where each symbol is on two
+    cards nobody needs fewer turns without peeking (tests/test_concentration.py solves small decks).
+
+    It forgets a game where all cards lie face down: there a new one begins. So `reset` is needed
+    only where a game is broken off, or its boards are exchanged.
+
+    Args:
+        envs: The environment whose games it plays: of Concentration, a batch or a single one,
+            wrapped or not.
+
+    Raises:
+        InvalidArgument: The environment is of another game.
+    """
+
+    card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
+
+    def __init__(self, envs: Any) -> None:
+        unwrapped = envs.unwrapped
+        self._is_batch = not isinstance(unwrapped, ConcentrationEnv)
+        batch = unwrapped if self._is_batch else unwrapped._batch
+        if not isinstance(batch, ConcentrationVectorEnv):
+            raise InvalidArgument(
+                f"envs is {envs}; expected an environment of Concentration", field="envs"
+            )
+        self._cards, self._symbols = batch._game.cards, batch._game.symbols
+        self._key = None if batch._obs_keys is None else batch._obs_keys[0]
+        self._seen = np.full((batch.num_envs, self._cards), -1, np.int16)
+
+    def reset(self, lanes: NDArray[np.bool_]) -> None:
+        """Forgets these games, bool (N,)."""
+        self._seen[lanes] = -1
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        """The next action of each game.
+
+        Args:
+            observations: What the last reset or step returned, of all games.
+            action_mask: That of its infos.
+
+        Returns:
+            Actions int64 (N,); an int for a single environment.
+        """
+        if self._key is not None:
+            observations = observations[self._key]
+        table = np.asarray(observations).reshape(len(self._seen), -1)[:, : self._cards]
+        mask = np.asarray(action_mask).reshape(len(self._seen), -1)[:, : self._cards]
+        is_playable, is_visible = mask == 1, table < self._symbols
+        self.reset((table == self._symbols).all(axis=1))
+        np.copyto(self._seen, table.astype(np.int16), where=is_visible)
+        actions = self._choose(is_playable, self._open_symbols(is_visible & ~is_playable))
+        return actions if self._is_batch else int(actions[0])
+
+    def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The symbol of each game's open card, (N,); -1 between turns.
+
+        Args:
+            lies_open: Cards that are visible and can't be turned: it, and perhaps found pairs.
+        """
+        lanes, cards = np.nonzero(lies_open)
+        which = lanes * self._symbols + self._seen[lanes, cards]
+        counts = np.bincount(which, minlength=len(self._seen) * self._symbols)
+        # Found cards are an even number of each symbol.
+        is_odd = counts.reshape(-1, self._symbols) % 2 == 1
+        return np.where(is_odd.any(axis=1), is_odd.argmax(axis=1), -1)
+
+    def _choose(
+        self, playable: NDArray[np.bool_], open_symbols: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        known = playable & (self._seen >= 0)
+        lanes = np.arange(len(self._seen))
+        # The open card's mate; between turns, any card of which another of its symbol is known.
+        mate = known & np.equal(self._seen, open_symbols[:, None])
+        of_symbol = (lanes[:, None] * self._symbols + self._seen)[known]
+        count = np.bincount(of_symbol, minlength=len(lanes) * self._symbols)
+        paired = np.zeros_like(known)
+        paired[known] = count[of_symbol] >= 2
+        wanted = np.where((open_symbols >= 0)[:, None], mate, paired)
+        choice = np.where(wanted.any(axis=1, keepdims=True), wanted, playable & ~known)
+        actions: NDArray[np.int64] = choice.argmax(axis=1)
+        return actions

@@ -1,0 +1,198 @@
+"""Policies that run in the server: what `VectorEnv.rollout` takes as `policy`.
+
+    envs.rollout(128, policy="greedy")
+    envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
+
+A policy chooses an action for each lane before each step. It draws from a stream of its own, never
+from the board's; see docs/rollouts.md for the recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument
+
+__all__ = ["Expectimax", "Greedy", "Heuristic", "NTuple", "Policy", "Random"]
+
+
+@dataclass(frozen=True)
+class Random:
+    """A legal action, all alike."""
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The highest reward of the next move; ties at random."""
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """How `Expectimax` judges an afterstate where it looks no further.
+
+    The sum over all rows and columns of
+
+        base + empty * (empty cells) + merges * (pairs of equal neighbours, gaps left out)
+        - monotonicity * min(rise, fall) - crowding * (sum of a^4)
+
+    less room / (empty cells of the board), where a are the exponents of the line's cells, and rise
+    and fall the sums of |a^4 - b^4| over neighbours a, b with a < b and a > b. The outer weights
+    are those of the first and last row and column, the inner ones those of the others.
+    """
+
+    base: float = 100_000.0
+    empty: float = 750.0
+    merges: float = 2000.0
+    outer_monotonicity: float = 4.0
+    outer_crowding: float = 3.0
+    inner_monotonicity: float = 6.0
+    inner_crowding: float = 1.0
+    room: float = 6500.0
+
+
+@dataclass(frozen=True)
+class Expectimax:
+    """Full-width search for 2048 on 4 x 4: moves, all new tiles, moves …, then a `Heuristic`.
+
+    Args:
+        depth: Layers of own moves, 1 ... 8. Depth 2 is max, mean, max: "2 max layers", 3 plies with
+            the new tile counted.
+        extension: Where the search would end on an afterstate with at most so many empty cells, it
+            looks one layer further; 0 ... 16, 0 for never.
+        table_bytes: Memory in the server for values that were computed already; it makes the search
+            faster and changes nothing else. None for the server's choice.
+        heuristic: None for the standard weights.
+    """
+
+    depth: int = 2
+    extension: int = 3
+    table_bytes: int | None = None
+    heuristic: Heuristic | None = None
+
+    def __post_init__(self) -> None:
+        _arguments.integer("depth", self.depth, 1, 8)
+        _arguments.integer("extension", self.extension, 0, 16)
+        if self.table_bytes is not None:
+            _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
+
+
+class NTuple:
+    """The highest reward + V(afterstate), by an n-tuple network (Szubert and Jaśkowski 2014).
+
+    V is the sum of one weight for each tuple and each image of the board. A weight's place in its
+    tuple's table is the number whose k-th digit, the least significant first, is the exponent in
+    the tuple's k-th cell, at most exponents - 1. Sums are float32, image by image inside a tuple,
+    then tuple by tuple.
+
+    The weights are kept as they are given, and sent to the server when a rollout first needs them:
+    do not change them afterwards; make another policy instead.
+
+    Args:
+        tuples: The cells of each tuple, numbered row by row; 1 ... 12 cells.
+        weights: One table for each tuple, float32 (exponents ** cells,).
+        exponents: Exponents that are told apart, 2 ... 32.
+        symmetric: Whether all images of a board, turned and mirrored, are looked at.
+
+    Attributes:
+        tuples, weights, exponents, symmetric: The same.
+
+    Raises:
+        InvalidArgument: `field` tells which argument is wrong, and `lane` which tuple.
+    """
+
+    def __init__(
+        self,
+        tuples: Sequence[Sequence[int]],
+        weights: Sequence[ArrayLike],
+        *,
+        exponents: int = 16,
+        symmetric: bool = True,
+    ) -> None:
+        self.exponents = _arguments.integer("exponents", exponents, 2, 32)
+        self.symmetric = _arguments.boolean("symmetric", symmetric)
+        self.tuples = tuple(tuple(_cells(index, cells)) for index, cells in enumerate(tuples))
+        if not 1 <= len(self.tuples) <= 256:
+            raise InvalidArgument(
+                f"there are {len(self.tuples)} tuples; expected 1 ... 256", field="tuples"
+            )
+        tables = [np.asarray(table) for table in weights]
+        if len(tables) != len(self.tuples):
+            raise InvalidArgument(
+                f"weights has {len(tables)} tables; expected one for each of the "
+                f"{len(self.tuples)} tuples",
+                field="weights",
+            )
+        for index, (cells, table) in enumerate(zip(self.tuples, tables, strict=True)):
+            size = self.exponents ** len(cells)
+            if table.dtype != np.float32 or table.shape != (size,):
+                raise InvalidArgument(
+                    f"weights[{index}] is {table.dtype} {table.shape}; expected float32 ({size},)",
+                    field="weights",
+                    lane=index,
+                )
+            if not np.isfinite(table).all():
+                raise InvalidArgument(
+                    f"weights[{index}] holds what is no number", field="weights", lane=index
+                )
+        self.weights: tuple[NDArray[np.float32], ...] = tuple(
+            np.ascontiguousarray(table, "<f4") for table in tables
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes everything as a numpy .npz file."""
+        arrays: dict[str, Any] = {
+            f"weights_{index}": table for index, table in enumerate(self.weights)
+        }
+        arrays |= {
+            f"tuple_{index}": np.array(cells, np.uint8) for index, cells in enumerate(self.tuples)
+        }
+        arrays["exponents"] = np.array(self.exponents)
+        arrays["symmetric"] = np.array(self.symmetric)
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> NTuple:
+        """The policy that `save` wrote.
+
+        Raises:
+            InvalidArgument: The file is none of these, or is damaged; `field` is "path".
+            OSError: It can't be read.
+        """
+        with open(path, "rb") as file:
+            try:
+                with np.load(file, allow_pickle=False) as arrays:
+                    count = sum(name.startswith("tuple_") for name in arrays.files)
+                    return cls(
+                        [arrays[f"tuple_{index}"].tolist() for index in range(count)],
+                        [arrays[f"weights_{index}"] for index in range(count)],
+                        exponents=int(arrays["exponents"]),
+                        symmetric=bool(arrays["symmetric"]),
+                    )
+            except Exception as error:  # numpy, zipfile and zlib each have their own
+                raise InvalidArgument(
+                    f"{path} holds no n-tuple network that can be read: {error}", field="path"
+                ) from error
+
+
+Policy: TypeAlias = "Random | Greedy | Expectimax | NTuple"
+
+NAMES: dict[str, Policy] = {"random": Random(), "greedy": Greedy(), "expectimax": Expectimax()}
+
+
+def _cells(index: int, cells: Sequence[int]) -> list[int]:
+    numbers = [_arguments.integer("tuples", cell, 0, 63) for cell in cells]
+    if not 1 <= len(numbers) <= 12 or len(set(numbers)) != len(numbers):
+        raise InvalidArgument(
+            f"tuples[{index}] is {numbers}; expected 1 ... 12 different cells",
+            field="tuples",
+            lane=index,
+        )
+    return numbers

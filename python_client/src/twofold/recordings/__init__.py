@@ -1,0 +1,1 @@
+"""One game in a file of its own: written, replayed, shown."""

@@ -1,0 +1,10 @@
+"""For tests: what any vector environment of Gymnasium has to do, checked.
+
+from twofold.testing import check_vector_env
+
+check_vector_env(lambda: gym.make_vec("CartPole-v1", num_envs=3))
+"""
+
+from twofold.testing.checks import CHECKS, ConformanceError, Finding, Report, check_vector_env
+
+__all__ = ["CHECKS", "ConformanceError", "Finding", "Report", "check_vector_env"]
