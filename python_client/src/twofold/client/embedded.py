@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps
@@ -179,6 +180,7 @@ class EmbeddedCarrier(Carrier):
         self._reply.header = ctypes.addressof(self._header)
         self._reply.header_capacity = size
 
+    @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
         if time.monotonic() >= deadline:
             raise DeadlineExceeded(f"there was no time left for {call.slot}")
@@ -208,12 +210,14 @@ class EmbeddedCarrier(Carrier):
             self._make_room(status, call.slot)
             size = max(size, reply.payload_size)
 
+    @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
         if not actions.dtype.isnative:
             actions = actions.astype(actions.dtype.newbyteorder("="))
         width = actions.itemsize
         return actions.tobytes(), width if actions.dtype.kind == "u" else -width
 
+    @override
     def step(
         self,
         steps: Steps,
@@ -255,6 +259,7 @@ class EmbeddedCarrier(Carrier):
         if self._reply.header_size > self._reply.header_capacity:
             self._make_header_room(self._reply.header_size)
 
+    @override
     def begin(self, call: Call) -> None:
         raise AssertionError("a call is made when its reply is wanted")
 

@@ -15,6 +15,7 @@ import zmq
 import zmq.utils.monitor
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from twofold import _arguments
 from twofold.client.buffers import Buffer, BufferPool
@@ -125,9 +126,11 @@ class ZeroMQCarrier(Carrier):
         self._buffers = BufferPool()
 
     @property
+    @override
     def is_dead(self) -> bool:
         return self.server is not None and not self.server.is_alive
 
+    @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
         # A byte each on the wire. Before the cast, since 256 would become 0: as an unsigned number,
         # whatever does not fit is beyond 255, or -1 in a byte beyond 127.
@@ -139,6 +142,7 @@ class ZeroMQCarrier(Carrier):
             _arguments.refuse_lane("actions", actions, numbers > most, "an action's number")
         return numbers.astype(np.uint8).tobytes(), 1
 
+    @override
     def step(
         self,
         steps: Steps,
@@ -153,6 +157,7 @@ class ZeroMQCarrier(Carrier):
         plain = _STEP_REPLY[:1] + seq.to_bytes(8, "little") + _STEP_REPLY[9:]
         return self._exchange(call, deadline, room, plain)
 
+    @override
     def begin(self, call: Call) -> None:
         try:
             self._send(call)
@@ -164,6 +169,7 @@ class ZeroMQCarrier(Carrier):
             self.drop()
             raise
 
+    @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
         return self._exchange(call, deadline, room)
 
@@ -240,6 +246,7 @@ class ZeroMQCarrier(Carrier):
                 monitor.close()
             socket.close()
 
+    @override
     def close(self) -> None:
         self.drop()
         server, self.server = self.server, None

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE
@@ -220,13 +221,16 @@ class HeldResults(FreshResults):
         self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
         self._has_finals = False
 
+    @override
     def room(self) -> Buffer:
         return self._room
 
+    @override
     def of_reset(self, memory: NDArray[np.uint8]) -> Observed:
         self._refresh()
         return self._observed
 
+    @override
     def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped:
         self._refresh()
         if reply is not DONE and reply.step.HasField("finals"):

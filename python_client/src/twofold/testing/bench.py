@@ -66,10 +66,12 @@ class Moment:
 
     @property
     def observations(self) -> Any:
+        """The observations, of a reset or a step."""
         return self.values[0]
 
     @property
     def infos(self) -> Any:
+        """The infos, of a reset or a step."""
         return self.values[-1]
 
     @property
