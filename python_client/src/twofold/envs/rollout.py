@@ -14,8 +14,8 @@ from twofold import _arguments, policies
 from twofold.client.buffers import BufferPool
 from twofold.client.layout import Layout
 from twofold.client.session import Session
+from twofold.envs.served_policies import NAMES
 from twofold.errors import InvalidArgument
-from twofold.policies.served import NAMES
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 

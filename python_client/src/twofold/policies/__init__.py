@@ -4,6 +4,6 @@ envs.rollout(128, policy="greedy")
 envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 """
 
-from twofold.policies.served import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
+from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
 
 __all__ = ["Expectimax", "Greedy", "Heuristic", "NTuple", "Policy", "Random"]
