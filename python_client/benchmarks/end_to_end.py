@@ -50,7 +50,7 @@ from rounds import Rounds
 from split import split
 from twofold_client import tcp_server
 
-from twofold import ServerStartFailed
+from twofold.errors import ServerStartFailed
 
 VENVS = machine.REPOSITORY / ".build" / "bench-venvs"
 

@@ -21,6 +21,7 @@ from checks import Check, count
 from numpy.typing import NDArray
 
 import twofold
+from twofold.policies import PerfectMemory
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
@@ -94,7 +95,7 @@ def compare(
     """
     episodes, steps = recording["actions"].shape
     envs = twofold.ConcentrationVectorEnv(episodes, endpoint=endpoint, **VARIANTS[variant])
-    policy = twofold.PerfectMemory(envs)
+    policy = PerfectMemory(envs)
     shape = envs.single_observation_space.shape or ()
     options = {"boards": recording["decks"].reshape(episodes, *shape)}
     theirs = {name: recording[name] for name in ("terminated", "truncated")}
@@ -123,13 +124,15 @@ def compare(
         expected = theirs["reward"].sum(axis=1, dtype=np.float64)[perfect].mean()
         yield Check("a perfect memory's return", float(expected), float(returns[perfect].mean()))
         played = play(envs, policy, options)
-        yield Check("the return of twofold.PerfectMemory", expected, played[perfect].mean())
+        yield Check("the return of PerfectMemory", expected, played[perfect].mean())
     finally:
         envs.close()
 
 
 def play(
-    envs: twofold.ConcentrationVectorEnv, policy: twofold.PerfectMemory, options: dict[str, Any]
+    envs: twofold.ConcentrationVectorEnv,
+    policy: PerfectMemory,
+    options: dict[str, Any],
 ) -> Array:
     """The return of one episode on each of the given decks, float64 (N,)."""
     policy.reset(np.ones(envs.num_envs, np.bool_))

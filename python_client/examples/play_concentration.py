@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-import twofold
+from twofold.policies import PerfectMemory
 
 ID = "twofold/Concentration-v0"
 Policy = Callable[[Any, dict[str, Any]], Any]
@@ -33,7 +33,7 @@ def chance(seed: int) -> Policy:
     return act
 
 
-def peek_first(envs: Any, memory: twofold.PerfectMemory) -> Policy:
+def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
     """Looks at all cards once, and remembers."""
     peek = envs.single_action_space.n - 1
 
@@ -64,7 +64,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     envs: Any = gym.make_vec(ID, num_envs=arguments.games, preset="playground").unwrapped
-    memory = twofold.PerfectMemory(envs)
+    memory = PerfectMemory(envs)
     print(f"{arguments.games} games of 8 pairs        turns    return")
     for name, policy in (
         ("by chance", chance(seed=1)),
@@ -80,12 +80,12 @@ def main() -> None:
         observations, infos = envs.reset(seed=1)
         for _ in range(12):
             observations, *_, infos = envs.step(memory(observations, infos["action_mask"]))
-        matplotlib.image.imsave(arguments.picture, envs.wall(columns=40, width=3200))
+        matplotlib.image.imsave(arguments.picture, envs.render_grid(columns=40, width=3200))
         print(f"wrote {arguments.picture}")
     envs.close()
 
     env = gym.make(ID, preset="playground", size=(2, 4), render_mode="ansi")
-    memory = twofold.PerfectMemory(env)
+    memory = PerfectMemory(env)
     observation, info = env.reset(seed=3)
     terminated = False
     while not terminated:

@@ -11,6 +11,7 @@ from raw import RawSession
 from servers import Server
 
 import twofold
+from twofold import errors
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.zeromq import check_address
 
@@ -93,13 +94,13 @@ BAD: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("name", "value"), BAD, ids=str)
 def test_a_wrong_argument_is_refused_by_name(server: Server, name: str, value: Any) -> None:
     arguments = {"num_envs": 2, "endpoint": server.ipc, name: value}
-    with pytest.raises(twofold.InvalidArgument, match=name) as caught:
+    with pytest.raises(errors.InvalidArgument, match=name) as caught:
         twofold.Game2048VectorEnv(**arguments)
     assert caught.value.field == name
 
 
 def test_the_single_environment_checks_the_same_arguments() -> None:
-    with pytest.raises(twofold.InvalidArgument, match="size is 9"):
+    with pytest.raises(errors.InvalidArgument, match="size is 9"):
         gym.make("twofold/Game2048-v0", size=9)
 
 
@@ -185,7 +186,7 @@ def test_an_unknown_environment_is_not_found(server: Server) -> None:
 
 
 def test_more_boards_than_the_server_allows_are_refused_with_the_limit(server: Server) -> None:
-    with pytest.raises(twofold.ResourceExhausted, match=r"max_boards_per_session = \d+") as caught:
+    with pytest.raises(errors.ResourceExhausted, match=r"max_boards_per_session = \d+") as caught:
         twofold.Game2048VectorEnv(2**40, endpoint=server.ipc)
     assert caught.value.field == "num_envs"
 
@@ -195,7 +196,7 @@ def test_a_request_above_the_message_limit_is_not_sent(
 ) -> None:
     envs = twofold.Game2048VectorEnv(100, endpoint=server.ipc)
     envs._session._carrier.limits.max_message_bytes = 500
-    with pytest.raises(twofold.ResourceExhausted, match="max_message_bytes = 500"):
+    with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 500"):
         envs.reset(seed=0)
     envs._session._carrier.limits.max_message_bytes = 5000
     envs.reset(seed=0)
@@ -226,7 +227,7 @@ def test_the_endpoint_comes_from_the_environment_variable(
     assert envs._session._carrier.endpoint == server.tcp
     envs.close()
     monkeypatch.setenv("TWOFOLD_ENDPOINT", "nonsense")
-    with pytest.raises(twofold.InvalidArgument, match="nonsense"):
+    with pytest.raises(errors.InvalidArgument, match="nonsense"):
         twofold.Game2048VectorEnv(1)
     for kind in ("private", "embedded"):
         envs = twofold.Game2048VectorEnv(1, endpoint=kind)

@@ -17,6 +17,7 @@ from gymnasium.wrappers.vector import (
 from reference import Game
 
 import twofold
+from twofold import errors
 
 MODES = list(AutoresetMode)
 NUM_ENVS = 5
@@ -112,13 +113,13 @@ def test_disabled_ends_and_waits(make: Make) -> None:
     observations, *_, truncations, infos = envs.step([1, 1])
     assert truncations.all()
     assert not FINAL_KEYS & infos.keys()
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         envs.step([0, 0])
     assert (caught.value.field, caught.value.lane) == ("actions", 0)
     after, infos = envs.reset(options={"reset_mask": np.array([True, False])})
     np.testing.assert_array_equal(after[1], observations[1])
     assert infos["episode_length"].tolist() == [0, 2]
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         envs.step([0, 0])
     assert caught.value.lane == 1
     envs.reset(options={"reset_mask": np.array([False, True])})

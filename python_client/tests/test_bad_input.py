@@ -262,7 +262,7 @@ def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
 def test_a_client_is_refused_what_the_server_refuses(server: Server) -> None:
     envs = twofold.Game2048VectorEnv(3, endpoint=server.ipc)
     envs.reset(seed=0)
-    with pytest.raises(twofold.InvalidArgument, match="lane 1") as caught:
+    with pytest.raises(twofold.errors.InvalidArgument, match="lane 1") as caught:
         envs._session.step(np.array([0, 9, 0], np.uint8))
     assert (caught.value.code, caught.value.lane) == ("INVALID_ARGUMENT", 1)
     envs.step([0, 0, 0])

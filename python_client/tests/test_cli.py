@@ -10,7 +10,7 @@ import types
 import pytest
 
 import twofold
-from twofold import cli
+from twofold import cli, errors
 
 
 def test_every_subcommand_of_the_table_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_the_module_runs_as_a_program() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "text"),
     [
-        (twofold.InvalidArgument("lanes are 0"), 1, "twofold broken: lanes are 0\n"),
+        (errors.InvalidArgument("lanes are 0"), 1, "twofold broken: lanes are 0\n"),
         (FileNotFoundError(2, "No such file", "a"), 1, "No such file: 'a'"),
         (KeyboardInterrupt(), 130, ""),
     ],

@@ -18,7 +18,8 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import twofold
-from twofold import ConcentrationVectorEnv
+from twofold import ConcentrationVectorEnv, errors
+from twofold.policies import PerfectMemory
 
 ID = "twofold/Concentration-v0"
 GOLDEN_FILES = sorted(make_golden.CONCENTRATION.glob("*.json"))
@@ -134,7 +135,7 @@ def test_popgym_rewards_add_up_to_one_for_all_pairs(preset: str) -> None:
     ids=str,
 )
 def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         ConcentrationVectorEnv(2, endpoint="embedded", **arguments)
     assert caught.value.field == field
 
@@ -158,7 +159,7 @@ def test_a_deck_that_does_not_fit_is_refused_with_its_lane(
     envs: ConcentrationVectorEnv, decks: Any, lane: int
 ) -> None:
     before, _ = envs.observe()
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.reset(options={"boards": decks})
     assert caught.value.field == "boards"
     assert caught.value.lane == lane
@@ -166,7 +167,7 @@ def test_a_deck_that_does_not_fit_is_refused_with_its_lane(
 
 
 def test_there_are_no_afterstates(envs: ConcentrationVectorEnv) -> None:
-    with pytest.raises(twofold.InvalidArgument):
+    with pytest.raises(errors.InvalidArgument):
         envs.afterstates()
 
 
@@ -259,7 +260,7 @@ def turns_of_perfect_memory(boards: Any, **arguments: Any) -> list[int]:
     envs = ConcentrationVectorEnv(
         len(boards), size=boards.shape[1:], endpoint="embedded", **arguments
     )
-    policy = twofold.PerfectMemory(envs)
+    policy = PerfectMemory(envs)
     observations, infos = envs.reset(seed=0, options={"boards": boards})
     turns = np.zeros(len(boards), np.int64)
     while (turns == 0).any():
@@ -329,7 +330,7 @@ def test_shuffled_decks_give_perfect_memory_what_all_decks_give(pairs: int) -> N
 )
 def test_perfect_memory_never_touches_a_card_in_vain(arguments: dict[str, Any]) -> None:
     env = gym.make(ID, **arguments)
-    policy = twofold.PerfectMemory(env)
+    policy = PerfectMemory(env)
     for seed in range(2):
         observation, info = env.reset(seed=seed)
         terminated = truncated = False
@@ -344,7 +345,7 @@ def test_perfect_memory_never_touches_a_card_in_vain(arguments: dict[str, Any]) 
 
 def test_perfect_memory_forgets_between_episodes() -> None:
     envs = ConcentrationVectorEnv(64, size=(2, 4), endpoint="embedded")
-    policy = twofold.PerfectMemory(envs)
+    policy = PerfectMemory(envs)
     observations, infos = envs.reset(seed=5)
     episodes, turns = 0, 0
     for _ in range(400):
@@ -359,8 +360,8 @@ def test_perfect_memory_forgets_between_episodes() -> None:
 
 def test_perfect_memory_plays_no_other_game() -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
-    with pytest.raises(twofold.InvalidArgument):
-        twofold.PerfectMemory(envs)
+    with pytest.raises(errors.InvalidArgument):
+        PerfectMemory(envs)
     envs.close()
 
 
@@ -417,11 +418,11 @@ def test_each_reward_term_is_worth_what_its_formula_says(illegal_action: Any) ->
 
 
 def test_a_term_of_another_game_is_refused_by_name() -> None:
-    with pytest.raises(twofold.InvalidArgument, match="merge_score") as caught:
+    with pytest.raises(errors.InvalidArgument, match="merge_score") as caught:
         ConcentrationVectorEnv(1, reward={"match": 1, "merge_score": 1}, endpoint="embedded")
     assert caught.value.field is not None
     assert caught.value.field.startswith("reward")
-    with pytest.raises(twofold.InvalidArgument, match="mismatch"):
+    with pytest.raises(errors.InvalidArgument, match="mismatch"):
         twofold.Game2048VectorEnv(1, reward={"mismatch": 1}, endpoint="embedded")
 
 
@@ -453,7 +454,7 @@ def episodes_by_mode(mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]
     envs = ConcentrationVectorEnv(
         8, size=(2, 3), autoreset_mode=mode, max_episode_steps=9, endpoint="embedded"
     )
-    policy = twofold.PerfectMemory(envs)
+    policy = PerfectMemory(envs)
     observations, infos = envs.reset(seed=21)
     episodes: list[list[tuple[float, int, bytes]]] = [[] for _ in range(8)]
     returns, lengths = np.zeros(8), np.zeros(8, np.int64)

@@ -12,7 +12,7 @@ import pytest
 from loops import make, one_step, undisturbed
 from servers import Server
 
-import twofold
+from twofold import errors
 from twofold.client.lookup import find_program
 
 
@@ -65,7 +65,7 @@ def test_clients_play_on_while_connections_fill_all_endpoints(small_server: Serv
     with flood(small_server.tcp, 100), flood(small_server.ipc, 100):
         assert rests(small_server)
         for endpoint in (small_server.tcp, small_server.ipc):
-            with pytest.raises(twofold.DeadlineExceeded):
+            with pytest.raises(errors.DeadlineExceeded):
                 make(endpoint, timeout=0.5)
         results += [one_step(envs, step) for step in range(10, 20)]
     assert results == expected

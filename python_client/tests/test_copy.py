@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from opcodes import InterruptAt
 
 import twofold
+from twofold import errors
 
 REWARD = {"merge_score": 1.0, "empty_cells": {"weight": 0.5, "gamma": 0.9}}
 KINDS: dict[str, dict[str, Any]] = {
@@ -170,7 +171,7 @@ def test_a_fork_has_arrays_of_its_own(endpoint: str) -> None:
 
 
 def test_copy_is_a_bool() -> None:
-    with pytest.raises(twofold.InvalidArgument, match="copy"):
+    with pytest.raises(errors.InvalidArgument, match="copy"):
         make(None, copy=1)
 
 

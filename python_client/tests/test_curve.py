@@ -19,7 +19,7 @@ from raw import RawSession
 from servers import Server, wait_until
 
 import twofold
-from twofold import CurveKeys, Game2048VectorEnv
+from twofold import CurveKeys, Game2048VectorEnv, errors
 from twofold.cli import main
 from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
@@ -78,27 +78,27 @@ def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> 
 
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
     started = time.monotonic()
-    with pytest.raises(twofold.AuthenticationFailed, match="wants a key: pass curve="):
+    with pytest.raises(errors.AuthenticationFailed, match="wants a key: pass curve="):
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=20)
     assert time.monotonic() - started < 10
 
 
 def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:
     started = time.monotonic()
-    with pytest.raises(twofold.AuthenticationFailed, match="does not let in this client's key"):
+    with pytest.raises(errors.AuthenticationFailed, match="does not let in this client's key"):
         Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("eve"), timeout=20)
     assert time.monotonic() - started < 10
 
 
 def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:
     started = time.monotonic()
-    with pytest.raises(twofold.AuthenticationFailed, match="its key is not the given server_key"):
+    with pytest.raises(errors.AuthenticationFailed, match="its key is not the given server_key"):
         Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice", server="eve"), timeout=20)
     assert time.monotonic() - started < 10
 
 
 def test_a_client_with_a_key_at_a_server_without_is_told(own_server: Server, keys: Keys) -> None:
-    with pytest.raises(twofold.AuthenticationFailed, match="does not encrypt"):
+    with pytest.raises(errors.AuthenticationFailed, match="does not encrypt"):
         Game2048VectorEnv(1, endpoint=own_server.tcp, curve=keys.of("alice"), timeout=20)
 
 
@@ -131,7 +131,7 @@ def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
         envs.reset(seed=0)
         server.terminate()
         server.start_again()
-        with pytest.raises(twofold.NotFound):
+        with pytest.raises(errors.NotFound):
             twofold.resume(envs.token, endpoint=server.tcp, curve=keys.of("bob"))
         twofold.resume(envs.token, endpoint=server.tcp, curve=keys.of("alice")).close()
 
@@ -167,7 +167,7 @@ def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
 def test_sessions_of_one_key_are_limited_and_others_are_not_affected(keys: Keys) -> None:
     with Server(*arguments(keys), "--max-sessions-per-client", "2") as server:
         held = [Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice")) for _ in "ab"]
-        with pytest.raises(twofold.ResourceExhausted, match="max_sessions_per_client = 2"):
+        with pytest.raises(errors.ResourceExhausted, match="max_sessions_per_client = 2"):
             Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice"))
         Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("bob")).close()
         held.pop().close()
@@ -182,7 +182,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
     with Server("--curve-secret-key", secret, "--curve-clients", str(clients)) as server:
 
         def can_come_in(name: str) -> bool:
-            with contextlib.suppress(twofold.AuthenticationFailed):
+            with contextlib.suppress(errors.AuthenticationFailed):
                 Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of(name)).close()
                 return True
             return False
@@ -201,7 +201,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         wait_until(lambda: can_come_in("bob"))
         assert not can_come_in("alice")
         # Also not over the connection that she has.
-        with pytest.raises(twofold.PermissionDenied, match="not let in any more"):
+        with pytest.raises(errors.PermissionDenied, match="not let in any more"):
             alice.step([0, 0])
 
         clients.write_text(keys.lines["bob"] + keys.lines["alice"])
@@ -236,7 +236,7 @@ def test_keys_are_taken_from_the_environment(
     server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWOFOLD_CURVE_SERVER", str(keys.directory / "server.key"))
-    with pytest.raises(twofold.InvalidArgument, match="belong together"):
+    with pytest.raises(errors.InvalidArgument, match="belong together"):
         Game2048VectorEnv(1, endpoint=server.tcp)
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
     Game2048VectorEnv(1, endpoint=server.tcp).close()
@@ -268,11 +268,11 @@ def test_rules_are_asked_with_the_keys_of_the_call(server: Server, keys: Keys) -
     board = np.ones((4, 4), np.uint8)
     for _ in range(2):
         assert twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("alice")).any()
-        with pytest.raises(twofold.AuthenticationFailed):
+        with pytest.raises(errors.AuthenticationFailed):
             twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("eve"))
     no_keys: Any
     for no_keys in ("key", {}):
-        with pytest.raises(twofold.InvalidArgument) as caught:
+        with pytest.raises(errors.InvalidArgument) as caught:
             twofold.rules.legal(board, endpoint=server.tcp, curve=no_keys)
         assert caught.value.field == "curve"
 
@@ -294,7 +294,7 @@ def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
         envs = Game2048VectorEnv(1, endpoint=endpoint, curve=curve)
         session = envs._session._id.hex()
         envs.close()
-        with pytest.raises(twofold.AuthenticationFailed):
+        with pytest.raises(errors.AuthenticationFailed):
             Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("eve"))
         process.terminate()
         process.wait(10)
@@ -339,23 +339,23 @@ def test_what_is_no_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
     for name in ("server_key", "public_key", "secret_key"):
         for bad in ("", "short", "x" * 41, "~" * 40):
             fields = {f: getattr(good, f) for f in ("server_key", "public_key", "secret_key")}
-            with pytest.raises(twofold.InvalidArgument, match=name) as caught:
+            with pytest.raises(errors.InvalidArgument, match=name) as caught:
                 CurveKeys(**{**fields, name: bad})
             assert caught.value.field == "curve"
             assert not bad or bad not in str(caught.value)
-    with pytest.raises(twofold.InvalidArgument, match="belong together"):
+    with pytest.raises(errors.InvalidArgument, match="belong together"):
         CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
-    with pytest.raises(twofold.InvalidArgument, match="No such file"):
+    with pytest.raises(errors.InvalidArgument, match="No such file"):
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
-    with pytest.raises(twofold.InvalidArgument, match="has no secret-key"):
+    with pytest.raises(errors.InvalidArgument, match="has no secret-key"):
         CurveKeys.load(keys.directory / "server.key", keys.directory / "alice.key")
 
 
 def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:
     for endpoint in (server.ipc, "private"):
-        with pytest.raises(twofold.InvalidArgument, match="for tcp endpoints"):
+        with pytest.raises(errors.InvalidArgument, match="for tcp endpoints"):
             Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("alice"))
-    with pytest.raises(twofold.InvalidArgument, match=r"expected twofold\.CurveKeys"):
+    with pytest.raises(errors.InvalidArgument, match=r"expected twofold\.CurveKeys"):
         Game2048VectorEnv(1, endpoint=server.tcp, curve="alice")  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ import zmq
 from servers import Server
 
 import twofold
-from twofold import cli
+from twofold import cli, errors
 from twofold.datasets import dataset as _dataset
 
 arrow: Any = pytest.importorskip("pyarrow")
@@ -26,12 +26,12 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def write(folder: Path, **arguments: Any) -> Path:
     path = folder / "data.parquet"
     given = {"transitions": 3000, "num_envs": 8, "seed": 3, **arguments}
-    twofold.write_dataset(path, endpoint="embedded", **given)
+    twofold.datasets.write(path, endpoint="embedded", **given)
     return path
 
 
 def read(path: Path) -> dict[str, Any]:
-    parts = list(twofold.read_dataset(path))
+    parts = list(twofold.datasets.read(path))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -64,7 +64,7 @@ def test_a_dataset_holds_the_games_of_the_reference(
             assert tuple(mine["next_observation"][i].ravel()) == game.board
             assert mine["terminated"][i] == game.terminated
             assert mine["truncated"][i] == game.truncated
-    told = twofold.verify_dataset(path, endpoint="embedded")
+    told = twofold.datasets.verify(path, endpoint="embedded")
     assert told["transitions"] == len(data["time"])
     assert (told["seed"], told["num_envs"], told["policy"]) == (3, 8, "random")
     assert told["twofold"] == twofold.__version__
@@ -91,7 +91,7 @@ def test_policies_in_the_server_write_what_stepping_their_actions_does(
     again = read(write(other, policy=replay, **arguments))
     for name, values in data.items():
         np.testing.assert_array_equal(again[name], values, err_msg=name)
-    twofold.verify_dataset(path, endpoint="embedded")
+    twofold.datasets.verify(path, endpoint="embedded")
     write(other, policy=policy, **arguments)
     assert (other / "data.parquet").read_bytes() == path.read_bytes()
 
@@ -113,9 +113,9 @@ def test_the_file_tells_the_reward_itself_and_not_the_name_of_its_file(tmp_path:
     told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
     assert told["arguments"] == {"reward": {"merge_count": 0.5}}
     file.write_text('{"merge_count": 0.25}')
-    twofold.verify_dataset(path, endpoint="embedded")
+    twofold.datasets.verify(path, endpoint="embedded")
     file.unlink()
-    twofold.verify_dataset(path, endpoint="embedded")
+    twofold.datasets.verify(path, endpoint="embedded")
 
 
 def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
@@ -127,10 +127,10 @@ def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
     path = write(tmp_path, **arguments)
     told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
     assert told["arguments"] == {"size": 3, "max_episode_steps": 9, "start_tiles": None}
-    twofold.verify_dataset(path, endpoint="embedded")
+    twofold.datasets.verify(path, endpoint="embedded")
     # A server without encryption does not let them in.
-    with pytest.raises(twofold.AuthenticationFailed):
-        twofold.write_dataset(path, transitions=1, endpoint=server.tcp, curve=keys)
+    with pytest.raises(errors.AuthenticationFailed):
+        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, curve=keys)
 
 
 def spoil(path: Path, column: str, row: int, value: Any) -> None:
@@ -171,8 +171,8 @@ def test_a_wrong_transition_is_told_with_row_and_column(
 ) -> None:
     path = write(tmp_path)
     spoil(path, column, 700, value)
-    with pytest.raises(twofold.InvalidDataset, match=text):
-        twofold.verify_dataset(path, endpoint="embedded")
+    with pytest.raises(errors.InvalidDataset, match=text):
+        twofold.datasets.verify(path, endpoint="embedded")
 
 
 @pytest.mark.usefixtures("small_groups")
@@ -189,20 +189,20 @@ def test_missing_transitions_and_another_seed_are_found(tmp_path: Path) -> None:
             for group in groups:
                 writer.write_table(file.read_row_group(group))
             writer.add_key_value_metadata({b"twofold": json.dumps(told | change).encode()})
-        with pytest.raises(twofold.InvalidDataset, match=text):
-            twofold.verify_dataset(other, endpoint="embedded")
+        with pytest.raises(errors.InvalidDataset, match=text):
+            twofold.datasets.verify(other, endpoint="embedded")
 
 
 def test_other_files_are_no_datasets(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     with pytest.raises(FileNotFoundError):
-        twofold.verify_dataset(path)
+        twofold.datasets.verify(path)
     path.write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(twofold.InvalidDataset, match="no Parquet file, or not complete"):
-        twofold.verify_dataset(path)
+    with pytest.raises(errors.InvalidDataset, match="no Parquet file, or not complete"):
+        twofold.datasets.verify(path)
     parquet.write_table(arrow.table({"a": [1]}), path)
-    with pytest.raises(twofold.InvalidDataset, match="no dataset of Twofold"):
-        next(twofold.read_dataset(path))
+    with pytest.raises(errors.InvalidDataset, match="no dataset of Twofold"):
+        next(twofold.datasets.read(path))
 
 
 def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
         return action_mask.argmax(axis=1)
 
     path = tmp_path / "data.parquet"
-    with pytest.raises(twofold.PolicyError, match=r"call .*: raised RuntimeError: enough"):
-        twofold.write_dataset(path, breaks, transitions=10**6, num_envs=4, endpoint="embedded")
+    with pytest.raises(errors.PolicyError, match=r"call .*: raised RuntimeError: enough"):
+        twofold.datasets.write(path, breaks, transitions=10**6, num_envs=4, endpoint="embedded")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -236,15 +236,15 @@ def test_a_policy_with_a_memory_is_told_where_episodes_begin(tmp_path: Path) -> 
     path = write(tmp_path, policy=policy, size=2)
     ends = read(path)["terminated"].sum()
     assert ends <= policy.begun <= ends + 8
-    twofold.verify_dataset(path, endpoint="embedded")
+    twofold.datasets.verify(path, endpoint="embedded")
 
 
 def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path) -> None:
     def worst(observations: Any, action_mask: Any) -> Any:
         return action_mask.argmin(axis=1)
 
-    with pytest.raises(twofold.PolicyError, match=r"in row \d \(lane \d, time \d+\)"):
-        twofold.write_dataset(
+    with pytest.raises(errors.PolicyError, match=r"in row \d \(lane \d, time \d+\)"):
+        twofold.datasets.write(
             tmp_path / "a", worst, transitions=100, num_envs=8, seed=0, endpoint="embedded"
         )
 
@@ -261,8 +261,8 @@ def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path) -> None:
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_path: Path) -> None:
     given = {"policy": "random", "transitions": 10, **arguments}
-    with pytest.raises(twofold.InvalidArgument) as info:
-        twofold.write_dataset(tmp_path / "a", given.pop("policy"), **given)
+    with pytest.raises(errors.InvalidArgument) as info:
+        twofold.datasets.write(tmp_path / "a", given.pop("policy"), **given)
     assert info.value.field == field
 
 

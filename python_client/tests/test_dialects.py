@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 from reference import Game
 
 import twofold
+from twofold import errors
 
 
 @pytest.mark.parametrize("name", ["jumanji", "envpool"])
@@ -50,7 +51,7 @@ def test_what_a_dialect_does_not_have_is_refused_by_name(
     dialect: str, field: str, value: Any
 ) -> None:
     arguments: Any = {"endpoint": "embedded", "dialect": dialect, field: value}
-    with pytest.raises(twofold.InvalidArgument, match=dialect) as caught:
+    with pytest.raises(errors.InvalidArgument, match=dialect) as caught:
         twofold.Game2048VectorEnv(2, **arguments)
     assert caught.value.field == field
 
@@ -170,7 +171,7 @@ def test_the_keys_of_a_dict_observation_can_be_chosen() -> None:
     ],
 )
 def test_wrong_keys_are_refused(field: str, arguments: Any) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         twofold.Game2048VectorEnv(2, endpoint="embedded", obs="dict", **arguments)
     assert caught.value.field == field
 

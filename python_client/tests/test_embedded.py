@@ -73,7 +73,7 @@ def test_where_the_library_is_asked_for_nothing_else_will_do() -> None:
     output, _ = run(
         HIDDEN
         + "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
-        + "except twofold.ServerStartFailed as error: print(error)\n"
+        + "except twofold.errors.ServerStartFailed as error: print(error)\n"
     )
     assert "there is no libtwofold.so" in output
 
@@ -98,7 +98,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
 def test_a_variable_that_makes_no_sense_is_named(name: str, value: str, text: str) -> None:
     output, _ = run(
         "try: twofold.Game2048VectorEnv(2)\n"
-        "except twofold.ServerStartFailed as error: print(error)\n",
+        "except twofold.errors.ServerStartFailed as error: print(error)\n",
         **{name: value},
     )
     assert text in output
@@ -108,7 +108,7 @@ def test_limits_are_those_of_the_variables() -> None:
     output, _ = run(
         "kept = twofold.Game2048VectorEnv(7)\n"
         "try: twofold.Game2048VectorEnv(7)\n"
-        "except twofold.ResourceExhausted as error: print(error)\n"
+        "except twofold.errors.ResourceExhausted as error: print(error)\n"
         "kept.close(); twofold.Game2048VectorEnv(10)\n",
         TWOFOLD_MAX_BOARDS="10",
     )
@@ -117,14 +117,14 @@ def test_limits_are_those_of_the_variables() -> None:
 
 def test_what_has_no_meaning_in_a_process_says_so() -> None:
     envs = twofold.Game2048VectorEnv(1, recover=True)
-    with pytest.raises(twofold.InvalidArgument, match="endpoint="):
+    with pytest.raises(twofold.errors.InvalidArgument, match="endpoint="):
         _ = envs.token
-    with pytest.raises(twofold.InvalidArgument, match="can't be resumed"):
+    with pytest.raises(twofold.errors.InvalidArgument, match="can't be resumed"):
         twofold.resume("embedded#" + 32 * "0")
     server, _ = (key.decode() for key in zmq.curve_keypair())
     public, secret = (key.decode() for key in zmq.curve_keypair())
     keys = twofold.CurveKeys(server, public, secret)
-    with pytest.raises(twofold.InvalidArgument, match="takes no keys"):
+    with pytest.raises(twofold.errors.InvalidArgument, match="takes no keys"):
         twofold.Game2048VectorEnv(1, curve=keys)
     envs.close()
 
@@ -216,7 +216,7 @@ def test_a_thread_that_waits_for_another_too_long_gives_up() -> None:
     thread = threading.Thread(target=lambda: envs.rollout(1, "random", progress=progress))
     thread.start()
     is_inside.wait(10)
-    with pytest.raises(twofold.DeadlineExceeded, match="another thread"):
+    with pytest.raises(twofold.errors.DeadlineExceeded, match="another thread"):
         envs.observe()
     may_leave.set()
     thread.join()
@@ -283,7 +283,7 @@ def test_a_forked_child_is_told_whose_environment_it_is_and_makes_its_own() -> N
         "if child == 0:\n"
         "    for theirs in (busy, envs):\n"
         "        try: theirs.step(np.zeros(theirs.num_envs, int))\n"
-        "        except twofold.ClosedError as error: print(error)\n"
+        "        except twofold.errors.ClosedError as error: print(error)\n"
         "    for _ in range(2):\n"
         "        own = twofold.Game2048VectorEnv(70_000)\n"
         "        print((own.reset(seed=0)[0] == first).all()); own.step(np.zeros(70_000, int))\n"

@@ -6,34 +6,35 @@ import numpy as np
 import pytest
 
 import twofold
+from twofold import errors
 
 BOARDS = np.random.default_rng(0).integers(0, 18, (5, 3, 2, 4)).astype(np.uint8)
 
 
-def test_onehot_has_a_plane_for_each_exponent() -> None:
-    planes = twofold.onehot(BOARDS)
+def test_one_hot_has_a_plane_for_each_exponent() -> None:
+    planes = twofold.one_hot(BOARDS)
     assert planes.shape == (5, 3, 18, 2, 4)
     assert planes.dtype == np.float32
     assert (planes.sum(axis=-3) == 1).all()
     np.testing.assert_array_equal(planes.argmax(axis=-3), BOARDS)
-    last = twofold.onehot(BOARDS, layout="hwc")
+    last = twofold.one_hot(BOARDS, layout="hwc")
     np.testing.assert_array_equal(last, np.moveaxis(planes, -3, -1))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float64, np.int8])
-def test_onehot_writes_where_it_is_told(dtype: Any) -> None:
+def test_one_hot_writes_where_it_is_told(dtype: Any) -> None:
     out = np.full((2, 31, 4, 4), 9).astype(dtype)
     boards = np.full((2, 4, 4), 30)
-    assert twofold.onehot(boards, planes=31, out=out) is out
+    assert twofold.one_hot(boards, planes=31, out=out) is out
     np.testing.assert_array_equal(out[:, 30], 1)
     np.testing.assert_array_equal(out[:, :30], 0)
 
 
-def test_onehot_takes_one_board_as_the_environment_gives_it() -> None:
+def test_one_hot_takes_one_board_as_the_environment_gives_it() -> None:
     with twofold.Game2048Env(endpoint="embedded") as env:
         observation, _ = env.reset(seed=0)
-        assert twofold.onehot(observation, planes=3).shape == (3, 4, 4)
-        assert twofold.values(observation).sum() in (4, 6, 8)
+        assert twofold.one_hot(observation, planes=3).shape == (3, 4, 4)
+        assert twofold.tile_values(observation).sum() in (4, 6, 8)
 
 
 @pytest.mark.parametrize(
@@ -52,18 +53,18 @@ def test_onehot_takes_one_board_as_the_environment_gives_it() -> None:
         ("observations", {"observation": BOARDS}, {}),
     ],
 )
-def test_onehot_refuses_what_has_no_plane(field: str, observations: Any, arguments: Any) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
-        twofold.onehot(observations, **arguments)
+def test_one_hot_refuses_what_has_no_plane(field: str, observations: Any, arguments: Any) -> None:
+    with pytest.raises(errors.InvalidArgument) as caught:
+        twofold.one_hot(observations, **arguments)
     assert caught.value.field == field
 
 
 def test_values_are_powers_of_two_and_nothing_for_an_empty_cell() -> None:
-    values = twofold.values(np.arange(32, dtype=np.uint8))
+    values = twofold.tile_values(np.arange(32, dtype=np.uint8))
     assert values.tolist() == [0, *(2**exponent for exponent in range(1, 32))]
-    assert twofold.values(3) == 8
-    with pytest.raises(twofold.InvalidArgument):
-        twofold.values(32)
+    assert twofold.tile_values(3) == 8
+    with pytest.raises(errors.InvalidArgument):
+        twofold.tile_values(32)
 
 
 # ---- seeds ---------------------------------------------------------------------------------------
@@ -74,19 +75,19 @@ def test_the_workers_together_play_one_large_environment() -> None:
     small = twofold.Game2048VectorEnv(2, endpoint="embedded")
     expected, _ = large.reset(seed=1234)
     for worker in range(3):
-        observations, _ = small.reset(seed=twofold.seeds(1234, 2, rank=worker))
+        observations, _ = small.reset(seed=twofold.worker_seeds(1234, 2, rank=worker))
         np.testing.assert_array_equal(observations, expected[2 * worker : 2 * worker + 2])
     large.close()
     small.close()
 
 
 def test_seeds_of_an_evaluation_meet_none_of_a_training() -> None:
-    training = twofold.seeds(2**63 - 64 * 10, 64, rank=9)
+    training = twofold.worker_seeds(2**63 - 64 * 10, 64, rank=9)
     assert training.dtype == np.uint64
     assert int(training[-1]) == 2**63 - 1
-    evaluation = twofold.seeds(0, 64, evaluation=True)
+    evaluation = twofold.worker_seeds(0, 64, evaluation=True)
     assert evaluation.tolist() == list(range(2**63, 2**63 + 64))
-    assert int(twofold.seeds(2**63 - 64, 64, evaluation=True)[-1]) == 2**64 - 1
+    assert int(twofold.worker_seeds(2**63 - 64, 64, evaluation=True)[-1]) == 2**64 - 1
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,6 @@ def test_seeds_of_an_evaluation_meet_none_of_a_training() -> None:
     ],
 )
 def test_wrong_arguments_of_seeds_are_refused(field: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
-        twofold.seeds(**arguments)
+    with pytest.raises(errors.InvalidArgument) as caught:
+        twofold.worker_seeds(**arguments)
     assert caught.value.field == field

@@ -13,6 +13,7 @@ from reference import Game
 from servers import Server
 
 import twofold
+from twofold import errors
 
 ID = "twofold/Game2048-v0"
 
@@ -97,7 +98,7 @@ def test_an_episode_ends_with_an_empty_mask_and_has_to_be_reset(env: gym.Env[Any
     assert info["action_mask"].sum() == 0
     assert info["score"] == total
     assert info["episode_length"] == info["moves"] == steps
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         env.step(0)
     assert caught.value.lane == 0
     _, info = env.reset()
@@ -105,7 +106,7 @@ def test_an_episode_ends_with_an_empty_mask_and_has_to_be_reset(env: gym.Env[Any
 
 
 def test_a_step_before_the_first_reset_is_refused(env: gym.Env[Any, Any]) -> None:
-    with pytest.raises(twofold.FailedPrecondition):
+    with pytest.raises(errors.FailedPrecondition):
         env.unwrapped.step(0)
     env.reset(seed=0)
     env.step(0)
@@ -114,7 +115,7 @@ def test_a_step_before_the_first_reset_is_refused(env: gym.Env[Any, Any]) -> Non
 @pytest.mark.parametrize("action", [4, -1, 256, 0.0, "up", None, True, [0]], ids=repr)
 def test_a_wrong_action_is_refused(env: gym.Env[Any, Any], action: Any) -> None:
     env.reset(seed=0)
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         env.unwrapped.step(action)
     assert caught.value.field == "action"
 
@@ -171,7 +172,7 @@ def test_a_board_can_be_given(env: gym.Env[Any, Any]) -> None:
 def test_a_wrong_option_is_refused(
     env: gym.Env[Any, Any], field: str, options: dict[str, Any]
 ) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         env.reset(seed=0, options=options)
     assert caught.value.field == field
 
@@ -253,6 +254,6 @@ def test_record_episode_statistics_agrees_with_the_server(server: Server) -> Non
 def test_an_environment_is_closed_by_its_with_statement() -> None:
     with gym.make(ID) as env:
         env.reset(seed=0)
-    with pytest.raises(twofold.ClosedError):
+    with pytest.raises(errors.ClosedError):
         env.unwrapped.step(0)
     env.close()

@@ -12,9 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from servers import Server
 
 import twofold
-from twofold import cli
+from twofold import cli, errors
 from twofold.evaluation import statistics
-from twofold.policies import functions
+from twofold.policies import PerfectMemory, PolicyWithMemory, functions
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"
@@ -204,7 +204,8 @@ def test_observations_may_be_tuples() -> None:
 
 def test_an_environment_that_takes_one_seed_for_all_is_refused_by_name() -> None:
     with pytest.raises(
-        twofold.InvalidArgument, match=r"CartPoleVectorEnv takes no list of seeds .*mode='sync'"
+        errors.InvalidArgument,
+        match=r"CartPoleVectorEnv takes no list of seeds .*mode='sync'",
     ) as info:
         twofold.evaluate(anything, env="CartPole-v1", episodes=3)
     assert info.value.field == "env"
@@ -217,7 +218,7 @@ def test_an_environment_that_ignores_the_reset_mask_is_refused_by_name() -> None
 
     envs = ResetsAll([lambda: gym.make("CartPole-v1")] * 4)
     with pytest.raises(
-        twofold.InvalidArgument, match=r"ResetsAll also resets .* leaves out"
+        errors.InvalidArgument, match=r"ResetsAll also resets .* leaves out"
     ) as info:
         twofold.evaluate(anything, env=envs, episodes=9)
     assert info.value.field == "env"
@@ -225,7 +226,7 @@ def test_an_environment_that_ignores_the_reset_mask_is_refused_by_name() -> None
 
 
 def test_an_environment_of_another_autoreset_is_refused_by_its_id_too() -> None:
-    with pytest.raises(twofold.InvalidArgument, match="NEXT_STEP"):
+    with pytest.raises(errors.InvalidArgument, match="NEXT_STEP"):
         twofold.evaluate(first_legal, episodes=3, autoreset_mode="same_step", endpoint="embedded")
 
 
@@ -313,7 +314,7 @@ def test_a_search_and_a_network_are_evaluated_by_name(tmp_path: Path) -> None:
 
 
 def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
-    with pytest.raises(twofold.InvalidArgument, match="runs in the server"):
+    with pytest.raises(errors.InvalidArgument, match="runs in the server"):
         twofold.evaluate("greedy", env=Queue(2))
 
 
@@ -346,7 +347,7 @@ class Counting:
 @pytest.mark.parametrize("lanes", [1, 7, 50, 60])
 def test_a_policy_with_a_memory_is_told_where_episodes_begin(lanes: int) -> None:
     policy = Counting()
-    assert isinstance(policy, twofold.PolicyWithMemory)
+    assert isinstance(policy, PolicyWithMemory)
     result = twofold.evaluate(policy, env=Queue(lanes), episodes=50)
     assert policy.begun == 50
     np.testing.assert_array_equal(
@@ -360,7 +361,7 @@ def test_a_policy_whose_reset_raises_is_told() -> None:
             raise KeyError("lost")
 
     with pytest.raises(
-        twofold.PolicyError, match=r"call 0: reset raised KeyError: 'lost' \(.*in re"
+        errors.PolicyError, match=r"call 0: reset raised KeyError: 'lost' \(.*in re"
     ):
         twofold.evaluate(Bad(), env=Queue(2), episodes=2)
 
@@ -383,7 +384,7 @@ def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: i
     assert result.policy == "perfect-memory"
 
     envs = gym.make_vec(CONCENTRATION, num_envs=700, size=(2, pairs), endpoint="embedded")
-    again = twofold.evaluate(twofold.PerfectMemory(envs), env=envs, episodes=10_000)
+    again = twofold.evaluate(PerfectMemory(envs), env=envs, episodes=10_000)
     envs.close()
     np.testing.assert_array_equal(again.scores, result.scores)
     assert again.policy == "PerfectMemory"
@@ -422,7 +423,7 @@ def raises(observations: Any, action_mask: Any) -> Any:
     ],
 )
 def test_a_bad_policy_is_told_with_what_and_where(policy: Any, text: str) -> None:
-    with pytest.raises(twofold.PolicyError, match=text) as info:
+    with pytest.raises(errors.PolicyError, match=text) as info:
         twofold.evaluate(policy, episodes=8, endpoint="embedded")
     assert info.value.policy == policy.__name__
     if info.value.row is not None:
@@ -435,7 +436,7 @@ def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
         action_mask[:] = 1
         return worst
 
-    with pytest.raises(twofold.PolicyError, match="legal are"):
+    with pytest.raises(errors.PolicyError, match="legal are"):
         twofold.evaluate(cheats, episodes=8, endpoint="embedded")
 
 
@@ -446,7 +447,7 @@ def test_a_policy_that_is_slow_is_told() -> None:
         time.sleep(0.05)
         return np.zeros(len(observations), int)
 
-    with pytest.raises(twofold.PolicyError, match=r"'slow', call 0: took 0\.\d+ s for 4 boards"):
+    with pytest.raises(errors.PolicyError, match=r"'slow', call 0: took 0\.\d+ s for 4 boards"):
         twofold.evaluate(slow, env=Queue(4), episodes=4, policy_timeout=0.01)
 
 
@@ -471,7 +472,7 @@ def test_wrong_arguments_are_refused_by_name(arguments: Any, field: str) -> None
     given = {"policy": anything, "env": Queue(2), "episodes": 1, **arguments}
     if "protocol" in arguments and "episodes" not in arguments:
         del given["episodes"]
-    with pytest.raises(twofold.InvalidArgument) as info:
+    with pytest.raises(errors.InvalidArgument) as info:
         twofold.evaluate(given.pop("policy"), **given)
     assert info.value.field == field
 
@@ -480,7 +481,7 @@ def test_an_environment_with_another_autoreset_is_refused() -> None:
     envs = gym.make_vec(
         "twofold/Game2048-v0", num_envs=2, autoreset_mode="disabled", endpoint="embedded"
     )
-    with pytest.raises(twofold.InvalidArgument, match="NEXT_STEP"):
+    with pytest.raises(errors.InvalidArgument, match="NEXT_STEP"):
         twofold.evaluate("random", env=envs)
     envs.close()
 
@@ -543,7 +544,7 @@ def test_a_saved_evaluation_comes_back() -> None:
     assert again.summary == result.summary
     np.testing.assert_array_equal(again.seeds, result.seeds)
     for text in ("", "{}", result.to_json(), "[1]"):
-        with pytest.raises(twofold.InvalidArgument, match="no saved evaluation"):
+        with pytest.raises(errors.InvalidArgument, match="no saved evaluation"):
             twofold.Evaluation.from_json(text)
 
 
@@ -552,7 +553,7 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     by_hand().plot(path, by_hand("other", (1, 2, 3, 4)))
     assert path.read_bytes()[:4] == b"\x89PNG"
-    with pytest.raises(twofold.InvalidArgument, match="unknownformat"):
+    with pytest.raises(errors.InvalidArgument, match="unknownformat"):
         by_hand().plot(tmp_path / "a.unknownformat")
 
 
@@ -621,7 +622,7 @@ def test_games_of_other_rules_are_not_compared(other: dict[str, Any]) -> None:
         )
         for arguments in ({}, other)
     )
-    with pytest.raises(twofold.InvalidArgument, match="differ in"):
+    with pytest.raises(errors.InvalidArgument, match="differ in"):
         a.compare(b)
 
 
@@ -650,11 +651,11 @@ def test_the_better_of_two_policies_is_told() -> None:
 def test_different_seeds_or_rules_are_not_compared() -> None:
     a, b = by_hand(), by_hand()
     b.seeds[0] += np.uint64(9)
-    with pytest.raises(twofold.InvalidArgument, match="different seeds"):
+    with pytest.raises(errors.InvalidArgument, match="different seeds"):
         a.compare(b)
     b = by_hand()
     b.card["size"] = "3 x 3"
-    with pytest.raises(twofold.InvalidArgument, match="differ in size"):
+    with pytest.raises(errors.InvalidArgument, match="differ in size"):
         a.compare(b)
 
 
@@ -791,10 +792,10 @@ def test_lanes_that_wait_get_legal_actions_too_and_scores_keep_their_halves() ->
 
 def test_environments_that_can_not_be_evaluated_say_why() -> None:
     envs: Any = gym.vector.SyncVectorEnv([lambda: Picky(start=1)])
-    with pytest.raises(twofold.InvalidArgument, match="begin at 1"):
+    with pytest.raises(errors.InvalidArgument, match="begin at 1"):
         twofold.evaluate(lambda _, mask: mask.argmax(axis=1), env=envs, episodes=1)
     envs.close()
     envs = gym.vector.AsyncVectorEnv([lambda: gym.make("CartPole-v1")], shared_memory=False)
-    with pytest.raises(twofold.InvalidArgument, match="shared_memory"):
+    with pytest.raises(errors.InvalidArgument, match="shared_memory"):
         twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=1)
     envs.close()

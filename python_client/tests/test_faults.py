@@ -60,7 +60,7 @@ def test_a_server_that_does_not_answer_is_a_deadline(
     envs.reset(seed=0)
     with own_server.stopped():
         started = time.monotonic()
-        with pytest.raises(twofold.DeadlineExceeded, match="stays pending"):
+        with pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"):
             envs.step([0, 1, 2])
         assert 0.4 < time.monotonic() - started < 1.5
 
@@ -68,7 +68,7 @@ def test_a_server_that_does_not_answer_is_a_deadline(
 def test_nobody_at_the_address_is_a_deadline() -> None:
     for endpoint in ("tcp://127.0.0.1:9", "ipc:///tmp/twofold-nobody-here"):
         started = time.monotonic()
-        with pytest.raises(twofold.DeadlineExceeded):
+        with pytest.raises(twofold.errors.DeadlineExceeded):
             twofold.Game2048VectorEnv(1, endpoint=endpoint, timeout=0.3)
         assert time.monotonic() - started < 1
 
@@ -84,7 +84,7 @@ def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
 
         thread = threading.Thread(target=echo)
         thread.start()
-        with pytest.raises(twofold.ProtocolError, match="twofold server"):
+        with pytest.raises(twofold.errors.ProtocolError, match="twofold server"):
             twofold.Game2048VectorEnv(1, endpoint=f"tcp://127.0.0.1:{port}", timeout=5)
         thread.join()
 
@@ -102,7 +102,7 @@ def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
         with own_server.stopped():
             if trouble == "interrupt":
                 interrupt_soon(0.2)
-            with pytest.raises((twofold.DeadlineExceeded, KeyboardInterrupt)):
+            with pytest.raises((twofold.errors.DeadlineExceeded, KeyboardInterrupt)):
                 envs.step(actions)
         observations, *_, infos = envs.step(actions)
         expected, *_ = twin.step(actions)
@@ -119,11 +119,11 @@ def test_another_call_first_finishes_the_unanswered_step(
     twin = make_batch(3, endpoint=own_server.ipc)
     envs.reset(seed=0)
     twin.reset(seed=0)
-    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+    with own_server.stopped(), pytest.raises(twofold.errors.DeadlineExceeded):
         envs.step([0, 1, 2])
     twin.step([0, 1, 2])
     np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
-    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+    with own_server.stopped(), pytest.raises(twofold.errors.DeadlineExceeded):
         envs.step([1, 1, 1])
     twin.step([1, 1, 1])
     np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0])
@@ -134,7 +134,7 @@ def test_another_call_after_an_unanswered_reset_knows_its_seeds(
     own_server: Server, make_batch: MakeBatch
 ) -> None:
     envs = make_batch(2, endpoint=own_server.ipc, timeout=0.3)
-    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+    with own_server.stopped(), pytest.raises(twofold.errors.DeadlineExceeded):
         envs.reset(seed=77)
     envs.reset()
     assert envs.np_random_seed == 77
@@ -143,7 +143,7 @@ def test_another_call_after_an_unanswered_reset_knows_its_seeds(
 
 def test_a_refused_request_is_not_pending(own_server: Server, make_batch: MakeBatch) -> None:
     envs = make_batch(2, endpoint=own_server.ipc)
-    with pytest.raises(twofold.FailedPrecondition):
+    with pytest.raises(twofold.errors.FailedPrecondition):
         envs.step([0, 0])
     envs.reset(seed=0)
     envs.step([0, 0])
@@ -239,7 +239,7 @@ def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_anoth
     os.kill(pid, signal.SIGKILL)
     started = time.monotonic()
     for _ in range(2):
-        with pytest.raises(twofold.ServerDied, match=f"{pid}.*signal 9"):
+        with pytest.raises(twofold.errors.ServerDied, match=f"{pid}.*signal 9"):
             envs.step([0, 0])
     assert time.monotonic() - started < 1
     another = gym.make_vec(ID, num_envs=2, endpoint="private")
@@ -262,7 +262,7 @@ def test_a_killed_server_at_an_address_is_a_deadline(
         if endpoint == own_server.tcp:
             own_server.kill()
             started = time.monotonic()
-            with pytest.raises(twofold.DeadlineExceeded):
+            with pytest.raises(twofold.errors.DeadlineExceeded):
                 envs.step([0, 0])
             envs.close()
             assert time.monotonic() - started < 2.5
@@ -412,7 +412,7 @@ def test_a_forked_child_has_a_server_of_its_own_and_leaves_its_parents_alone() -
         "child = os.fork()\n"
         "if child == 0:\n"
         "    try: envs.step([0, 1])\n"
-        "    except twofold.ClosedError as error: print('closed', flush=True)\n"
+        "    except twofold.errors.ClosedError as error: print('closed', flush=True)\n"
         f"    own = gym.make_vec('{ID}', num_envs=2, endpoint='private')\n"
         "    own.reset(seed=0); own.step([0, 1])\n"
         "    print(servers.private_server_pid(own) != mine, flush=True)\n"
@@ -464,7 +464,7 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     use_program(monkeypatch, tmp_path, "echo no luck today >&2; exit 3")
-    with pytest.raises(twofold.ServerStartFailed, match=r"(?s)status 3.*no luck today"):
+    with pytest.raises(twofold.errors.ServerStartFailed, match=r"(?s)status 3.*no luck today"):
         gym.make(ID, endpoint="private")
 
 
@@ -473,7 +473,7 @@ def test_a_server_that_never_comes_up_is_given_up(
 ) -> None:
     use_program(monkeypatch, tmp_path, "echo thinking >&2; exec sleep 60")
     started = time.monotonic()
-    with pytest.raises(twofold.ServerStartFailed, match=r"(?s)in time.*thinking"):
+    with pytest.raises(twofold.errors.ServerStartFailed, match=r"(?s)in time.*thinking"):
         gym.make(ID, endpoint="private", timeout=0.5)
     assert time.monotonic() - started < 3
     assert len(child_servers()) <= 1
@@ -483,13 +483,13 @@ def test_a_program_that_is_no_server_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     use_program(monkeypatch, tmp_path, "echo hello; exec sleep 60")
-    with pytest.raises(twofold.ServerStartFailed, match="not a twofold-server"):
+    with pytest.raises(twofold.errors.ServerStartFailed, match="not a twofold-server"):
         gym.make(ID, endpoint="private")
 
 
 def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
-    with pytest.raises(twofold.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):
+    with pytest.raises(twofold.errors.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):
         lookup.find_program()
 
 
@@ -508,7 +508,7 @@ def test_the_program_is_looked_for_in_order(
     monkeypatch.setattr(lookup, "__file__", str(package / "client" / "lookup.py"))
     monkeypatch.delenv("TWOFOLD_SERVER", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(twofold.ServerStartFailed, match="make server"):
+    with pytest.raises(twofold.errors.ServerStartFailed, match="make server"):
         lookup.find_program()
     expected = program("bin", "twofold-server")
     assert lookup.find_program() == expected

@@ -10,7 +10,7 @@ from raw import RawSession
 from servers import Server, wait_until
 
 import twofold
-from twofold import Game2048VectorEnv
+from twofold import Game2048VectorEnv, errors
 from twofold.v1 import envelope_pb2 as envelope
 
 RESOURCE_EXHAUSTED = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
@@ -19,7 +19,7 @@ RESOURCE_EXHAUSTED = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
 def test_boards_of_all_sessions_together_are_limited_and_come_back() -> None:
     with Server("--max-boards", "1000", "--max-boards-per-session", "600") as server:
         first = Game2048VectorEnv(600, endpoint=server.ipc)
-        with pytest.raises(twofold.ResourceExhausted, match="max_boards = 1000") as caught:
+        with pytest.raises(errors.ResourceExhausted, match="max_boards = 1000") as caught:
             Game2048VectorEnv(401, endpoint=server.ipc)
         assert caught.value.field == "num_envs"
         second = Game2048VectorEnv(400, endpoint=server.ipc)
@@ -36,7 +36,7 @@ def test_a_batch_that_no_server_state_could_fit_is_refused_before_anything_is_se
         told = rf"1001; the server at .* allows {limit.replace('-', '_')} = 1000"
         with (
             Server(f"--{limit}", "1000") as server,
-            pytest.raises(twofold.ResourceExhausted, match=told),
+            pytest.raises(errors.ResourceExhausted, match=told),
         ):
             Game2048VectorEnv(1001, endpoint=server.ipc)
 
@@ -87,7 +87,7 @@ twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
 def test_sessions_at_a_time_are_limited() -> None:
     with Server("--max-sessions", "2") as server:
         held = [Game2048VectorEnv(1, endpoint=server.ipc) for _ in range(2)]
-        with pytest.raises(twofold.ResourceExhausted, match="max_sessions = 2"):
+        with pytest.raises(errors.ResourceExhausted, match="max_sessions = 2"):
             Game2048VectorEnv(1, endpoint=server.ipc)
         held.pop().close()
         Game2048VectorEnv(1, endpoint=server.ipc).close()
@@ -97,7 +97,7 @@ def test_sessions_at_a_time_are_limited() -> None:
 def test_memory_of_all_sessions_is_limited_and_an_admitted_one_can_always_be_stepped() -> None:
     with Server("--max-bytes", "10000000") as server:
         first = Game2048VectorEnv(40_000, endpoint=server.ipc)
-        with pytest.raises(twofold.ResourceExhausted, match="max_bytes = 10000000") as caught:
+        with pytest.raises(errors.ResourceExhausted, match="max_bytes = 10000000") as caught:
             Game2048VectorEnv(40_000, endpoint=server.ipc)
         assert caught.value.field == "num_envs"
         small = Game2048VectorEnv(10, endpoint=server.ipc)
@@ -113,7 +113,7 @@ def test_memory_of_all_sessions_is_limited_and_an_admitted_one_can_always_be_ste
 def can_create(endpoint: str, num_envs: int) -> bool:
     try:
         Game2048VectorEnv(num_envs, endpoint=endpoint).close()
-    except twofold.ResourceExhausted:
+    except errors.ResourceExhausted:
         return False
     return True
 
@@ -123,7 +123,7 @@ def test_a_reply_that_finds_no_memory_is_refused_and_changes_nothing() -> None:
     with Server("--max-bytes", "12000000") as server:
         envs = Game2048VectorEnv(60_000, endpoint=server.ipc)
         observations, _ = envs.reset(seed=0)
-        with pytest.raises(twofold.ResourceExhausted, match="max_bytes"):
+        with pytest.raises(errors.ResourceExhausted, match="max_bytes"):
             envs.afterstates()
         assert np.array_equal(envs.observe()[0], observations)
         envs.step(np.zeros(60_000, np.uint8))
@@ -140,7 +140,7 @@ def test_networks_and_tables_are_of_the_memory_of_all_sessions() -> None:
         first.rollout(2, search)
         for policy in (network, search):
             with pytest.raises(
-                twofold.ResourceExhausted, match="no memory for the policy"
+                errors.ResourceExhausted, match="no memory for the policy"
             ) as caught:
                 second.rollout(2, policy)
             assert caught.value.field == "policy"
@@ -155,7 +155,7 @@ def test_a_message_beyond_the_limit_is_refused_before_it_is_sent() -> None:
         envs = Game2048VectorEnv(600, endpoint=server.ipc)
         envs.reset(seed=0)
         boards = np.ones((600, 4, 4), np.uint8)
-        with pytest.raises(twofold.ResourceExhausted, match="max_message_bytes = 5000"):
+        with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 5000"):
             envs.reset(options={"boards": boards})
         envs.step(np.zeros(600, np.uint8))
         envs.close()
@@ -171,7 +171,7 @@ def test_an_idle_session_ends_and_another_that_asks_now_and_then_lives_on() -> N
         while time.monotonic() < end:
             alive.keepalive()
             time.sleep(0.05)
-        with pytest.raises(twofold.NotFound, match="idle"):
+        with pytest.raises(errors.NotFound, match="idle"):
             idle.step([0, 0, 0])
         alive.step([0, 0, 0])
         alive.close()

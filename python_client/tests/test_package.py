@@ -21,12 +21,13 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 def test_all_lists_every_public_name() -> None:
+    rooms = {"datasets", "errors", "policies", "recordings", "rules"}
     public = {
         name
         for name, value in vars(twofold).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
-    assert set(twofold.__all__) == public | {"__version__"}
+    assert set(twofold.__all__) == public | rooms | {"__version__"}
     assert list(twofold.__all__) == sorted(twofold.__all__)
 
 
@@ -102,7 +103,7 @@ def test_every_error_code_has_its_own_exception() -> None:
 def test_an_unknown_error_code_is_an_internal_error() -> None:
     wire = envelope.Error.FromString(b"\x08\x63\x12\x01m")
     error = errors.from_reply(wire)
-    assert type(error) is twofold.InternalError
+    assert type(error) is twofold.errors.InternalError
     assert error.lane is None
 
 
@@ -141,10 +142,10 @@ def test_an_exception_comes_out_of_a_process_pool_as_it_was(cls: Any) -> None:
     arguments: dict[str, Any] = {}
     if issubclass(cls, twofold.RequestError):
         arguments = {"field": "size", "lane": 3}
-    elif cls is twofold.PolicyError:
+    elif cls is twofold.errors.PolicyError:
         arguments = {"policy": "mine", "call": 5, "row": 1, "episode": 2, "seed": 2**63}
     error = cls("the message", **arguments)
-    if cls is twofold.ShuttingDown:
+    if cls is twofold.errors.ShuttingDown:
         error.retry_after = 0.5
     errors.add_note(error, "a note")
     for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
@@ -162,8 +163,8 @@ def test_so_does_the_one_of_the_conformance_checker() -> None:
 
 def test_the_public_exceptions_are_caught_as_the_builtins_that_fit() -> None:
     with pytest.raises(ValueError, match="wrong"):
-        raise twofold.InvalidArgument("wrong")
+        raise twofold.errors.InvalidArgument("wrong")
     with pytest.raises(TimeoutError):
-        raise twofold.DeadlineExceeded
+        raise twofold.errors.DeadlineExceeded
     with pytest.raises(gymnasium.error.ClosedEnvironmentError):
-        raise twofold.ClosedError
+        raise twofold.errors.ClosedError

@@ -11,7 +11,8 @@ from loops import actions, make, number
 from servers import Server
 
 import twofold
-from twofold import DeadlineExceeded, StepPending, TwofoldVectorEnv
+from twofold import TwofoldVectorEnv
+from twofold.errors import DeadlineExceeded, StepPending
 
 PLAYED = actions(1)
 NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
@@ -100,7 +101,7 @@ def test_without_such_a_step_there_is_nothing_to_collect(endpoint: str) -> None:
     with pytest.raises(NoAsyncCallError):
         envs.collect()
     envs.close()
-    with pytest.raises(twofold.ClosedError):
+    with pytest.raises(twofold.errors.ClosedError):
         envs.collect()
 
 

@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as npst
 from reference import Game
 
 import twofold
+from twofold import errors
 from twofold.envs.seeding import board_seeds, consecutive
 
 NUM_ENVS = 4
@@ -49,14 +50,14 @@ def test_listed_seeds_are_taken_one_by_one(seeds: list[int | None]) -> None:
 )
 def test_the_first_wrong_seed_in_a_list_is_named(seeds: list[Any], lane: int, wrong: Any) -> None:
     seeds[lane] = wrong
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         board_seeds(seeds, NUM_ENVS)
     assert (caught.value.field, caught.value.lane) == ("seed", lane)
 
 
 @given(wrong=NOT_SEEDS | st.lists(SEEDS, max_size=9).filter(lambda seeds: len(seeds) != NUM_ENVS))
 def test_a_wrong_seed_is_refused(wrong: Any) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         board_seeds(wrong, NUM_ENVS)
     assert caught.value.field == "seed"
 
@@ -92,7 +93,7 @@ def test_actions_of_every_integer_dtype_and_byte_order_are_the_same(
 def test_the_first_action_out_of_range_is_named(envs: Any, actions: Any) -> None:
     envs.reset(seed=1)
     lane = next(i for i, action in enumerate(actions) if not 0 <= int(action) <= 3)
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.step(actions)
     assert (caught.value.field, caught.value.lane) == ("actions", lane)
     assert str(int(actions[lane])) in str(caught.value)
@@ -104,13 +105,13 @@ def test_the_first_action_out_of_range_is_named(envs: Any, actions: Any) -> None
     )
 )
 def test_actions_that_are_no_integers_are_refused(envs: Any, actions: Any) -> None:
-    with pytest.raises(twofold.InvalidArgument, match="dtype"):
+    with pytest.raises(errors.InvalidArgument, match="dtype"):
         envs.step(actions)
 
 
 @given(shape=npst.array_shapes(max_dims=3, max_side=9).filter(lambda s: s != (NUM_ENVS,)))
 def test_actions_of_another_shape_are_refused(envs: Any, shape: tuple[int, ...]) -> None:
-    with pytest.raises(twofold.InvalidArgument, match="shape"):
+    with pytest.raises(errors.InvalidArgument, match="shape"):
         envs.step(np.zeros(shape, np.int64))
 
 
@@ -128,7 +129,7 @@ def test_given_boards_are_played_or_refused_by_lane(envs: Any, boards: Any) -> N
     before, _ = envs.reset(seed=0)
     is_wrong = [board.max() > 20 or not legal_actions(board) for board in boards]
     if any(is_wrong):
-        with pytest.raises(twofold.InvalidArgument) as caught:
+        with pytest.raises(errors.InvalidArgument) as caught:
             envs.reset(options={"boards": boards})
         assert (caught.value.field, caught.value.lane) == ("boards", is_wrong.index(True))
         np.testing.assert_array_equal(envs.observe()[0], before)

@@ -9,8 +9,9 @@ import pytest
 import reference
 
 import twofold
-from twofold import cli
+from twofold import cli, errors
 from twofold.evaluation import statistics
+from twofold.recordings import Recording, RecordingRules
 from twofold.recordings import replay as _replay
 from twofold.recordings.recording import pack_actions, unpack_actions
 
@@ -28,10 +29,10 @@ def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
     return game, actions, np.array(boards, np.uint8).reshape(-1, *shape)
 
 
-def recording(seed: int = 5, **arguments: Any) -> twofold.Recording:
+def recording(seed: int = 5, **arguments: Any) -> Recording:
     _, actions, _ = play(seed, **arguments)
     sizes = {k: v for k, v in arguments.items() if k != "steps"}
-    return twofold.Recording.of_seed(twofold.RecordingRules(**sizes), seed, actions)
+    return Recording.of_seed(RecordingRules(**sizes), seed, actions)
 
 
 RULES = [
@@ -51,7 +52,7 @@ def test_a_replay_goes_through_the_boards_of_the_reference(arguments: dict[str, 
     for seed in (0, 2**63 + 1, 2**64 - 1):
         game, actions, boards = play(seed, **arguments)
         sizes = {k: v for k, v in arguments.items() if k != "steps"}
-        made = twofold.Recording.of_seed(twofold.RecordingRules(**sizes), seed, actions)
+        made = Recording.of_seed(RecordingRules(**sizes), seed, actions)
         np.testing.assert_array_equal(made.first_board(), boards[0])
         for step, board in zip(made.steps(), boards[1:], strict=True):
             assert step.board == board.ravel().tolist()
@@ -67,7 +68,7 @@ def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
     legal = game.legal()[0]
     game.step(illegal)
     game.step(legal)
-    made = twofold.Recording.of_seed(twofold.RecordingRules(), seed, [illegal, legal])
+    made = Recording.of_seed(RecordingRules(), seed, [illegal, legal])
     assert tuple(made.board.ravel()) == game.board
     assert made.verify().illegal_actions == 1
 
@@ -92,7 +93,7 @@ def test_what_moved_is_told_from_the_wall_on() -> None:
 def test_a_file_comes_back_and_is_small(arguments: dict[str, Any], tmp_path: Path) -> None:
     made = recording(**arguments)
     made.save(tmp_path / "a.json")
-    again = twofold.Recording.load(tmp_path / "a.json")
+    again = Recording.load(tmp_path / "a.json")
     assert again.to_json() == made.to_json()
     assert again.verify() == made.verify()
     np.testing.assert_array_equal(again.actions, made.actions)
@@ -101,7 +102,7 @@ def test_a_file_comes_back_and_is_small(arguments: dict[str, Any], tmp_path: Pat
 
 def test_ten_thousand_moves_take_four_kilobytes() -> None:
     actions = np.random.default_rng(0).integers(0, 4, 10_000)
-    made = twofold.Recording.of_seed(twofold.RecordingRules(), 1, actions)
+    made = Recording.of_seed(RecordingRules(), 1, actions)
     assert len(made.to_json()) < 4200
 
 
@@ -146,17 +147,17 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
 )
 def test_a_damaged_file_is_told_with_the_part(part: str, value: Any, text: str) -> None:
     document = json.loads(recording().to_json())
-    with pytest.raises(twofold.InvalidRecording, match=text):
-        twofold.Recording.from_json(change(document, part, value))
+    with pytest.raises(errors.InvalidRecording, match=text):
+        Recording.from_json(change(document, part, value))
 
 
 def test_other_files_are_no_recordings(tmp_path: Path) -> None:
     for content in (b"\xff\x00", b"", b"[]", b"{}", b'"twofold-recording"'):
         (tmp_path / "a").write_bytes(content)
-        with pytest.raises(twofold.InvalidRecording, match="no recording"):
-            twofold.Recording.load(tmp_path / "a")
+        with pytest.raises(errors.InvalidRecording, match="no recording"):
+            Recording.load(tmp_path / "a")
     with pytest.raises(FileNotFoundError):
-        twofold.Recording.load(tmp_path / "b")
+        Recording.load(tmp_path / "b")
 
 
 def test_a_changed_score_board_or_action_does_not_verify() -> None:
@@ -171,10 +172,10 @@ def test_a_changed_score_board_or_action_does_not_verify() -> None:
         ("board", board, "last board has .* in row 2, column 1; recorded is"),
         ("actions", actions, "the replay's"),
     ):
-        changed = twofold.Recording.from_json(change(document, part, value))
-        with pytest.raises(twofold.InvalidRecording, match=text):
+        changed = Recording.from_json(change(document, part, value))
+        with pytest.raises(errors.InvalidRecording, match=text):
             changed.verify()
-        with pytest.raises(twofold.InvalidRecording, match=text):
+        with pytest.raises(errors.InvalidRecording, match=text):
             changed.to_html()
 
 
@@ -185,9 +186,9 @@ def test_a_changed_score_board_or_action_does_not_verify() -> None:
 def test_a_game_of_another_engine_is_imported_from_its_boards(arguments: dict[str, Any]) -> None:
     game, _, boards = play(11, **arguments)
     law = {k: arguments[k] for k in ("four_probability", "start_tiles") if k in arguments}
-    made = twofold.Recording.from_boards(boards, score=game.score, **law)
+    made = Recording.from_boards(boards, score=game.score, **law)
     assert made.generator is None
-    again = twofold.Recording.from_json(made.to_json())
+    again = Recording.from_json(made.to_json())
     told = again.verify()
     assert (told.score, told.moves) == (game.score, game.moves)
     assert told.spawns_fit
@@ -200,20 +201,20 @@ def test_boards_that_do_not_follow_are_told() -> None:
         changed = boards.copy()
         at = np.flatnonzero(changed[change_at].ravel())[0] if cell is None else cell
         changed[change_at].ravel()[at] = value
-        with pytest.raises(twofold.InvalidArgument, match=f"board {change_at} "):
-            twofold.Recording.from_boards(changed)
+        with pytest.raises(errors.InvalidArgument, match=f"board {change_at} "):
+            Recording.from_boards(changed)
     values = boards.astype(int)
     values[3, 0, 0] = 2048
-    with pytest.raises(twofold.InvalidArgument, match="board 3 has exponents outside"):
-        twofold.Recording.from_boards(values)
-    with pytest.raises(twofold.InvalidArgument, match="of shape"):
-        twofold.Recording.from_boards(boards[0])
+    with pytest.raises(errors.InvalidArgument, match="board 3 has exponents outside"):
+        Recording.from_boards(values)
+    with pytest.raises(errors.InvalidArgument, match="of shape"):
+        Recording.from_boards(boards[0])
 
 
 def test_another_score_than_the_rules_give_does_not_verify() -> None:
     game, _, boards = play(11)
-    made = twofold.Recording.from_boards(boards, score=int(boards[-1].max()))
-    with pytest.raises(twofold.InvalidRecording, match=f"score is {game.score}; recorded"):
+    made = Recording.from_boards(boards, score=int(boards[-1].max()))
+    with pytest.raises(errors.InvalidRecording, match=f"score is {game.score}; recorded"):
         made.verify()
 
 
@@ -236,13 +237,13 @@ def spoilt(kind: str) -> Any:
 
 
 def test_wrong_spawn_laws_are_noticed() -> None:
-    right = twofold.Recording.from_boards(spoilt("none")).verify()
+    right = Recording.from_boards(spoilt("none")).verify()
     assert right.spawns_fit
-    fours = twofold.Recording.from_boards(spoilt("fours")).verify()
+    fours = Recording.from_boards(spoilt("fours")).verify()
     assert not fours.spawns_fit
     assert fours.fours_p is not None
     assert fours.fours_p < 1e-6
-    last = twofold.Recording.from_boards(spoilt("last")).verify()
+    last = Recording.from_boards(spoilt("last")).verify()
     assert last.cells_p is not None
     assert right.cells_p is not None
     assert last.cells_p < 1e-4 < right.cells_p
@@ -253,7 +254,7 @@ def test_p_values_are_even_where_the_law_holds() -> None:
     values = []
     for seed in range(60):
         _, _, boards = play(seed)
-        told = twofold.Recording.from_boards(boards).verify()
+        told = Recording.from_boards(boards).verify()
         assert told.cells_p is not None
         values.append(told.cells_p)
     assert 0.38 < np.mean(values) < 0.62
@@ -299,7 +300,7 @@ def test_an_evaluation_records_best_worst_and_median() -> None:
         assert made.verify().moves == result.moves[episode]
         assert made.seed == 2**63 + episode
     for bad in ("good", 101, -1):
-        with pytest.raises(twofold.InvalidArgument, match="which is"):
+        with pytest.raises(errors.InvalidArgument, match="which is"):
             result.recording(bad)
 
 
@@ -318,7 +319,7 @@ def test_long_games_are_recorded_whole() -> None:
 
 def test_without_recording_there_is_no_recording() -> None:
     result = twofold.evaluate("random", episodes=2, endpoint="embedded")
-    with pytest.raises(twofold.InvalidArgument, match="record=True"):
+    with pytest.raises(errors.InvalidArgument, match="record=True"):
         result.recording("best")
 
 
@@ -335,7 +336,7 @@ def test_the_commands_record_replay_and_verify(
     assert cli.main(["replay", file]) == 0
     assert "every new tile follows from the generator" in capsys.readouterr().out
     assert cli.main(["replay", file, "--boards"]) == 0
-    made = twofold.Recording.load(file)
+    made = Recording.load(file)
     assert f"step {len(made.actions)}  " in capsys.readouterr().out
 
     page = tmp_path / "best.html"
@@ -351,7 +352,7 @@ def test_the_commands_record_replay_and_verify(
 def test_a_game_with_wrong_spawns_has_status_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    twofold.Recording.from_boards(spoilt("fours")).save(tmp_path / "a.json")
+    Recording.from_boards(spoilt("fours")).save(tmp_path / "a.json")
     assert cli.main(["replay", str(tmp_path / "a.json"), "--verify"]) == 1
     assert "do NOT fit" in capsys.readouterr().out
 
@@ -369,6 +370,6 @@ def test_the_page_needs_nothing_else() -> None:
 def test_names_in_a_page_are_text() -> None:
     made = recording()
     rules, evil = made.rules, "</script><script>alert(1)</script>"
-    other = twofold.Recording.of_seed(rules, 5, made.actions, {"policy": evil})
+    other = Recording.of_seed(rules, 5, made.actions, {"policy": evil})
     assert "alert(1)" in other.to_html()
     assert "<script>alert" not in other.to_html()

@@ -21,6 +21,7 @@ from raw import RawSession
 from servers import Server, child_servers, private_server_pid
 
 import twofold
+from twofold import errors
 from twofold.client import recovery
 from twofold.client.recovery import Operation, part
 from twofold.v1 import envelope_pb2 as envelope
@@ -289,7 +290,7 @@ def test_an_unanswered_step_of_a_lost_session_is_applied_once(own_server: Server
     expected = undisturbed(own_server.ipc, 20)
     envs = make(own_server.ipc, recover=True, timeout=0.3)
     assert play(envs, 10) == expected[:10]
-    with own_server.stopped(), pytest.raises(twofold.DeadlineExceeded):
+    with own_server.stopped(), pytest.raises(errors.DeadlineExceeded):
         one_step(envs, 10)
     own_server.kill()
     own_server.start_again()
@@ -304,7 +305,7 @@ def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
     envs.reset(seed=0)
     own_server.kill()
     own_server.start_again()
-    with pytest.raises(twofold.NotFound, match="no open session"):
+    with pytest.raises(errors.NotFound, match="no open session"):
         envs.step(np.zeros(16, int))
     envs.close()
 
@@ -315,7 +316,7 @@ def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Serv
     results = play(envs, 10)
     own_server.kill()
     started = time.monotonic()
-    with pytest.raises(twofold.DeadlineExceeded):
+    with pytest.raises(errors.DeadlineExceeded):
         one_step(envs, 10)
     assert time.monotonic() - started < 2
     own_server.start_again()
@@ -412,7 +413,7 @@ def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server
     fork = envs.fork([0])
     own_server.kill()
     own_server.start_again()
-    with pytest.raises(twofold.NotFound):
+    with pytest.raises(errors.NotFound):
         fork.observe()
 
 
@@ -425,7 +426,7 @@ def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
     own_server.kill()
     own_server.start_again()
     for _ in range(2):
-        with pytest.raises(twofold.RecoveryFailed, match="came out different"):
+        with pytest.raises(errors.RecoveryFailed, match="came out different"):
             one_step(envs, 10)
     envs.close()
 

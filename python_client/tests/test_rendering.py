@@ -10,6 +10,7 @@ from gymnasium.wrappers import RecordVideo
 from gymnasium.wrappers.vector import RecordVideo as VectorRecordVideo
 
 import twofold
+from twofold import errors
 from twofold.games.drawing import PEN, Grid, number, rounded_rectangle
 
 IDS = ["twofold/Game2048-v0", "twofold/Concentration-v0"]
@@ -121,15 +122,15 @@ def test_all_boards_fit_on_a_wall(game: str) -> None:
     envs = gym.make_vec(game, num_envs=7)
     envs.reset(seed=0)
     unwrapped: Any = envs.unwrapped
-    wall = unwrapped.wall(width=500)
+    wall = unwrapped.render_grid(width=500)
     assert wall.dtype == np.uint8
     assert wall.shape[0] % 2 == wall.shape[1] % 2 == 0
     assert 480 <= wall.shape[1] <= 500
-    in_a_row = unwrapped.wall(columns=7, width=500)
+    in_a_row = unwrapped.render_grid(columns=7, width=500)
     assert in_a_row.shape[0] < in_a_row.shape[1] / 5
     for arguments in ({"columns": 0}, {"width": 40}, {"columns": 2.5}):
-        with pytest.raises(twofold.InvalidArgument) as caught:
-            unwrapped.wall(**arguments)
+        with pytest.raises(errors.InvalidArgument) as caught:
+            unwrapped.render_grid(**arguments)
         assert caught.value.field in arguments
     envs.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import twofold
+from twofold.recordings import Recording, RecordingRules
 from twofold.recordings import replay as _replay
 from twofold.recordings.replay import Generator
 
@@ -17,8 +17,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
 
-def record(rows: int = 4, columns: int = 4, steps: int = 10**6) -> twofold.Recording:
-    rules = twofold.RecordingRules(rows, columns)
+def record(rows: int = 4, columns: int = 4, steps: int = 10**6) -> Recording:
+    rules = RecordingRules(rows, columns)
     generator = Generator.seeded(78)
     board = [0] * rules.cells
     actions: list[int] = []
@@ -29,7 +29,7 @@ def record(rows: int = 4, columns: int = 4, steps: int = 10**6) -> twofold.Recor
         actions.append(next(a for a in (0, 3, 1, 2) if a in choice))
         _replay.move(board, rows, columns, actions[-1])
         _replay.place(board, generator.spawn(board, threshold))
-    return twofold.Recording.of_seed(rules, 78, actions)
+    return Recording.of_seed(rules, 78, actions)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def browser() -> Iterator[Any]:
 class Page:
     """A page in the browser, with everything that it asked for and complained about."""
 
-    def __init__(self, browser: Any, recording: twofold.Recording, folder: Path) -> None:
+    def __init__(self, browser: Any, recording: Recording, folder: Path) -> None:
         path = folder / "game.html"
         path.write_text(recording.to_html())
         self.recording = recording

@@ -15,7 +15,7 @@ from raw import RawSession
 from servers import Server
 
 import twofold
-from twofold import policies
+from twofold import errors, policies
 from twofold.v1 import envelope_pb2 as envelope
 
 
@@ -37,16 +37,16 @@ def test_whoever_had_the_session_is_shut_out(server: Server) -> None:
     first.reset(seed=0)
     second = twofold.resume(first.token)
     for _ in range(2):
-        with pytest.raises(twofold.StaleEpoch, match="resumed by somebody else"):
+        with pytest.raises(errors.StaleEpoch, match="resumed by somebody else"):
             first.step(actions(0))
     first.close()
     second.step(actions(0))
     third = twofold.resume(second.token)
-    with pytest.raises(twofold.StaleEpoch):
+    with pytest.raises(errors.StaleEpoch):
         second.step(actions(1))
     third.step(actions(1))
     third.close()
-    with pytest.raises(twofold.NotFound, match="no open session"):
+    with pytest.raises(errors.NotFound, match="no open session"):
         twofold.resume(third.token)
 
 
@@ -114,7 +114,7 @@ def test_an_environment_that_was_never_reset_is_resumed_as_such(
     envs.keepalive()
     again = twofold.resume(envs.token, recover=recover)
     assert again.last_results is None
-    with pytest.raises(twofold.FailedPrecondition):
+    with pytest.raises(errors.FailedPrecondition):
         again.step(actions(0))
     again.reset()
     assert again.np_random_seed is not None
@@ -156,7 +156,7 @@ def test_a_resumed_environment_recovers_if_its_maker_said_so(own_server: Server)
     third = twofold.resume(second.token, recover=False)
     own_server.kill()
     own_server.start_again()
-    with pytest.raises(twofold.NotFound):
+    with pytest.raises(errors.NotFound):
         third.step(actions(0))
 
 
@@ -180,7 +180,7 @@ def test_boards_that_were_lost_before_their_snapshot_are_not_found(own_server: S
     own_server.kill()
     own_server.start_again()
     for _ in range(2):
-        with pytest.raises(twofold.NotFound, match="no open session"):
+        with pytest.raises(errors.NotFound, match="no open session"):
             second.step(actions(0))
 
 
@@ -203,7 +203,7 @@ def test_rollouts_go_on_after_the_loss_of_the_server(own_server: Server) -> None
 
 def test_recover_is_a_bool(server: Server) -> None:
     envs = make(server.ipc)
-    with pytest.raises(twofold.InvalidArgument, match="recover"):
+    with pytest.raises(errors.InvalidArgument, match="recover"):
         twofold.resume(envs.token, recover="yes")  # type: ignore[arg-type]
     envs.reset(seed=0)
     envs.close()
@@ -214,20 +214,20 @@ def test_recover_is_a_bool(server: Server) -> None:
 
 @pytest.mark.parametrize("token", ["", "#", "tcp://h:1#12", "x" * 32, "tcp://127.0.0.1:5555"])
 def test_what_is_no_token_is_refused(token: str) -> None:
-    with pytest.raises(twofold.InvalidArgument, match="token") as caught:
+    with pytest.raises(errors.InvalidArgument, match="token") as caught:
         twofold.resume(token)
     assert caught.value.field == "token"
 
 
 def test_a_session_that_is_not_there_is_not_found(server: Server) -> None:
-    with pytest.raises(twofold.NotFound):
+    with pytest.raises(errors.NotFound):
         twofold.resume(f"{server.ipc}#{'ab' * 16}")
 
 
 def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> None:
     with RawSession(server.ipc) as session:
         session.create()
-        with pytest.raises(twofold.InvalidArgument, match="not known here"):
+        with pytest.raises(errors.InvalidArgument, match="not known here"):
             twofold.resume(f"{server.ipc}#{session.id.hex()}")
         # It was taken over before its class was known, and is still there.
         resume = session.request(epoch=0, seq=0, resume={"holder": bytes(16)})

@@ -16,6 +16,7 @@ from reference import Board, Game
 from reward_reference import EVENTS, POTENTIALS, Transition
 
 import twofold
+from twofold import errors
 from twofold.games.rewards import reward_spec
 
 NUM_ENVS = 24
@@ -111,7 +112,7 @@ def test_the_order_of_the_terms_is_that_of_the_columns() -> None:
     ids=str,
 )
 def test_a_wrong_reward_is_refused_by_name(field: str, reward: Any) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
     assert caught.value.field == field
     assert field.split(".")[-1] in str(caught.value)
@@ -119,7 +120,7 @@ def test_a_wrong_reward_is_refused_by_name(field: str, reward: Any) -> None:
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reward.json").write_text("merge_score: 1")
-    with pytest.raises(twofold.InvalidArgument, match=r"reward\.json.*no JSON"):
+    with pytest.raises(errors.InvalidArgument, match=r"reward\.json.*no JSON"):
         reward_spec(tmp_path / "reward.json")
 
 
@@ -127,7 +128,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
 def test_a_file_holds_a_dict_or_a_list_and_nothing_else(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
-    with pytest.raises(twofold.InvalidArgument, match="expected a dict of terms") as caught:
+    with pytest.raises(errors.InvalidArgument, match="expected a dict of terms") as caught:
         twofold.Game2048VectorEnv(1, reward=path)
     assert caught.value.field == "reward"
 

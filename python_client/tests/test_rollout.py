@@ -13,7 +13,7 @@ from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
 import twofold
-from twofold import policies, rules
+from twofold import errors, policies, rules
 from twofold.envs import rollout
 
 MODES = ["next_step", "same_step", "disabled"]
@@ -208,7 +208,7 @@ def test_a_long_search_comes_in_several_requests(server: Server) -> None:
         assert len(requests) > 1
         # Each board takes longer than that: nothing comes of it, and nothing has changed.
         before = envs.observe()[0]
-        with pytest.raises(twofold.ResourceExhausted) as caught:
+        with pytest.raises(errors.ResourceExhausted) as caught:
             envs.rollout(1, policies.Expectimax(depth=6, extension=8))
         assert caught.value.field == "policy"
         np.testing.assert_array_equal(envs.observe()[0], before)
@@ -267,9 +267,9 @@ def test_a_network_beyond_the_server_s_limit_is_refused_and_the_session_goes_on(
         envs = twofold.Game2048VectorEnv(2, endpoint=small.ipc)
         envs.reset(seed=0)
         large = policies.NTuple([[0, 1, 2, 3]], [np.zeros(16**4, np.float32)])
-        with pytest.raises(twofold.ResourceExhausted, match="max-policy-bytes"):
+        with pytest.raises(errors.ResourceExhausted, match="max-policy-bytes"):
             envs.rollout(1, large)
-        with pytest.raises(twofold.ResourceExhausted) as caught:
+        with pytest.raises(errors.ResourceExhausted) as caught:
             envs.rollout(1, policies.Expectimax(table_bytes=1 << 20))
         assert caught.value.field == "table_bytes"
         fits = policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
@@ -290,7 +290,7 @@ def test_other_sizes_roll_out_with_random_greedy_and_a_network(
         assert data.observations.shape == (41, 3, *side)
         legal = np.take_along_axis(data.action_masks[:-1], data.actions[..., None].astype(int), 2)
         assert (legal[..., 0][data.valid] == 1).all()
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.rollout(1, "expectimax")
     assert caught.value.field == "policy"
 
@@ -377,7 +377,7 @@ def test_what_is_wrong_is_refused_by_field(
 ) -> None:
     envs = make(3)
     before = envs.reset(seed=0)[0]
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.rollout(**arguments)
     assert (caught.value.field, caught.value.lane) == (field, lane)
     np.testing.assert_array_equal(envs.observe()[0], before)
@@ -403,7 +403,7 @@ def test_what_is_wrong_is_refused_by_field(
 def test_a_policy_that_can_t_be_is_refused_by_field(
     call: Any, field: str, lane: int | None
 ) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         call()
     assert (caught.value.field, caught.value.lane) == (field, lane)
 
@@ -412,7 +412,7 @@ def test_a_network_on_a_board_too_small_for_it_names_the_tuple(make: Any) -> Non
     envs = make(2, size=2)
     envs.reset(seed=0)
     network = policies.NTuple([[0], [15]], [TABLE, TABLE])
-    with pytest.raises(twofold.InvalidArgument, match="tuple 1 has cells") as caught:
+    with pytest.raises(errors.InvalidArgument, match="tuple 1 has cells") as caught:
         envs.rollout(1, network)
     assert caught.value.field == "tuples"
 
@@ -421,14 +421,14 @@ def test_a_network_on_a_board_too_small_for_it_names_the_tuple(make: Any) -> Non
 def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "network.npz"
     path.write_bytes(content)
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         policies.NTuple.load(path)
     assert caught.value.field == "path"
     assert "network.npz" in str(caught.value)
 
 
 def test_before_the_first_reset_there_is_nothing_to_roll_out(make: Any) -> None:
-    with pytest.raises(twofold.FailedPrecondition):
+    with pytest.raises(errors.FailedPrecondition):
         make(2).rollout(1, "random")
 
 
@@ -445,7 +445,7 @@ def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
     with Server("--max-search-milliseconds", "100") as server:
         envs = twofold.Game2048VectorEnv(1, endpoint=server.ipc)
         envs.reset(seed=0)
-        with pytest.raises(twofold.ResourceExhausted, match="did not fit into the time"):
+        with pytest.raises(errors.ResourceExhausted, match="did not fit into the time"):
             envs.rollout(1, deep)
         # Nothing has come of it.
         assert envs.rollout(1, policies.Expectimax(depth=1)).valid.all()

@@ -17,7 +17,7 @@ from reference import Game, Xoshiro128PlusPlus
 from servers import Server, wait_until
 
 import twofold
-from twofold import rules
+from twofold import errors, rules
 from twofold.client import stateless
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -253,7 +253,7 @@ def test_one_move_told_tile_by_tile() -> None:
     ]
     assert rules.explain(board, 3, after) == expected
     assert rules.explain([[board]], [[3]], [[after]]) == [[expected]]
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         rules.explain([board, board], [3, 3], [after, board])
     assert (caught.value.field, caught.value.lane) == ("next_board", 1)
     assert "follow" in str(caught.value)
@@ -293,7 +293,7 @@ def test_large_arrays_go_in_several_requests() -> None:
         assert told == rules.explain(many, np.ones((7, 500), int), after)
         after[6, 499, 0, 0] ^= 1
         after[6, 499, 3, 3] ^= 1
-        with pytest.raises(twofold.InvalidArgument) as caught:
+        with pytest.raises(errors.InvalidArgument) as caught:
             rules.explain(many, np.ones((7, 500), int), after, endpoint=small.tcp)
         assert (caught.value.field, caught.value.lane) == ("next_board", 3499)
 
@@ -358,7 +358,7 @@ RAGGED: Any = [[1, 2], [3]]
     ],
 )
 def test_what_is_wrong_is_refused_by_field_and_row(call: Any, field: str, lane: int | None) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         call()
     assert (caught.value.field, caught.value.lane) == (field, lane)
 
@@ -394,7 +394,7 @@ def test_every_carrier_brings_the_same(endpoint: str) -> None:
 
     for here, there in zip(told("embedded"), told(endpoint), strict=True):
         np.testing.assert_array_equal(here, there)
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         rules.legal(np.full((4, 4), 27), endpoint=endpoint)
     assert caught.value.lane == 0
 
@@ -416,7 +416,7 @@ if server is not None:
     os.kill(server.pid, 9)
     try:
         twofold.rules.legal(board)
-    except twofold.ServerDied:
+    except twofold.errors.ServerDied:
         pass
 assert np.array_equal(twofold.rules.legal(board), first)
 print(first.tolist())
@@ -430,7 +430,7 @@ print(first.tolist())
 
 
 def test_nobody_there_ends_in_a_deadline() -> None:
-    with pytest.raises(twofold.DeadlineExceeded):
+    with pytest.raises(errors.DeadlineExceeded):
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
 
 
@@ -444,7 +444,7 @@ def test_the_timeout_holds_also_while_another_thread_is_asking(own_server: Serve
     with own_server.stopped():
         thread.start()
         wait_until(stateless.client(own_server.ipc)._lock.locked)
-        with pytest.raises(twofold.DeadlineExceeded, match="other threads were asking"):
+        with pytest.raises(errors.DeadlineExceeded, match="other threads were asking"):
             rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
     thread.join()
     assert len(answers) == 1

@@ -9,8 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import twofold
-from twofold import cli
+from twofold import cli, errors
 from twofold.policies import functions
 
 
@@ -38,7 +37,7 @@ def test_the_algorithm_is_told_by_the_settings(
 def test_an_algorithm_that_is_not_known_is_told(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps({"tau": 1}))
-    with pytest.raises(twofold.InvalidArgument, match="known are PPO, MaskablePPO"):
+    with pytest.raises(errors.InvalidArgument, match="known are PPO, MaskablePPO"):
         functions._sb3_algorithm(tmp_path / "model.zip")
 
 

@@ -19,6 +19,7 @@ from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
 import twofold
+from twofold import errors
 
 Make = Callable[..., twofold.Game2048VectorEnv]
 
@@ -205,7 +206,7 @@ def test_what_is_no_whole_snapshot_is_refused_and_changes_nothing(make: Make, ki
     before, _ = envs.reset(seed=0)
     blob = envs.snapshot()
     kind = kind.replace("-1", str(len(blob) - 1))
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.restore(broken(blob, kind))
     assert caught.value.field == "blob"
     np.testing.assert_array_equal(envs.observe()[0], before)
@@ -229,7 +230,7 @@ def test_other_rules_are_refused_by_name(make: Make, field: str, arguments: dict
     source = make(2, **arguments)
     source.reset(seed=0)
     envs = make(2)
-    with pytest.raises(twofold.InvalidArgument, match="snapshot was taken with") as caught:
+    with pytest.raises(errors.InvalidArgument, match="snapshot was taken with") as caught:
         envs.restore(source.snapshot())
     assert caught.value.field == field
 
@@ -259,7 +260,7 @@ def test_wrong_lanes_are_refused(make: Make, lanes: Any, lane: int | None) -> No
         lambda: envs.fork(lanes),
     ]
     for call in calls:
-        with pytest.raises(twofold.InvalidArgument) as caught:
+        with pytest.raises(errors.InvalidArgument) as caught:
             call()
         assert (caught.value.field, caught.value.lane) == ("lanes", lane)
 
@@ -282,7 +283,7 @@ def test_wrong_arguments_of_a_restore_are_refused(
 ) -> None:
     envs = make()
     before, _ = envs.reset(seed=0)
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.restore(envs.snapshot(), **arguments)
     assert caught.value.field == field
     np.testing.assert_array_equal(envs.observe()[0], before)
@@ -290,13 +291,13 @@ def test_wrong_arguments_of_a_restore_are_refused(
 
 def test_before_the_first_reset_there_is_nothing_to_copy(make: Make) -> None:
     envs = make()
-    with pytest.raises(twofold.FailedPrecondition):
+    with pytest.raises(errors.FailedPrecondition):
         envs.snapshot()
-    with pytest.raises(twofold.FailedPrecondition):
+    with pytest.raises(errors.FailedPrecondition):
         envs.fork([0])
     source = make(2)
     source.reset(seed=0)
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         envs.restore(source.snapshot(), [0, 2])
     assert (caught.value.field, caught.value.lane) == ("lanes", 1)
 
@@ -405,7 +406,7 @@ def test_who_copies_or_pickles_an_environment_is_shown_another_way(
 def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) -> None:
     envs = twofold.ConcentrationVectorEnv(4, endpoint=endpoint, symbols=4)
     envs.reset(seed=0)
-    with pytest.raises(twofold.InvalidArgument, match="cards that nobody has seen") as caught:
+    with pytest.raises(errors.InvalidArgument, match="cards that nobody has seen") as caught:
         envs.fork([2], copies=2)
     assert caught.value.field == "spawns"
     for card in (0, 5, 7):
@@ -418,7 +419,7 @@ def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) ->
     np.testing.assert_array_equal(fork.observe()[0], boards[[3, 1]])
     for card, told in zip((3, 8, 9), expected, strict=True):
         np.testing.assert_array_equal(fork.step([card] * 2)[0], told[[3, 1]])
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         make(4).restore(blob)
     assert caught.value.field == "environment_id"
     fork.close()

@@ -13,6 +13,7 @@ from raw import RawSession
 from servers import Server
 
 import twofold
+from twofold import errors
 from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -111,7 +112,7 @@ def test_whoever_was_shut_out_stays_so(keeping: Server) -> None:
     play(first, 5)
     second = twofold.resume(first.token)
     restart(keeping)
-    with pytest.raises(twofold.StaleEpoch):
+    with pytest.raises(errors.StaleEpoch):
         one_step(first, 5)
     one_step(second, 5)
     second.close()
@@ -126,7 +127,7 @@ def test_a_server_that_is_killed_later_does_not_bring_the_past_back(
     one_step(envs, 5)
     keeping.kill()
     keeping.start_again()
-    with pytest.raises(twofold.NotFound):
+    with pytest.raises(errors.NotFound):
         one_step(envs, 6)
     envs.close()
     assert files(directory) == []
@@ -160,7 +161,7 @@ def test_a_damaged_file_is_left_alone_and_stops_nothing(
     }[kind]
     file.write_bytes(broken)
     keeping.start_again()
-    with pytest.raises(twofold.NotFound):
+    with pytest.raises(errors.NotFound):
         damaged.step(np.zeros(16, int))
     assert file.read_bytes() == broken
     assert files(directory) == [file]

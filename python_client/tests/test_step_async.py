@@ -18,13 +18,8 @@ from raw import statistics_of
 from servers import Server, wait_until
 
 import twofold
-from twofold import (
-    ClosedError,
-    DeadlineExceeded,
-    FailedPrecondition,
-    InvalidArgument,
-    TwofoldVectorEnv,
-)
+from twofold import TwofoldVectorEnv
+from twofold.errors import ClosedError, DeadlineExceeded, FailedPrecondition, InvalidArgument
 
 
 def halves(envs: TwofoldVectorEnv, step: int) -> int:

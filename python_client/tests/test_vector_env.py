@@ -22,6 +22,7 @@ from reference import Game
 from servers import Server
 
 import twofold
+from twofold import errors
 
 ID = "twofold/Game2048-v0"
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
@@ -139,7 +140,7 @@ def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset() -> None:
     assert infos["episode_length"].tolist() == [1, 0, 1]
     *_, truncations, infos = envs.step([1, 1, 1])
     assert truncations.tolist() == [True, False, True]
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         envs.step([0, 0, 0])
     assert caught.value.lane == 0
     options = {"reset_mask": truncations.copy()}
@@ -199,7 +200,7 @@ def test_a_wrong_option_is_refused(
     envs: twofold.Game2048VectorEnv, field: str, lane: int | None, options: dict[Any, Any]
 ) -> None:
     before, _ = envs.reset(seed=0)
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.reset(seed=1, options=options)
     assert (caught.value.field, caught.value.lane) == (field, lane)
     np.testing.assert_array_equal(envs.observe()[0], before)
@@ -227,18 +228,18 @@ def test_wrong_actions_are_refused_and_change_nothing(
     envs: twofold.Game2048VectorEnv, actions: Any, lane: int | None, complaint: str
 ) -> None:
     before, _ = envs.reset(seed=0)
-    with pytest.raises(twofold.InvalidArgument, match=complaint) as caught:
+    with pytest.raises(errors.InvalidArgument, match=complaint) as caught:
         envs.step(actions)
     assert (caught.value.field, caught.value.lane) == ("actions", lane)
     np.testing.assert_array_equal(envs.observe()[0], before)
 
 
 def test_a_step_before_the_first_reset_names_the_lane(envs: twofold.Game2048VectorEnv) -> None:
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         envs.step([0] * 6)
     assert caught.value.lane == 0
     mask = np.array([True, True, False, True, True, True])
-    with pytest.raises(twofold.FailedPrecondition) as caught:
+    with pytest.raises(errors.FailedPrecondition) as caught:
         envs.reset(seed=0, options={"reset_mask": mask})
     assert caught.value.lane == 2
     envs.reset()
@@ -324,7 +325,7 @@ def test_the_first_unseeded_reset_draws_a_seed_once_and_reports_it() -> None:
 def test_a_wrong_seed_is_refused(
     envs: twofold.Game2048VectorEnv, seed: Any, lane: int | None
 ) -> None:
-    with pytest.raises(twofold.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument) as caught:
         envs.reset(seed=seed)
     assert (caught.value.field, caught.value.lane) == ("seed", lane)
 
@@ -438,5 +439,5 @@ def test_closing_twice_is_fine_and_using_it_afterwards_is_an_error(endpoint: str
     envs.close()
     assert envs.closed
     for use in (envs.reset, envs.observe, envs.afterstates, lambda: envs.step([0, 0])):
-        with pytest.raises(twofold.ClosedError):
+        with pytest.raises(errors.ClosedError):
             use()

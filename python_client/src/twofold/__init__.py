@@ -10,105 +10,48 @@ Importing this package registers its environments with Gymnasium.
 
 import importlib.metadata
 
+from twofold import datasets as datasets
+from twofold import errors as errors
 from twofold import policies as policies
+from twofold import recordings as recordings
 from twofold import rules as rules
 from twofold.client.curve import CurveKeys
-from twofold.datasets.dataset import read_dataset, verify_dataset, write_dataset
 from twofold.envs import registration
 from twofold.envs.resume import resume
-from twofold.envs.rollout import Finals, Rollout
-from twofold.envs.seeding import seeds
+from twofold.envs.rollout import Rollout
+from twofold.envs.seeding import worker_seeds
 from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import (
-    AuthenticationFailed,
-    ClosedError,
-    Conflict,
-    DeadlineExceeded,
-    FailedPrecondition,
-    InternalError,
-    InvalidArgument,
-    InvalidDataset,
-    InvalidRecording,
-    MissingDependency,
-    NotFound,
-    OutOfSequence,
-    PermissionDenied,
-    PolicyError,
-    ProtocolError,
-    RecoveryFailed,
-    RequestError,
-    ResourceExhausted,
-    ServerDied,
-    ServerStartFailed,
-    ShuttingDown,
-    StaleEpoch,
-    StepPending,
-    TransportError,
-    TwofoldError,
-    UnsupportedVersion,
-)
-from twofold.evaluation.evaluation import Comparison, Evaluation, evaluate
+from twofold.errors import RequestError, TransportError, TwofoldError
+from twofold.evaluation import Evaluation, evaluate
 from twofold.games.concentration import ConcentrationEnv, ConcentrationVectorEnv
-from twofold.games.encoding import onehot, values
+from twofold.games.encoding import one_hot, tile_values
 from twofold.games.game2048 import Game2048Env, Game2048VectorEnv
-from twofold.policies.functions import PolicyFunction, PolicyWithMemory
-from twofold.policies.perfect_memory import PerfectMemory
-from twofold.recordings.recording import Recording, RecordingRules, Verification
 
 __all__ = [
-    "AuthenticationFailed",
-    "ClosedError",
-    "Comparison",
     "ConcentrationEnv",
     "ConcentrationVectorEnv",
-    "Conflict",
     "CurveKeys",
-    "DeadlineExceeded",
     "Evaluation",
-    "FailedPrecondition",
-    "Finals",
     "Game2048Env",
     "Game2048VectorEnv",
-    "InternalError",
-    "InvalidArgument",
-    "InvalidDataset",
-    "InvalidRecording",
-    "MissingDependency",
-    "NotFound",
-    "OutOfSequence",
-    "PerfectMemory",
-    "PermissionDenied",
-    "PolicyError",
-    "PolicyFunction",
-    "PolicyWithMemory",
-    "ProtocolError",
-    "Recording",
-    "RecordingRules",
-    "RecoveryFailed",
     "RequestError",
-    "ResourceExhausted",
     "Rollout",
-    "ServerDied",
-    "ServerStartFailed",
-    "ShuttingDown",
-    "StaleEpoch",
-    "StepPending",
     "TransportError",
     "TwofoldEnv",
     "TwofoldError",
     "TwofoldVectorEnv",
-    "UnsupportedVersion",
-    "Verification",
     "__version__",
+    "datasets",
+    "errors",
     "evaluate",
-    "onehot",
-    "read_dataset",
+    "one_hot",
+    "policies",
+    "recordings",
     "resume",
-    "seeds",
-    "values",
-    "verify_dataset",
-    "write_dataset",
+    "rules",
+    "tile_values",
+    "worker_seeds",
 ]
 
 __version__ = importlib.metadata.version("twofold")

@@ -6,9 +6,9 @@ import argparse
 import time
 from pathlib import Path
 
+from twofold import datasets
 from twofold.cli.environment import add_environment_arguments, environment_arguments
 from twofold.cli.progress import ProgressLine
-from twofold.datasets.dataset import write_dataset
 from twofold.policies import functions
 
 
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = functions.load(arguments.policy, trust_pickle=arguments.trust_pickle)
     line, start = ProgressLine(policy.name, "transitions"), time.monotonic()
     try:
-        number = write_dataset(
+        number = datasets.write(
             arguments.out,
             policy,
             transitions=arguments.transitions,

@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
+from twofold import datasets
 from twofold.cli.progress import ProgressLine
-from twofold.datasets.dataset import verify_dataset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Plays all of it again."""
     line, start = ProgressLine(str(arguments.file), "transitions"), time.monotonic()
     try:
-        told = verify_dataset(arguments.file, endpoint=arguments.endpoint, progress=line)
+        told = datasets.verify(arguments.file, endpoint=arguments.endpoint, progress=line)
     finally:
         line.clear()
     seconds = time.monotonic() - start

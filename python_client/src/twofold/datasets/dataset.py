@@ -20,7 +20,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from twofold import _arguments, policies
+from twofold import _arguments
+from twofold.envs import served_policies
 from twofold.envs.results import Array
 from twofold.envs.rollout import Rollout
 from twofold.envs.seeding import draw_seed
@@ -38,7 +39,7 @@ Progress: TypeAlias = "Callable[[int, int], None]"
 """Called with the number of transitions done, and of all."""
 
 
-def write_dataset(
+def write(
     path: str | Path,
     policy: functions.PolicyLike = "random",
     *,
@@ -127,7 +128,7 @@ def write_dataset(
         envs.close()
 
 
-def read_dataset(path: str | Path) -> Iterator[dict[str, Array]]:
+def read(path: str | Path) -> Iterator[dict[str, Array]]:
     """The transitions of a dataset, some hundred thousand at a time.
 
     Yields:
@@ -148,7 +149,7 @@ def read_dataset(path: str | Path) -> Iterator[dict[str, Array]]:
         yield columns
 
 
-def verify_dataset(
+def verify(
     path: str | Path, *, endpoint: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Plays a dataset's actions again and compares every transition, bit by bit.
@@ -210,7 +211,7 @@ class _Player:
         self,
         envs: TwofoldVectorEnv,
         seed: int,
-        policy: policies.Policy | None = None,
+        policy: served_policies.Policy | None = None,
         caller: functions.Caller | None = None,
     ) -> None:
         self.envs, self._policy, self._caller = envs, policy, caller

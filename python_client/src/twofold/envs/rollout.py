@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold import _arguments, policies
+from twofold import _arguments
 from twofold.client.buffers import BufferPool
 from twofold.client.layout import Layout
 from twofold.client.session import Session
+from twofold.envs import served_policies
 from twofold.envs.served_policies import NAMES
 from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
@@ -86,7 +87,7 @@ class Rollout:
 
 def source(
     policy: object, actions: object, *, steps: int, num_envs: int, num_actions: int
-) -> tuple[policies.Policy | None, NDArray[np.uint8] | None]:
+) -> tuple[served_policies.Policy | None, NDArray[np.uint8] | None]:
     """The policy or the actions (steps, N) that a rollout goes by, checked."""
     if (policy is None) == (actions is None):
         raise InvalidArgument("give either a policy or actions", field="policy")
@@ -109,7 +110,13 @@ def source(
             )
         return NAMES[policy], None
     if not isinstance(
-        policy, (policies.Random, policies.Greedy, policies.Expectimax, policies.NTuple)
+        policy,
+        (
+            served_policies.Random,
+            served_policies.Greedy,
+            served_policies.Expectimax,
+            served_policies.NTuple,
+        ),
     ):
         raise InvalidArgument(
             f"policy is {policy!r}; expected a name or one of twofold.policies", field="policy"
@@ -119,7 +126,7 @@ def source(
 
 def run(
     session: Session,
-    policy: policies.Policy | None,
+    policy: served_policies.Policy | None,
     actions: NDArray[np.uint8] | None,
     *,
     steps: int,
@@ -131,7 +138,7 @@ def run(
 ) -> Rollout:
     """Asks for as many requests as it takes."""
     names = [_arguments.text("infos", name) for name in infos]
-    if isinstance(policy, policies.NTuple):
+    if isinstance(policy, served_policies.NTuple):
         upload(session, policy)
     wanted = reply_bytes(session)
     most = largest_reply(session, num_envs)
@@ -193,7 +200,7 @@ def in_order(
     return replace(rollout, action_masks=masks, actions=given, finals=finals)
 
 
-def upload(session: Session, network: policies.NTuple) -> None:
+def upload(session: Session, network: served_policies.NTuple) -> None:
     """Gives the session the network, unless it has it already."""
     if session.network is network:
         return
@@ -230,17 +237,17 @@ def largest_reply(session: Session, num_envs: int) -> int:
     return max(reply_bytes(session), 4 * spec.reset.size + spec.step.size + 40 * num_envs + 4096)
 
 
-def _tell(policy: policies.Policy | None, request: wire.RolloutRequest) -> None:
-    if isinstance(policy, policies.Expectimax):
+def _tell(policy: served_policies.Policy | None, request: wire.RolloutRequest) -> None:
+    if isinstance(policy, served_policies.Expectimax):
         expectimax = wire.ExpectimaxPolicy(
             depth=policy.depth, extension=policy.extension, table_bytes=policy.table_bytes or 0
         )
         if policy.heuristic is not None:
             expectimax.heuristic.CopyFrom(wire.Heuristic(**asdict(policy.heuristic)))
         request.expectimax.CopyFrom(expectimax)
-    elif isinstance(policy, policies.NTuple):
+    elif isinstance(policy, served_policies.NTuple):
         request.ntuple.SetInParent()
-    elif isinstance(policy, policies.Greedy):
+    elif isinstance(policy, served_policies.Greedy):
         request.greedy.SetInParent()
     else:
         request.random.SetInParent()

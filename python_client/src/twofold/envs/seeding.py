@@ -30,12 +30,12 @@ def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
     return boards
 
 
-def seeds(
+def worker_seeds(
     seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
 ) -> NDArray[np.uint64]:
     """The boards' seeds for one of several workers, no two of which meet.
 
-        envs.reset(seed=twofold.seeds(seed, envs.num_envs, rank=worker))
+        envs.reset(seed=twofold.worker_seeds(seed, envs.num_envs, rank=worker))
 
     Worker r's board i gets seed + r * num_envs + i: the workers together play what one environment
     with all of their boards would play after `reset(seed=seed)`.

@@ -16,11 +16,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from twofold import _arguments, policies
+from twofold import _arguments
 from twofold.client.curve import CurveKeys
 from twofold.client.layout import Layout, make_space
 from twofold.client.session import Session, exactly_once, open_session, waiting
 from twofold.envs import rollout as _rollout
+from twofold.envs import served_policies
 from twofold.envs.results import Array, FreshResults, HeldResults, Observations
 from twofold.envs.rollout import Rollout
 from twofold.envs.seeding import (
@@ -34,7 +35,7 @@ from twofold.envs.seeding import (
 )
 from twofold.errors import InvalidArgument, ProtocolError, RequestError
 from twofold.games.base import Game
-from twofold.games.drawing import Picture, wall
+from twofold.games.drawing import Picture, grid
 from twofold.games.rewards import Reward, extra_info_names, read_reward, reward_spec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -433,7 +434,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         self._session.call("observe", _OBSERVE, into=room)
         return self._fresh.of_reset(room[0])
 
-    def wall(self, columns: int | None = None, width: int = 1024) -> Picture:
+    def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
         """All boards in one picture, side by side, in any render mode.
 
         Args:
@@ -455,7 +456,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         width = _arguments.integer("width", width, least, 16384)
         size = (width - gap) // columns - gap
         boards = [self._game.picture(board, size) for board in self._boards()]
-        return wall(boards, columns, gap)
+        return grid(boards, columns, gap)
 
     @exactly_once
     def afterstates(self) -> tuple[Array, Array, Array]:
@@ -645,7 +646,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
     def rollout(
         self,
         steps: int,
-        policy: str | policies.Policy | None = None,
+        policy: str | served_policies.Policy | None = None,
         *,
         actions: ArrayLike | None = None,
         policy_seed: Seed = None,

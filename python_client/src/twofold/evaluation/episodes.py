@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from twofold import policies
 from twofold._comparison import first_difference
+from twofold.envs import served_policies
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
@@ -228,7 +228,7 @@ class ServerPlayer:
     def __init__(
         self,
         envs: VectorEnv[Any, Any, Any],
-        policy: policies.Policy,
+        policy: served_policies.Policy,
         progress: Progress | None,
         log: ActionLog | None,
     ) -> None:

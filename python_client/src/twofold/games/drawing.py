@@ -195,7 +195,7 @@ class Grid:
         picture[top : top + self.cell, left : left + self.cell] = cell
 
 
-def wall(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
+def grid(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
     """Pictures of one size, with even sides, side by side, row by row; `gap` is even too."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)

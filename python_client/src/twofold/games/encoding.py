@@ -13,7 +13,7 @@ from twofold.errors import InvalidArgument
 _VALUES = np.array([0] + [2**exponent for exponent in range(1, 32)], np.int64)
 
 
-def onehot(
+def one_hot(
     observations: ArrayLike,
     planes: int = 18,
     layout: Literal["chw", "hwc"] = "chw",
@@ -62,7 +62,7 @@ def onehot(
     return out
 
 
-def values(observations: ArrayLike) -> NDArray[np.int64]:
+def tile_values(observations: ArrayLike) -> NDArray[np.int64]:
     """Tile values for exponents: 0 for an empty cell, 8 for a 3.
 
     Args:

@@ -5,5 +5,17 @@ envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 """
 
 from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
+from twofold.policies.functions import PolicyFunction, PolicyWithMemory
+from twofold.policies.perfect_memory import PerfectMemory
 
-__all__ = ["Expectimax", "Greedy", "Heuristic", "NTuple", "Policy", "Random"]
+__all__ = [
+    "Expectimax",
+    "Greedy",
+    "Heuristic",
+    "NTuple",
+    "PerfectMemory",
+    "Policy",
+    "PolicyFunction",
+    "PolicyWithMemory",
+    "Random",
+]

@@ -18,11 +18,12 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from twofold import _arguments, policies
+from twofold import _arguments
+from twofold.envs import served_policies
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument, MissingDependency, NotFound, PolicyError
 from twofold.evaluation.rule_card import depth_names
-from twofold.games.encoding import onehot
+from twofold.games.encoding import one_hot
 from twofold.policies.perfect_memory import PerfectMemory
 
 
@@ -75,7 +76,7 @@ class Policy:
     name: str
     function: PolicyFunction | None
     card: Mapping[str, Any] = field(default_factory=dict)
-    in_server: policies.Policy | None = None
+    in_server: served_policies.Policy | None = None
     make: Callable[[VectorEnv[Any, Any, Any]], PolicyFunction] | None = None
 
     def for_env(self, envs: VectorEnv[Any, Any, Any]) -> Policy:
@@ -87,7 +88,7 @@ class Policy:
         return self if self.make is None else replace(self, function=self.make(envs), make=None)
 
 
-PolicyLike: TypeAlias = "PolicyFunction | policies.Policy | str | Policy"
+PolicyLike: TypeAlias = "PolicyFunction | served_policies.Policy | str | Policy"
 
 
 def resolve(policy: object, name: str | None = None) -> Policy:
@@ -350,7 +351,12 @@ def _picks() -> Array:
 
 _PICKS = _picks()
 
-_IN_SERVER = (policies.Random, policies.Greedy, policies.Expectimax, policies.NTuple)
+_IN_SERVER = (
+    served_policies.Random,
+    served_policies.Greedy,
+    served_policies.Expectimax,
+    served_policies.NTuple,
+)
 
 NAMES = (
     "random",
@@ -367,11 +373,11 @@ def _named(text: str) -> Policy | None:
     kind, colon, rest = text.partition(":")
     if text == "random":
         function = RandomPolicy()
-        return Policy(text, function, function.card, policies.Random())
+        return Policy(text, function, function.card, served_policies.Random())
     if text == "greedy":
-        return resolve(policies.Greedy())
+        return resolve(served_policies.Greedy())
     if text == "expectimax":
-        return resolve(policies.Expectimax())
+        return resolve(served_policies.Expectimax())
     if text == "perfect-memory":
         return Policy(text, None, PerfectMemory.card, make=PerfectMemory)
     if kind == "expectimax" and colon:
@@ -379,25 +385,25 @@ def _named(text: str) -> Policy | None:
             raise InvalidArgument(
                 f"policy is {text!r}; expected a depth, such as expectimax:3", field="policy"
             )
-        return resolve(policies.Expectimax(depth=int(rest)))
+        return resolve(served_policies.Expectimax(depth=int(rest)))
     if kind == "ntuple" and colon:
-        return resolve(policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
+        return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
     return None
 
 
-def _describe(policy: policies.Policy) -> tuple[str, dict[str, Any]]:
+def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:
     """Name and card of a policy that runs in the server."""
     card: dict[str, Any] = {"search_max_layers": 0, "symmetry_averaging": False, "weights_mb": 0.0}
-    if isinstance(policy, policies.Expectimax):
+    if isinstance(policy, served_policies.Expectimax):
         name = f"expectimax, depth {policy.depth}"
         if policy.extension:
             name += f" and one more at {policy.extension} empty cells or fewer"
         return name, card | {"search_max_layers": policy.depth}
-    if isinstance(policy, policies.NTuple):
+    if isinstance(policy, served_policies.NTuple):
         size = sum(table.nbytes for table in policy.weights) / 1e6
         told = {"search_max_layers": 1, "symmetry_averaging": policy.symmetric, "weights_mb": size}
         return "ntuple", told
-    if isinstance(policy, policies.Greedy):
+    if isinstance(policy, served_policies.Greedy):
         return "greedy", card | {"search_max_layers": 1}
     return "random", card
 
@@ -578,9 +584,9 @@ class SB3Policy:
         if wanted == board:
             return observations.astype(space.dtype)
         if len(wanted) == 3 and wanted[1:] == board:
-            return onehot(observations, planes=wanted[0], layout="chw").astype(space.dtype)
+            return one_hot(observations, planes=wanted[0], layout="chw").astype(space.dtype)
         if len(wanted) == 3 and wanted[:2] == board:
-            return onehot(observations, planes=wanted[2], layout="hwc").astype(space.dtype)
+            return one_hot(observations, planes=wanted[2], layout="hwc").astype(space.dtype)
         if wanted == (int(np.prod(board)),):
             return observations.reshape(len(observations), -1).astype(space.dtype)
         raise ValueError(

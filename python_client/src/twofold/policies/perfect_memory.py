@@ -15,7 +15,7 @@ from twofold.games.concentration import ConcentrationEnv, ConcentrationVectorEnv
 class PerfectMemory:
     """Remembers each card that it has seen, and never peeks; a `PolicyWithMemory`.
 
-        policy = twofold.PerfectMemory(envs)
+        policy = twofold.policies.PerfectMemory(envs)
         actions = policy(observations, infos["action_mask"])
 
     It takes a known pair where there is one. Else it turns the first card that it has not seen, and
