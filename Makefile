@@ -1,20 +1,20 @@
-# Everything starts here. `make demo` and `make test` do all of their own set-up on a fresh Debian
-# machine that has Swift and Python; a second run only does what has changed.
+# The entry point for every task. `make demo` and `make test` do all of their own setup on a fresh Debian
+# machine with Swift and Python; a second run repeats only the steps whose inputs have changed.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-# How long `make soak` steps, resets, opens and closes, after its other tests.
+# Seconds that `make soak` spends stepping, resetting, opening and closing, after its other tests.
 SOAK_SECONDS ?= 3600
 VENV := .venv
 SERVER := .build/release/twofold-server
-# The tests run optimised, as the server does (the kernel is compared on millions of boards), in a build of
-# their own: they need the internals.
+# The tests run optimised, like the server (they compare the kernel on millions of boards), and in a build of
+# their own, because they need the internals.
 TEST_BUILD := --configuration release -Xswiftc -enable-testing --scratch-path .build/tests
 
-# What to format and lint; generated code says itself that it is left alone.
+# The code to format and lint. Generated code opts out by its own comment.
 SWIFT_CODE := Package.swift Sources Tests
 
 .PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
@@ -27,7 +27,7 @@ demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare
 
 test: test-swift test-python ## Run all tests, Swift and Python.
 
-soak: server $(VENV)/installed ## The long tests: malformed messages, fairness, bad networks, dying servers (an hour).
+soak: server $(VENV)/installed ## Run the long tests: malformed messages, fairness, bad networks, dying servers (an hour).
 	cd python_client && ../$(VENV)/bin/python -m pytest -s --scale 50 --timeout 7200 $(SOAK_ARGS) \
 	    tests/test_fuzz.py tests/test_fairness.py tests/test_recovery.py tests/test_resume.py
 	cd python_client && TWOFOLD_SOAK_SECONDS=$(SOAK_SECONDS) ../$(VENV)/bin/python -m pytest -s \
@@ -38,7 +38,7 @@ FUZZ_BUILD := .build/fuzz
 
 # Small messages, which reach the most code; then, for a fifth of that time, messages of up to 16 MiB, none of which
 # may take more than 10 s.
-fuzz: .build/system-packages ## libFuzzer on the library's C interface, with AddressSanitizer; FUZZ_SECONDS=600.
+fuzz: .build/system-packages ## Run libFuzzer on the library's C interface, with AddressSanitizer; FUZZ_SECONDS=600.
 	TWOFOLD_FUZZ=1 swift build -c release --product FuzzRequests --scratch-path $(FUZZ_BUILD) \
 	    -Xswiftc -sanitize=fuzzer,address
 	swiftc -sanitize=fuzzer,address -o $(FUZZ_BUILD)/fuzz-requests -Xlinker --whole-archive \
@@ -51,11 +51,11 @@ fuzz: .build/system-packages ## libFuzzer on the library's C interface, with Add
 	cd $(FUZZ_BUILD) && ASAN_OPTIONS=detect_leaks=0 TWOFOLD_MAX_BOARDS_PER_SESSION=20000 TWOFOLD_THREADS=1 TWOFOLD_MAX_BYTES=1000000000 ./fuzz-requests \
 	    -max_total_time=$$(($(FUZZ_SECONDS) / 5 + 1)) -max_len=16777216 -len_control=0 -timeout=10 \
 	    -print_final_stats=1 large 2>&1 | tee fuzz-large.log
-	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log $(FUZZ_BUILD)/fuzz-large.log  # it would look for nothing
+	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log $(FUZZ_BUILD)/fuzz-large.log  # libFuzzer ran without coverage
 
-# Tests that measure memory are left out, since AddressSanitizer keeps what is freed; one makes libzmq ask for
-# more memory than there is.
-sanitize: .build/system-packages ## The Swift tests under AddressSanitizer, TwofoldCore's under ThreadSanitizer (long).
+# Skips the tests that measure memory, because AddressSanitizer keeps freed memory. One test makes libzmq ask for more
+# memory than the machine has, hence allocator_may_return_null.
+sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, TwofoldCore's also under ThreadSanitizer (long).
 	ASAN_OPTIONS=allocator_may_return_null=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks-of-others.txt:print_suppressions=0 \
 	    swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=address \
@@ -74,8 +74,8 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
-# With PyTorch's wheel for the CPU, which is a tenth of the usual one and what comes with it; in an environment of
-# its own, since mypy reads what is installed beside it.
+# Uses PyTorch's wheel for the CPU, a tenth of the size of the usual wheel and its dependencies, in an environment of
+# its own, because mypy reads the packages installed beside it.
 SB3_VENV := .build/sb3-venv
 
 .PHONY: test-sb3
@@ -93,18 +93,18 @@ check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	cd python_client && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check .
 	cd python_client && ../$(VENV)/bin/mypy
 
-format: $(VENV)/installed ## Rewrite the code as the linters want it.
+format: $(VENV)/installed ## Format the code.
 	swift format --in-place --recursive $(SWIFT_CODE)
 	cd python_client && ../$(VENV)/bin/ruff check --fix . ; ../$(VENV)/bin/ruff format .
 
-server: .build/system-packages ## Build the server and the library, release.
+server: .build/system-packages ## Build the server and the library in release mode.
 	swift build -c release -Xswiftc -static-stdlib
 
 bench: server $(VENV)/installed ## Measure the server beside its peers and the transport's limit (long).
 	$(SERVER) bench
 	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
-certify: server $(VENV)/installed ## Certify the rules against exact values and other packages (ten minutes).
+certify: server $(VENV)/installed ## Check the rules against exact values and other packages (ten minutes).
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).
