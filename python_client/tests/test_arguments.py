@@ -143,7 +143,7 @@ def test_the_single_environment_checks_the_same_arguments() -> None:
     ],
     ids=str,
 )
-def test_a_right_argument_is_taken(server: Server, name: str, value: Any) -> None:
+def test_a_valid_argument_is_accepted(server: Server, name: str, value: Any) -> None:
     envs = twofold.Game2048VectorEnv(**{"num_envs": 2, "endpoint": server.ipc, name: value})
     observations, _ = envs.reset(seed=0)
     assert observations in envs.observation_space
@@ -215,7 +215,7 @@ def test_a_request_above_the_message_limit_is_not_sent(
         "ipc:///" + 106 * "x",
     ],
 )
-def test_an_address_is_taken_as_it_is(endpoint: str) -> None:
+def test_an_address_is_used_unchanged(endpoint: str) -> None:
     assert check_address(endpoint) == endpoint
 
 

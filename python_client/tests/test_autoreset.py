@@ -54,7 +54,7 @@ def finished(terminations: Any, truncations: Any) -> Any:
 # ---- each mode, step by step ---------------------------------------------------------------------
 
 
-def test_next_step_ends_then_starts_anew(make: Make) -> None:
+def test_next_step_ends_an_episode_and_then_starts_another(make: Make) -> None:
     envs = make(1, max_episode_steps=2, autoreset_mode=AutoresetMode.NEXT_STEP)
     game = Game(3, max_episode_steps=2)
     envs.reset(seed=3)
@@ -75,7 +75,7 @@ def test_next_step_ends_then_starts_anew(make: Make) -> None:
         assert not FINAL_KEYS & infos.keys()
 
 
-def test_same_step_ends_and_starts_anew_at_once(make: Make) -> None:
+def test_same_step_ends_an_episode_and_starts_another_at_once(make: Make) -> None:
     envs = make(1, max_episode_steps=2, autoreset_mode=AutoresetMode.SAME_STEP)
     game = Game(3, max_episode_steps=2)
     envs.reset(seed=3)
@@ -106,7 +106,7 @@ def test_same_step_ends_and_starts_anew_at_once(make: Make) -> None:
         assert final["episode_length"].tolist() == [2]
 
 
-def test_disabled_ends_and_waits(make: Make) -> None:
+def test_disabled_ends_an_episode_and_waits(make: Make) -> None:
     envs = make(2, max_episode_steps=2, autoreset_mode=AutoresetMode.DISABLED)
     envs.reset(seed=0)
     envs.step([0, 0])
@@ -127,7 +127,7 @@ def test_disabled_ends_and_waits(make: Make) -> None:
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_a_masked_reset_calls_the_waiting_reset_off(make: Make, mode: AutoresetMode) -> None:
+def test_a_masked_reset_cancels_the_pending_autoreset(make: Make, mode: AutoresetMode) -> None:
     envs = make(2, max_episode_steps=1, autoreset_mode=mode)
     games = [Game(0), Game(1)]
     envs.reset(seed=0)
@@ -174,7 +174,7 @@ def test_same_step_starts_only_the_boards_whose_episode_has_ended(make: Make) ->
     assert infos["final_obs"][1].flags.writeable
 
 
-def test_what_only_a_step_tells_is_the_old_episodes(make: Make) -> None:
+def test_infos_of_the_transition_describe_the_ended_episode(make: Make) -> None:
     extras: dict[str, Any] = {
         "reward": {"empty_cells": {"gamma": 0.9}},
         "extra_infos": ["reward_terms", "chance"],
@@ -262,7 +262,9 @@ def play(
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_each_mode_is_gymnasiums(make: Make, mode: AutoresetMode, config: dict[str, Any]) -> None:
+def test_each_mode_behaves_as_in_gymnasium(
+    make: Make, mode: AutoresetMode, config: dict[str, Any]
+) -> None:
     theirs = beside(mode, config)
     ended = 0
     for mine, other in play(make(autoreset_mode=mode, **config), theirs, 120):
@@ -289,7 +291,9 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_wrappers_see_the_same(make: Make, mode: AutoresetMode, wrapper: str) -> None:
+def test_wrappers_see_what_they_see_around_gymnasiums_own(
+    make: Make, mode: AutoresetMode, wrapper: str
+) -> None:
     ours = WRAPPERS[wrapper](make(autoreset_mode=mode, size=2))
     inner = beside(mode, {"size": 2})
     theirs = WRAPPERS[wrapper](inner)
@@ -363,9 +367,7 @@ def test_a_masked_reset_keeps_the_other_boards_statistics(make: Make, mode: Auto
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_dict_info_to_list_gives_each_board_what_is_its_own(
-    make: Make, mode: AutoresetMode
-) -> None:
+def test_dict_info_to_list_gives_each_board_its_own_infos(make: Make, mode: AutoresetMode) -> None:
     envs = DictInfoToList(RecordEpisodeStatistics(make(4, size=2, autoreset_mode=mode)))
     rng = np.random.default_rng(2)
     _, infos = envs.reset(seed=2)
@@ -411,7 +413,7 @@ def test_given_boards_and_listed_seeds_work_in_each_mode(make: Make, mode: Autor
         assert observations.reshape(3, 4).tolist() == [list(game.board) for game in games]
 
 
-def test_make_vec_takes_the_mode_and_the_metadata_tell_it() -> None:
+def test_make_vec_takes_the_mode_and_the_metadata_report_it() -> None:
     for mode in MODES:
         envs = gym.make_vec(
             "twofold/Game2048-v0", num_envs=2, endpoint="embedded", autoreset_mode=mode

@@ -259,7 +259,7 @@ def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
         session.create()
 
 
-def test_a_client_is_refused_what_the_server_refuses(server: Server) -> None:
+def test_the_client_refuses_the_same_requests_as_the_server(server: Server) -> None:
     envs = twofold.Game2048VectorEnv(3, endpoint=server.ipc)
     envs.reset(seed=0)
     with pytest.raises(twofold.errors.InvalidArgument, match="lane 1") as caught:
@@ -269,7 +269,7 @@ def test_a_client_is_refused_what_the_server_refuses(server: Server) -> None:
     envs.close()
 
 
-def test_a_header_beyond_all_measure_is_refused(server: Server) -> None:
+def test_an_enormous_header_is_refused(server: Server) -> None:
     with RawSession(server.ipc) as session:
         session.create()
         request = session.request(create={"client_arguments": "x" * (1 << 18)})

@@ -8,7 +8,7 @@ from twofold.client.buffers import BufferPool
 
 
 @pytest.mark.skipif(buffers._UNUSED < 0, reason="this interpreter's counts say too little")
-def test_an_array_is_used_again_once_all_views_of_it_are_gone() -> None:
+def test_an_array_is_reused_once_all_views_of_it_are_gone() -> None:
     pool = BufferPool()
     first, address = pool.take(64)
     assert first.ctypes.data == address
@@ -22,7 +22,7 @@ def test_an_array_is_used_again_once_all_views_of_it_are_gone() -> None:
     assert pool.take(64)[1] == address
 
 
-def test_arrays_that_are_held_are_all_different() -> None:
+def test_arrays_still_in_use_are_all_different() -> None:
     pool = BufferPool()
     held = [pool.take(1000)[0] for _ in range(50)]
     for number, array in enumerate(held):

@@ -29,7 +29,7 @@ def test_both_solvers_agree_on_2x2(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(2, 3), (3, 2)])
-def test_2x3_has_the_values_of_the_slower_solver(rows: int, columns: int) -> None:
+def test_2x3_has_the_values_that_the_slower_solver_computed(rows: int, columns: int) -> None:
     play = Forward(rows, columns).solve(negligible=1e-9)
     assert (play.score, play.moves) == pytest.approx((61.1688802953, 13.5278152998), rel=1e-7)
     assert play.reaching(16) == pytest.approx(0.6297436560, abs=1e-8)
@@ -71,7 +71,7 @@ def failures(sections: list[certify.Section]) -> list[tuple[str, Check]]:
     return [(s.title, check) for s in sections for check in s.checks if not check.passed]
 
 
-def test_a_right_engine_gets_its_certificate() -> None:
+def test_a_correct_engine_is_certified() -> None:
     _, found = certify.try_engine(mutants.Defect(), 4096)
     assert [check for check in found if not check.passed] == []
 
@@ -89,7 +89,7 @@ def test_a_wrong_engine_is_caught(defect: mutants.Defect) -> None:
 
 
 @pytest.mark.parametrize("dialect", packages.DIALECTS)
-def test_a_dialect_plays_what_its_package_has_played(dialect: Any) -> None:
+def test_a_dialect_reproduces_its_packages_games(dialect: Any) -> None:
     recording = packages.load_short(dialect)
     assert len(recording["action"]) > 500
     assert recording["terminated"].any()
@@ -122,7 +122,7 @@ def test_one_transition_that_differs_is_found(column: str, change: Any, what: st
     assert failed[f"transitions with another {what}"] == 1
 
 
-def test_every_seed_places_the_tile_that_it_is_for() -> None:
+def test_every_seed_places_the_tile_that_it_was_chosen_for() -> None:
     room, place, four = (
         array.ravel() for array in np.meshgrid(np.arange(1, 17), np.arange(16), [0, 1])
     )

@@ -33,7 +33,7 @@ def skipped(report: Report) -> set[str]:
 
 
 @MODES
-def test_a_right_environment_passes_every_check(mode: AutoresetMode) -> None:
+def test_a_correct_environment_passes_every_check(mode: AutoresetMode) -> None:
     report = check(lambda: WalkVectorEnv(mode))
     not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
     assert set(report.passed) == set(CHECKS) - not_here
@@ -43,7 +43,7 @@ def test_a_right_environment_passes_every_check(mode: AutoresetMode) -> None:
 
 @MODES
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
-def test_gymnasiums_own_pass(kind: type[Any], mode: AutoresetMode) -> None:
+def test_gymnasiums_own_environments_pass(kind: type[Any], mode: AutoresetMode) -> None:
     report = check(lambda: kind([Walk] * 3, autoreset_mode=mode), steps=120)
     assert skipped(report) <= {"autoreset_ignores_the_action"}
     (remark,) = report.remarks
@@ -51,7 +51,7 @@ def test_gymnasiums_own_pass(kind: type[Any], mode: AutoresetMode) -> None:
 
 
 @MODES
-def test_gymnasiums_statistics_around_a_right_one_pass(mode: AutoresetMode) -> None:
+def test_gymnasiums_statistics_around_a_correct_environment_pass(mode: AutoresetMode) -> None:
     def make() -> VectorEnv[Any, Any, Any]:
         return gym.wrappers.vector.RecordEpisodeStatistics(WalkVectorEnv(mode))
 
@@ -106,7 +106,7 @@ def test_twofold_passes_with_more_boards_than_a_block_has(mode: AutoresetMode) -
 @pytest.mark.parametrize(
     ("make", "name", "words"), WRONG, ids=lambda one: getattr(one, "__name__", "")
 )
-def test_a_wrong_one_is_found_and_the_sentence_says_why(
+def test_a_defect_is_found_and_the_sentence_names_it(
     make: type[WalkVectorEnv], name: str, words: str
 ) -> None:
     with pytest.raises(
@@ -133,7 +133,7 @@ def test_gymnasiums_async_workers_without_shared_memory_keep_a_pending_autoreset
         check(lambda: AsyncVectorEnv([Walk] * 3, shared_memory=False), steps=120)
 
 
-def test_memory_that_gymnasiums_statistics_hand_out_is_found() -> None:
+def test_memory_that_gymnasiums_statistics_return_is_found() -> None:
     def make() -> VectorEnv[Any, Any, Any]:
         envs = WalkVectorEnv(AutoresetMode.DISABLED)
         return gym.wrappers.vector.RecordEpisodeStatistics(envs)
@@ -147,7 +147,7 @@ def test_a_buffer_that_gymnasium_was_asked_to_reuse_is_found() -> None:
         check(lambda: SyncVectorEnv([Walk] * 3, copy=False), steps=120)
 
 
-def test_what_is_no_vector_environment_is_refused() -> None:
+def test_an_object_that_is_not_a_vector_environment_is_refused() -> None:
     with pytest.raises(
         ConformanceError, match=r"expected a gymnasium\.vector\.VectorEnv; got a Walk"
     ):
@@ -175,7 +175,7 @@ def test_lanes_that_share_a_stream_are_a_remark() -> None:
     assert [finding.check for finding in report.remarks] == ["lanes_are_independent"]
 
 
-def test_what_could_not_be_checked_is_told() -> None:
+def test_skipped_checks_are_reported() -> None:
     with pytest.warns(UserWarning, match="no episode ended within 2 steps"):
         report = check_vector_env(WalkVectorEnv, steps=2)
     assert "autoreset" in skipped(report)
@@ -183,7 +183,7 @@ def test_what_could_not_be_checked_is_told() -> None:
     assert {"lanes_differ", "reset_mask"} <= skipped(report)
 
 
-def test_an_environment_without_chance_is_told_to_be_one() -> None:
+def test_an_environment_without_randomness_can_be_declared_deterministic() -> None:
     class Fixed(WalkVectorEnv):
         def seed_lanes(self, seed: Any, mask: Any) -> None:
             for lane in np.flatnonzero(mask):

@@ -51,7 +51,7 @@ def test_the_module_runs_as_a_program() -> None:
         (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_a_status(
+def test_errors_print_one_line_and_exit_with_a_status(
     error: BaseException,
     status: int,
     text: str,

@@ -49,7 +49,7 @@ def envs() -> Iterator[ConcentrationVectorEnv]:
     ],
     ids=str,
 )
-def test_check_env_has_no_complaint(arguments: dict[str, Any]) -> None:
+def test_check_env_finds_nothing(arguments: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env = gym.make(ID, **arguments)
@@ -140,7 +140,7 @@ def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str
     assert caught.value.field == field
 
 
-def test_an_argument_that_is_none_at_all_is_a_type_error() -> None:
+def test_an_unknown_argument_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         ConcentrationVectorEnv(2, goal=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
@@ -195,7 +195,7 @@ def test_the_last_action_is_observed_on_request() -> None:
     envs.close()
 
 
-def test_the_deck_is_told_on_request_and_only_then() -> None:
+def test_the_deck_is_returned_only_on_request() -> None:
     envs = ConcentrationVectorEnv(
         3, size=(1, 4), deck_info=True, max_episode_steps=3, endpoint="embedded"
     )
@@ -215,7 +215,7 @@ def test_the_deck_is_told_on_request_and_only_then() -> None:
 
 
 @pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: path.stem)
-def test_the_golden_games_come_back_over_every_carrier(endpoint: str, path: Path) -> None:
+def test_every_carrier_reproduces_the_golden_games(endpoint: str, path: Path) -> None:
     golden = json.loads(path.read_text())
     config = dict(golden["config"])
     size = (config.pop("rows"), config.pop("columns"))
@@ -275,7 +275,9 @@ def turns_of_perfect_memory(boards: Any, **arguments: Any) -> list[int]:
 
 @pytest.mark.parametrize("pairs", [2, 3, 4])
 @pytest.mark.parametrize("arguments", [{}, {"peeks": 0, "observe_last_action": True}], ids=str)
-def test_nobody_beats_perfect_memory_over_all_decks(pairs: int, arguments: dict[str, Any]) -> None:
+def test_no_strategy_beats_perfect_memory_over_all_decks(
+    pairs: int, arguments: dict[str, Any]
+) -> None:
     boards = np.array(decks(pairs)).reshape(-1, 2, pairs)
     turns = turns_of_perfect_memory(boards, **arguments)
     assert Fraction(sum(turns), len(turns)) == fewest_turns(0, 0, 2 * pairs)
@@ -302,7 +304,7 @@ def test_random_play_takes_the_square_of_the_pairs_in_turns(pairs: int) -> None:
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 4])
-def test_shuffled_decks_give_perfect_memory_what_all_decks_give(pairs: int) -> None:
+def test_perfect_memory_takes_as_long_on_shuffled_decks_as_on_all_decks(pairs: int) -> None:
     episodes = 4000
     envs = ConcentrationVectorEnv(episodes, size=(2, pairs), deck_info=True, endpoint="embedded")
     _, infos = envs.reset(seed=0)
@@ -328,7 +330,7 @@ def test_shuffled_decks_give_perfect_memory_what_all_decks_give(pairs: int) -> N
     ],
     ids=str,
 )
-def test_perfect_memory_never_touches_a_card_in_vain(arguments: dict[str, Any]) -> None:
+def test_perfect_memory_never_flips_a_card_in_vain(arguments: dict[str, Any]) -> None:
     env = gym.make(ID, **arguments)
     policy = PerfectMemory(env)
     for seed in range(2):
@@ -394,7 +396,7 @@ TERMS: dict[str, dict[str, list[float]]] = {
 
 
 @pytest.mark.parametrize("illegal_action", ["noop", "end_turn"])
-def test_each_reward_term_is_worth_what_its_formula_says(illegal_action: Any) -> None:
+def test_each_reward_term_has_the_value_of_its_formula(illegal_action: Any) -> None:
     terms = TERMS[illegal_action]
     weights = {name: float(index + 1) for index, name in enumerate(terms)}
     envs = ConcentrationVectorEnv(
@@ -426,7 +428,7 @@ def test_a_term_of_another_game_is_refused_by_name() -> None:
         twofold.Game2048VectorEnv(1, reward={"mismatch": 1}, endpoint="embedded")
 
 
-def test_flips_tell_what_became_of_each_card() -> None:
+def test_flips_report_what_happened_to_each_card() -> None:
     envs = ConcentrationVectorEnv(1, size=2, extra_infos=("flips",), endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
     none, turned, hidden, matched, shown = range(5)
@@ -480,7 +482,7 @@ def episodes_by_mode(mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]
     return [of_lane[:3] for of_lane in episodes]
 
 
-def test_the_three_autoreset_modes_tell_the_same_episodes() -> None:
+def test_the_three_autoreset_modes_play_the_same_episodes() -> None:
     next_step = episodes_by_mode(AutoresetMode.NEXT_STEP)
     assert episodes_by_mode(AutoresetMode.SAME_STEP) == next_step
     assert episodes_by_mode(AutoresetMode.DISABLED) == next_step

@@ -43,7 +43,7 @@ def rests(server: Server) -> bool:
     return server.processor_seconds - before < 0.3
 
 
-def test_clients_play_on_while_connections_fill_a_tcp_endpoint(small_server: Server) -> None:
+def test_clients_keep_playing_while_connections_fill_a_tcp_endpoint(small_server: Server) -> None:
     expected = undisturbed(small_server.tcp, 20)
     envs = make(small_server.tcp)
     results = [one_step(envs, step) for step in range(10)]
@@ -58,7 +58,7 @@ def test_clients_play_on_while_connections_fill_a_tcp_endpoint(small_server: Ser
     envs.close()
 
 
-def test_clients_play_on_while_connections_fill_all_endpoints(small_server: Server) -> None:
+def test_clients_keep_playing_while_connections_fill_all_endpoints(small_server: Server) -> None:
     expected = undisturbed(small_server.ipc, 20)
     envs = make(small_server.ipc)
     results = [one_step(envs, step) for step in range(10)]
@@ -99,7 +99,7 @@ def test_a_limit_that_is_lowered_while_it_serves_ends_nothing(small_server: Serv
     envs.close()
 
 
-def test_a_limit_without_room_for_clients_is_an_error_at_the_start() -> None:
+def test_a_limit_without_room_for_clients_is_an_error_at_startup() -> None:
     command = ["prlimit", "--nofile=40:40", str(find_program()), "serve"]
     command += ["--endpoint", "tcp://127.0.0.1:0"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

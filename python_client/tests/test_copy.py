@@ -49,7 +49,9 @@ def frozen(results: Any) -> dict[Path, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_the_same_arrays_say_what_fresh_ones_say(endpoint: str, kind: dict[str, Any]) -> None:
+def test_reused_arrays_have_the_same_contents_as_fresh_ones(
+    endpoint: str, kind: dict[str, Any]
+) -> None:
     held = twofold.Game2048VectorEnv(16, endpoint=endpoint, copy=False, **kind)
     fresh = twofold.Game2048VectorEnv(16, endpoint=endpoint, **kind)
     ids: dict[str, dict[Path, int]] = {}
@@ -92,7 +94,7 @@ def test_reset_and_step_share_their_arrays_and_each_has_its_dict(endpoint: str) 
     envs.close()
 
 
-def test_finals_go_with_the_step_after_them(endpoint: str) -> None:
+def test_finals_disappear_with_the_next_step(endpoint: str) -> None:
     envs = make(
         endpoint, copy=False, autoreset_mode="SameStep", max_episode_steps=3, extra_infos=["merges"]
     )
@@ -107,7 +109,7 @@ def test_finals_go_with_the_step_after_them(endpoint: str) -> None:
     envs.close()
 
 
-def test_what_is_asked_for_now_and_then_is_fresh(endpoint: str) -> None:
+def test_occasional_results_have_fresh_arrays(endpoint: str) -> None:
     envs = make(endpoint, copy=False)
     observations, _ = envs.reset(seed=1)
     seen = [envs.observe()[0], envs.restore(envs.snapshot())[0]]
@@ -122,7 +124,7 @@ def test_what_is_asked_for_now_and_then_is_fresh(endpoint: str) -> None:
 
 @pytest.mark.parametrize("num_envs", [1, 16, 4096])
 @pytest.mark.parametrize("kind", ["array", "dict"])
-def test_nothing_of_a_batchs_size_is_allocated_by_a_step(num_envs: int, kind: str) -> None:
+def test_a_step_allocates_nothing_of_a_batchs_size(num_envs: int, kind: str) -> None:
     envs = twofold.Game2048VectorEnv(num_envs, copy=False, **KINDS[kind])
     envs.reset(seed=1)
     numbers = np.zeros(num_envs, np.uint8)
@@ -175,15 +177,15 @@ def test_copy_is_a_bool() -> None:
         make(None, copy=1)
 
 
-def test_number_sees_what_the_arrays_say() -> None:
-    """The helper of the other tests tells two steps apart."""
+def test_number_distinguishes_two_steps() -> None:
+    """The helper of the other tests."""
     envs = make(None, copy=False)
     envs.reset(seed=1)
     assert number(envs.step(actions(1))) != number(envs.step(actions(2)))
     envs.close()
 
 
-def test_keys_that_others_add_to_the_infos_go_with_the_next_call(endpoint: str) -> None:
+def test_keys_that_others_add_to_the_infos_disappear_with_the_next_call(endpoint: str) -> None:
     held = RecordEpisodeStatistics(make(endpoint, copy=False, max_episode_steps=5))
     fresh = RecordEpisodeStatistics(make(endpoint, max_episode_steps=5))
     held.reset(seed=1)

@@ -63,7 +63,7 @@ def server(keys: Keys) -> Iterator[Server]:
         yield server
 
 
-def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> None:
+def test_a_client_with_a_key_plays_as_without_encryption(server: Server, keys: Keys) -> None:
     envs = Game2048VectorEnv(300, endpoint=server.tcp, curve=keys.of("alice"))
     plain = Game2048VectorEnv(300, endpoint=server.ipc)
     assert np.array_equal(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
@@ -90,19 +90,21 @@ def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: 
     assert time.monotonic() - started < 10
 
 
-def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:
+def test_a_client_with_another_servers_key_gets_an_error(server: Server, keys: Keys) -> None:
     started = time.monotonic()
     with pytest.raises(errors.AuthenticationFailed, match="its key is not the given server_key"):
         Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice", server="eve"), timeout=20)
     assert time.monotonic() - started < 10
 
 
-def test_a_client_with_a_key_at_a_server_without_is_told(own_server: Server, keys: Keys) -> None:
+def test_a_client_with_a_key_at_a_plain_server_gets_an_error(
+    own_server: Server, keys: Keys
+) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="does not encrypt"):
         Game2048VectorEnv(1, endpoint=own_server.tcp, curve=keys.of("alice"), timeout=20)
 
 
-def test_the_refused_are_refused_with_any_deadline(server: Server, keys: Keys) -> None:
+def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
     for curve in (None, keys.of("eve"), keys.of("alice", server="eve")):
         with pytest.raises(twofold.TransportError):
             Game2048VectorEnv(1, endpoint=server.tcp, curve=curve, timeout=0.05)
@@ -211,7 +213,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         alice.close()
 
 
-def test_statistics_tell_a_client_of_its_own_sessions_by_its_name(
+def test_statistics_show_a_client_only_its_own_sessions_with_its_name(
     server: Server, keys: Keys, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alice = Game2048VectorEnv(7, endpoint=server.tcp, curve=keys.of("alice"))
@@ -264,7 +266,7 @@ def test_every_way_to_a_server_takes_keys(
     assert twofold.rules.legal(boards, endpoint=server.tcp).any()
 
 
-def test_rules_are_asked_with_the_keys_of_the_call(server: Server, keys: Keys) -> None:
+def test_rules_use_the_keys_of_the_call(server: Server, keys: Keys) -> None:
     board = np.ones((4, 4), np.uint8)
     for _ in range(2):
         assert twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("alice")).any()
@@ -334,7 +336,7 @@ def test_certificates_of_zmq_auth_are_read(tmp_path: Path) -> None:
     assert curve.public_key.encode() == zmq.auth.load_certificate(client_file)[0]
 
 
-def test_what_is_no_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path: Path) -> None:
+def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path: Path) -> None:
     good = keys.of("alice")
     for name in ("server_key", "public_key", "secret_key"):
         for bad in ("", "short", "x" * 41, "~" * 40):

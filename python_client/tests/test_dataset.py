@@ -73,7 +73,7 @@ def test_a_dataset_holds_the_games_of_the_reference(
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("dialect", [None, "pgx"])
 @pytest.mark.parametrize("policy", ["random", "greedy", twofold.policies.Expectimax(1, 0)], ids=str)
-def test_policies_in_the_server_write_what_stepping_their_actions_does(
+def test_built_in_policies_write_the_same_as_stepping_their_actions(
     policy: Any, dialect: str | None, tmp_path: Path
 ) -> None:
     arguments = {"dialect": dialect, "max_episode_steps": 150}
@@ -97,7 +97,7 @@ def test_policies_in_the_server_write_what_stepping_their_actions_does(
 
 
 @pytest.mark.usefixtures("small_groups")
-def test_the_file_tells_config_seed_and_versions(tmp_path: Path) -> None:
+def test_the_file_has_config_seed_and_versions(tmp_path: Path) -> None:
     path = write(tmp_path, size=(3, 4), four_probability=0.25)
     told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
     assert told["arguments"] == {"size": [3, 4], "four_probability": 0.25}
@@ -106,7 +106,7 @@ def test_the_file_tells_config_seed_and_versions(tmp_path: Path) -> None:
     assert parquet.ParquetFile(path).num_row_groups > 4
 
 
-def test_the_file_tells_the_reward_itself_and_not_the_name_of_its_file(tmp_path: Path) -> None:
+def test_the_file_has_the_reward_itself_and_not_the_name_of_its_file(tmp_path: Path) -> None:
     file = tmp_path / "reward.json"
     file.write_text('{"merge_count": 0.5}')
     path = write(tmp_path, reward=file)
@@ -166,7 +166,7 @@ def spoil(path: Path, column: str, row: int, value: Any) -> None:
         ("time", 0, "row 700 has a lane or time that cannot be there"),
     ],
 )
-def test_a_wrong_transition_is_told_with_row_and_column(
+def test_a_wrong_transition_is_reported_with_row_and_column(
     column: str, value: Any, text: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path)
@@ -193,7 +193,7 @@ def test_missing_transitions_and_another_seed_are_found(tmp_path: Path) -> None:
             twofold.datasets.verify(other, endpoint="embedded")
 
 
-def test_other_files_are_no_datasets(tmp_path: Path) -> None:
+def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     with pytest.raises(FileNotFoundError):
         twofold.datasets.verify(path)
@@ -217,7 +217,7 @@ def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_policy_with_a_memory_is_told_where_episodes_begin(tmp_path: Path) -> None:
+def test_a_policy_with_memory_is_reset_where_episodes_begin(tmp_path: Path) -> None:
     class Remembering:
         begun = 0
 
@@ -239,7 +239,7 @@ def test_a_policy_with_a_memory_is_told_where_episodes_begin(tmp_path: Path) -> 
     twofold.datasets.verify(path, endpoint="embedded")
 
 
-def test_an_illegal_action_is_told_with_lane_and_time(tmp_path: Path) -> None:
+def test_an_illegal_action_is_reported_with_lane_and_time(tmp_path: Path) -> None:
     def worst(observations: Any, action_mask: Any) -> Any:
         return action_mask.argmin(axis=1)
 

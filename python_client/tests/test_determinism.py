@@ -93,7 +93,7 @@ def test_different_seeds_play_differently(alone: list[str]) -> None:
     assert len(set(alone)) == 4096
 
 
-def test_an_unseeded_reset_goes_on_and_does_not_repeat(
+def test_an_unseeded_reset_continues_the_stream_and_does_not_repeat(
     server: Server, make_batch: MakeBatch
 ) -> None:
     envs = make_batch(64, endpoint=server.ipc)
@@ -110,7 +110,7 @@ def test_an_unseeded_reset_goes_on_and_does_not_repeat(
     envs.close()
 
 
-def test_three_clients_at_once_see_what_they_see_alone(server: Server, played: str) -> None:
+def test_three_clients_at_once_get_the_same_results_as_alone(server: Server, played: str) -> None:
     def start(seed: int) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-c", CLIENT, played, server.tcp, "64", str(seed)],
@@ -127,7 +127,7 @@ def test_three_clients_at_once_see_what_they_see_alone(server: Server, played: s
 
 
 @pytest.mark.parametrize("path", sorted(make_golden.GOLDEN.glob("*.json")), ids=lambda p: p.stem)
-def test_the_golden_trajectories_come_back_over_every_carrier(endpoint: str, path: Path) -> None:
+def test_every_carrier_reproduces_the_golden_trajectories(endpoint: str, path: Path) -> None:
     golden: dict[str, Any] = json.loads(path.read_text())
     config = dict(golden["config"])
     size = (config.pop("rows"), config.pop("columns"))

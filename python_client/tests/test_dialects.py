@@ -47,7 +47,7 @@ def test_a_dialect_is_a_set_of_arguments(name: Any) -> None:
         ("envpool", "start_tiles", 2),
     ],
 )
-def test_what_a_dialect_does_not_have_is_refused_by_name(
+def test_an_argument_that_contradicts_a_dialect_is_refused_by_name(
     dialect: str, field: str, value: Any
 ) -> None:
     arguments: Any = {"endpoint": "embedded", "dialect": dialect, field: value}
@@ -63,7 +63,7 @@ def test_what_a_dialect_does_not_have_is_refused_by_name(
         {"dialect": "envpool", "max_episode_steps": 1000, "goal": 64, "size": [4, 4]},
     ],
 )
-def test_what_fits_a_dialect_may_be_given_as_well(arguments: Any) -> None:
+def test_an_argument_that_agrees_with_a_dialect_is_accepted(arguments: Any) -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint="embedded", **arguments)
     observations, _ = envs.reset(seed=0)
     assert np.count_nonzero(observations) == 2

@@ -185,7 +185,7 @@ def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
     assert bool(complaints(text)) == complains
 
 
-def test_an_excused_block_is_told_from_others() -> None:
+def test_an_excused_block_is_distinguished_from_others() -> None:
     text = "<!-- not run: why -->\n```python\n1\n```\n\n```python\n2\n```\n"
     assert [(block.line, block.excused) for block in blocks(text)] == [(2, True), (6, False)]
 

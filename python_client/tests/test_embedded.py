@@ -56,7 +56,7 @@ _embedded.find_library = lambda: None
 """
 
 
-def test_where_there_is_no_library_a_private_server_is_used_and_that_is_said_once() -> None:
+def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
     output, errors = run(
         HIDDEN
         + "envs = [twofold.Game2048VectorEnv(2) for _ in range(2)]\n"
@@ -69,7 +69,7 @@ def test_where_there_is_no_library_a_private_server_is_used_and_that_is_said_onc
     assert "TWOFOLD_LIBRARY" in errors
 
 
-def test_where_the_library_is_asked_for_nothing_else_will_do() -> None:
+def test_the_endpoint_embedded_uses_only_the_library() -> None:
     output, _ = run(
         HIDDEN
         + "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
@@ -95,7 +95,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
         ("TWOFOLD_MAX_BYTES", "0", "TWOFOLD_MAX_BYTES is 0"),
     ],
 )
-def test_a_variable_that_makes_no_sense_is_named(name: str, value: str, text: str) -> None:
+def test_an_invalid_variable_is_named(name: str, value: str, text: str) -> None:
     output, _ = run(
         "try: twofold.Game2048VectorEnv(2)\n"
         "except twofold.errors.ServerStartFailed as error: print(error)\n",
@@ -104,7 +104,7 @@ def test_a_variable_that_makes_no_sense_is_named(name: str, value: str, text: st
     assert text in output
 
 
-def test_limits_are_those_of_the_variables() -> None:
+def test_limits_come_from_the_variables() -> None:
     output, _ = run(
         "kept = twofold.Game2048VectorEnv(7)\n"
         "try: twofold.Game2048VectorEnv(7)\n"
@@ -115,7 +115,7 @@ def test_limits_are_those_of_the_variables() -> None:
     assert "max_boards = 10" in output
 
 
-def test_what_has_no_meaning_in_a_process_says_so() -> None:
+def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
     envs = twofold.Game2048VectorEnv(1, recover=True)
     with pytest.raises(twofold.errors.InvalidArgument, match="endpoint="):
         _ = envs.token
@@ -254,7 +254,7 @@ def rules_next(moved: rules.Move) -> Any:
 
 
 @pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
-def test_ctrl_c_is_heard_within_what_takes_long(slow: str) -> None:
+def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
     """In a process of its own: others' callbacks may take an interrupt for themselves."""
     output, _ = run(
         "import signal, threading, time, test_embedded\n"
@@ -269,7 +269,7 @@ def test_ctrl_c_is_heard_within_what_takes_long(slow: str) -> None:
 # ---- forks ---------------------------------------------------------------------------------------
 
 
-def test_a_forked_child_is_told_whose_environment_it_is_and_makes_its_own() -> None:
+def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -> None:
     """Also where another thread of the parent is in a call, and holds its lock for good."""
     output, errors = run(
         "import threading, time\n"
@@ -330,7 +330,7 @@ def worker(connection: Any, seed: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_workers_behind_pipes_play_what_is_played_here(method: str) -> None:
+def test_workers_behind_pipes_play_the_same_games(method: str) -> None:
     twins = [gym.make("twofold:" + ID) for _ in range(2)]
     context: Any = multiprocessing.get_context(method)
     pipes, processes = [], []
@@ -359,7 +359,7 @@ def test_workers_behind_pipes_play_what_is_played_here(method: str) -> None:
         twin.close()
 
 
-def test_a_data_loader_with_workers_reads_what_is_played_here() -> None:
+def test_a_data_loader_with_workers_reads_the_same_games() -> None:
     data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
 
     class Boards(data.Dataset):  # type: ignore[name-defined, misc]

@@ -22,7 +22,7 @@ def test_one_hot_has_a_plane_for_each_exponent() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float64, np.int8])
-def test_one_hot_writes_where_it_is_told(dtype: Any) -> None:
+def test_one_hot_writes_to_the_given_array(dtype: Any) -> None:
     out = np.full((2, 31, 4, 4), 9).astype(dtype)
     boards = np.full((2, 4, 4), 30)
     assert twofold.one_hot(boards, planes=31, out=out) is out
@@ -30,7 +30,7 @@ def test_one_hot_writes_where_it_is_told(dtype: Any) -> None:
     np.testing.assert_array_equal(out[:, :30], 0)
 
 
-def test_one_hot_takes_one_board_as_the_environment_gives_it() -> None:
+def test_one_hot_takes_a_single_environments_board() -> None:
     with twofold.Game2048Env(endpoint="embedded") as env:
         observation, _ = env.reset(seed=0)
         assert twofold.one_hot(observation, planes=3).shape == (3, 4, 4)
@@ -53,13 +53,15 @@ def test_one_hot_takes_one_board_as_the_environment_gives_it() -> None:
         ("observations", {"observation": BOARDS}, {}),
     ],
 )
-def test_one_hot_refuses_what_has_no_plane(field: str, observations: Any, arguments: Any) -> None:
+def test_one_hot_refuses_exponents_without_a_plane(
+    field: str, observations: Any, arguments: Any
+) -> None:
     with pytest.raises(errors.InvalidArgument) as caught:
         twofold.one_hot(observations, **arguments)
     assert caught.value.field == field
 
 
-def test_values_are_powers_of_two_and_nothing_for_an_empty_cell() -> None:
+def test_tile_values_are_powers_of_two_and_0_for_an_empty_cell() -> None:
     values = twofold.tile_values(np.arange(32, dtype=np.uint8))
     assert values.tolist() == [0, *(2**exponent for exponent in range(1, 32))]
     assert twofold.tile_values(3) == 8
@@ -81,7 +83,7 @@ def test_the_workers_together_play_one_large_environment() -> None:
     small.close()
 
 
-def test_seeds_of_an_evaluation_meet_none_of_a_training() -> None:
+def test_evaluation_seeds_differ_from_all_training_seeds() -> None:
     training = twofold.worker_seeds(2**63 - 64 * 10, 64, rank=9)
     assert training.dtype == np.uint64
     assert int(training[-1]) == 2**63 - 1

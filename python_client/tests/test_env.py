@@ -37,7 +37,7 @@ def play(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[int, float, bool
 
 
 @pytest.mark.parametrize("arguments", [{}, {"size": (2, 5)}, {"render_mode": "ansi"}], ids=str)
-def test_check_env_has_no_complaint(arguments: dict[str, Any]) -> None:
+def test_check_env_finds_nothing(arguments: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env = gym.make(ID, **arguments)
@@ -45,7 +45,7 @@ def test_check_env_has_no_complaint(arguments: dict[str, Any]) -> None:
         env.close()
 
 
-def test_check_env_has_no_complaint_about_the_wrapped_environment() -> None:
+def test_check_env_finds_nothing_in_the_wrapped_environment() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # check_env says this of everything that gymnasium.make returns.
@@ -60,7 +60,7 @@ def test_spaces_are_exponents_and_four_actions(env: gym.Env[Any, Any]) -> None:
     assert env.action_space == gym.spaces.Discrete(4)
 
 
-def test_what_a_step_returns_is_plain_python(env: gym.Env[Any, Any]) -> None:
+def test_a_step_returns_plain_python_values(env: gym.Env[Any, Any]) -> None:
     _, info = env.reset(seed=0)
     assert isinstance(info["score"], int)
     observation, reward, terminated, truncated, info = env.step(0)
@@ -133,7 +133,7 @@ def test_equal_seeds_agree_and_different_seeds_differ(env: gym.Env[Any, Any]) ->
     assert len(set(boards)) > 2
 
 
-def test_an_unseeded_reset_goes_on_with_the_stream(env: gym.Env[Any, Any]) -> None:
+def test_an_unseeded_reset_continues_the_stream(env: gym.Env[Any, Any]) -> None:
     first = [env.reset(seed=5)[0], env.reset()[0], env.reset()[0]]
     again = [env.reset(seed=5)[0], env.reset()[0], env.reset()[0]]
     np.testing.assert_array_equal(first, again)
@@ -212,7 +212,7 @@ def test_afterstates_are_those_of_the_reference(env: gym.Env[Any, Any]) -> None:
         game.step(action)
 
 
-def test_observe_tells_the_state_again(env: gym.Env[Any, Any]) -> None:
+def test_observe_returns_the_state_again(env: gym.Env[Any, Any]) -> None:
     env.reset(seed=4)
     observation, *_, info = env.step(0)
     again, info_again = env.unwrapped.observe()  # type: ignore[attr-defined]
@@ -251,7 +251,7 @@ def test_record_episode_statistics_agrees_with_the_server(server: Server) -> Non
     env.close()
 
 
-def test_an_environment_is_closed_by_its_with_statement() -> None:
+def test_a_with_statement_closes_its_environment() -> None:
     with gym.make(ID) as env:
         env.reset(seed=0)
     with pytest.raises(errors.ClosedError):

@@ -94,7 +94,7 @@ def usage(server: Server) -> tuple[int, int]:
 
 
 @pytest.mark.timeout(3600)
-def test_peers_that_send_anything_harm_nobody(scale: int, record_property: Any) -> None:
+def test_malformed_messages_harm_no_other_client(scale: int, record_property: Any) -> None:
     count = MESSAGES * min(scale, 20)
     with Server(*LIMITS) as server:
         worker = Worker(server.ipc)

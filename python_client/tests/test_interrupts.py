@@ -54,7 +54,7 @@ def test_at_every_bytecode_of_a_step(endpoint: str, mode: str) -> None:
     assert through_interrupts(make, lambda envs, turn: envs.step(actions(turn)), number) > 200
 
 
-def test_a_second_interrupt_while_the_first_is_dealt_with_loses_nothing(
+def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = (twofold.Game2048VectorEnv(3, endpoint=endpoint) for _ in range(2))

@@ -16,7 +16,7 @@ from twofold.v1 import envelope_pb2 as envelope
 RESOURCE_EXHAUSTED = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
 
 
-def test_boards_of_all_sessions_together_are_limited_and_come_back() -> None:
+def test_boards_of_all_sessions_together_are_limited_and_freed() -> None:
     with Server("--max-boards", "1000", "--max-boards-per-session", "600") as server:
         first = Game2048VectorEnv(600, endpoint=server.ipc)
         with pytest.raises(errors.ResourceExhausted, match="max_boards = 1000") as caught:
@@ -50,7 +50,7 @@ def test_one_process_has_hundreds_of_environments_at_one_endpoint(server: Server
 
 
 @pytest.mark.parametrize("address", ["tcp", "ipc"])
-def test_a_process_without_open_files_left_says_so_and_keeps_its_environments(
+def test_a_process_without_free_descriptors_reports_it_and_keeps_its_environments(
     server: Server, address: str
 ) -> None:
     code = """
@@ -130,7 +130,7 @@ def test_a_reply_that_finds_no_memory_is_refused_and_changes_nothing() -> None:
         envs.close()
 
 
-def test_networks_and_tables_are_of_the_memory_of_all_sessions() -> None:
+def test_networks_and_tables_count_against_the_memory_of_all_sessions() -> None:
     network = twofold.policies.NTuple([[0, 1, 2, 3, 4]], [np.zeros(16**5, np.float32)])  # 4 MiB
     search = twofold.policies.Expectimax(depth=1, table_bytes=6 << 20)
     with Server("--max-bytes", str(10 << 20)) as server:
@@ -161,7 +161,7 @@ def test_a_message_beyond_the_limit_is_refused_before_it_is_sent() -> None:
         envs.close()
 
 
-def test_an_idle_session_ends_and_another_that_asks_now_and_then_lives_on() -> None:
+def test_an_idle_session_ends_and_one_with_occasional_requests_stays() -> None:
     with Server("--idle-timeout", "1") as server:
         idle = Game2048VectorEnv(3, endpoint=server.ipc)
         alive = Game2048VectorEnv(3, endpoint=server.ipc)
@@ -178,7 +178,7 @@ def test_an_idle_session_ends_and_another_that_asks_now_and_then_lives_on() -> N
         idle.close()
 
 
-def test_a_single_environment_keeps_alive_too() -> None:
+def test_a_single_environment_has_keepalive_too() -> None:
     env = twofold.Game2048Env()
     env.reset(seed=0)
     env.keepalive()
@@ -186,7 +186,7 @@ def test_a_single_environment_keeps_alive_too() -> None:
     env.close()
 
 
-def test_an_ended_session_gives_its_boards_back() -> None:
+def test_an_ended_session_frees_its_boards() -> None:
     with (
         Server("--idle-timeout", "1", "--max-boards", "10") as server,
         RawSession(server.ipc) as session,

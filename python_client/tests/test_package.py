@@ -35,7 +35,7 @@ def test_the_version_is_the_installed_one() -> None:
     assert twofold.__version__ == importlib.metadata.version("twofold")
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (Path(twofold.__file__).parent / "py.typed").is_file()
 
 
@@ -107,7 +107,7 @@ def test_an_unknown_error_code_is_an_internal_error() -> None:
     assert error.lane is None
 
 
-def test_the_exception_tree_is_the_one_that_is_drawn() -> None:
+def test_the_exception_tree_matches_its_drawing() -> None:
     assert errors.__doc__ is not None
     drawn: dict[str, tuple[str, str]] = {}
     stack: list[tuple[int, str]] = []
@@ -138,7 +138,7 @@ def exception_classes() -> list[type[Exception]]:
 
 
 @pytest.mark.parametrize("cls", exception_classes())
-def test_an_exception_comes_out_of_a_process_pool_as_it_was(cls: Any) -> None:
+def test_an_exception_passes_through_a_process_pool_unchanged(cls: Any) -> None:
     arguments: dict[str, Any] = {}
     if issubclass(cls, twofold.RequestError):
         arguments = {"field": "size", "lane": 3}
@@ -154,14 +154,14 @@ def test_an_exception_comes_out_of_a_process_pool_as_it_was(cls: Any) -> None:
         assert vars(again) == vars(error)
 
 
-def test_so_does_the_one_of_the_conformance_checker() -> None:
+def test_the_conformance_checkers_exception_passes_through_a_process_pool() -> None:
     report = twofold.testing.Report(passed=["one"])
     again = pickle.loads(pickle.dumps(twofold.testing.ConformanceError("Envs", report)))
     assert again.report == report
     assert str(again).startswith("Envs is not a conforming gymnasium.vector.VectorEnv: 1 checks ")
 
 
-def test_the_public_exceptions_are_caught_as_the_builtins_that_fit() -> None:
+def test_the_public_exceptions_are_caught_as_the_matching_builtins() -> None:
     with pytest.raises(ValueError, match="wrong"):
         raise twofold.errors.InvalidArgument("wrong")
     with pytest.raises(TimeoutError):

@@ -172,7 +172,7 @@ def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server)
     envs.close()
 
 
-def test_seeds_are_those_of_what_was_carried_out(pending: Pending, own_server: Server) -> None:
+def test_seeds_are_those_of_the_executed_requests(pending: Pending, own_server: Server) -> None:
     envs, twin = pending
     envs._session._timeout = 0.3
     with own_server.stopped(), pytest.raises(DeadlineExceeded):
@@ -215,7 +215,7 @@ def test_the_results_before_a_resume_have_memory_of_their_own(server: Server) ->
     resumed.close()
 
 
-def test_another_reset_after_an_unseen_first_one_goes_on_with_its_streams(
+def test_another_reset_after_an_unseen_first_one_continues_its_streams(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(endpoint), make(endpoint)

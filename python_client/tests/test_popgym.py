@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.parametrize("variant", concentration.VARIANTS)
-def test_popgyms_transitions_come_back_from_the_server(variant: str) -> None:
+def test_the_server_reproduces_popgyms_transitions(variant: str) -> None:
     recording = concentration.load_short(variant)
     assert recording["lengths"].sum() > 100
     checks = list(concentration.compare(variant, recording, endpoint="embedded"))
@@ -31,7 +31,7 @@ def test_a_single_difference_is_noticed(name: str, what: str) -> None:
     assert failed == [f"transitions with another {what}"]
 
 
-def test_a_recording_survives_being_kept() -> None:
+def test_a_recording_survives_saving_and_loading() -> None:
     kept = concentration.load_short("Hard")
     assert kept["observations"].shape == (3, 105, 52)
     assert kept["observations"].max() == 13

@@ -63,7 +63,7 @@ def test_a_wrong_seed_is_refused(wrong: Any) -> None:
 
 
 @given(seed=st.integers(0, 2**64 - 1))
-def test_the_server_starts_the_boards_that_the_seed_says(envs: Any, seed: int) -> None:
+def test_the_server_starts_the_boards_of_the_seed(envs: Any, seed: int) -> None:
     observations, _ = envs.reset(seed=seed)
     expected = [Game((seed + lane) % 2**64).board for lane in range(NUM_ENVS)]
     assert [tuple(board.ravel().tolist()) for board in observations] == expected
@@ -104,7 +104,7 @@ def test_the_first_action_out_of_range_is_named(envs: Any, actions: Any) -> None
         npst.floating_dtypes() | npst.boolean_dtypes() | npst.complex_number_dtypes(), NUM_ENVS
     )
 )
-def test_actions_that_are_no_integers_are_refused(envs: Any, actions: Any) -> None:
+def test_actions_that_are_not_integers_are_refused(envs: Any, actions: Any) -> None:
     with pytest.raises(errors.InvalidArgument, match="dtype"):
         envs.step(actions)
 

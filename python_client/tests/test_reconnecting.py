@@ -7,7 +7,7 @@ from pathlib import Path
 BUSY = "while True: pass"
 
 
-def test_an_address_where_nobody_speaks_zeromq_can_be_asked_forever() -> None:
+def test_an_address_without_zeromq_can_be_asked_forever() -> None:
     """Beside two busy processes the wrong order froze within seconds, each time."""
     neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:

@@ -73,7 +73,7 @@ def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
     assert made.verify().illegal_actions == 1
 
 
-def test_what_moved_is_told_from_the_wall_on() -> None:
+def test_motions_are_listed_from_the_wall_on() -> None:
     board = [1, 1, 1, 1, 0, 2, 0, 2]
     reward, motions = _replay.move(board, 2, 4, 3)
     assert (reward, board) == (16, [2, 2, 0, 0, 3, 0, 0, 0])
@@ -90,7 +90,9 @@ def test_what_moved_is_told_from_the_wall_on() -> None:
 
 
 @pytest.mark.parametrize("arguments", RULES)
-def test_a_file_comes_back_and_is_small(arguments: dict[str, Any], tmp_path: Path) -> None:
+def test_a_saved_file_loads_unchanged_and_is_small(
+    arguments: dict[str, Any], tmp_path: Path
+) -> None:
     made = recording(**arguments)
     made.save(tmp_path / "a.json")
     again = Recording.load(tmp_path / "a.json")
@@ -145,13 +147,15 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("score", None, "has no 'score'"),
     ],
 )
-def test_a_damaged_file_is_told_with_the_part(part: str, value: Any, text: str) -> None:
+def test_a_damaged_file_is_refused_with_the_name_of_the_part(
+    part: str, value: Any, text: str
+) -> None:
     document = json.loads(recording().to_json())
     with pytest.raises(errors.InvalidRecording, match=text):
         Recording.from_json(change(document, part, value))
 
 
-def test_other_files_are_no_recordings(tmp_path: Path) -> None:
+def test_other_files_are_not_recordings(tmp_path: Path) -> None:
     for content in (b"\xff\x00", b"", b"[]", b"{}", b'"twofold-recording"'):
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(errors.InvalidRecording, match="no recording"):
@@ -195,7 +199,7 @@ def test_a_game_of_another_engine_is_imported_from_its_boards(arguments: dict[st
     assert "fit the spawn law" in str(told)
 
 
-def test_boards_that_do_not_follow_are_told() -> None:
+def test_boards_that_do_not_follow_are_refused() -> None:
     _, _, boards = play(11)
     for change_at, cell, value in ((0, None, 3), (7, 0, 9)):
         changed = boards.copy()
@@ -211,7 +215,7 @@ def test_boards_that_do_not_follow_are_told() -> None:
         Recording.from_boards(boards[0])
 
 
-def test_another_score_than_the_rules_give_does_not_verify() -> None:
+def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:
     game, _, boards = play(11)
     made = Recording.from_boards(boards, score=int(boards[-1].max()))
     with pytest.raises(errors.InvalidRecording, match=f"score is {game.score}; recorded"):
@@ -250,7 +254,7 @@ def test_wrong_spawn_laws_are_noticed() -> None:
     assert "do NOT fit" in str(last)
 
 
-def test_p_values_are_even_where_the_law_holds() -> None:
+def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
     values = []
     for seed in range(60):
         _, _, boards = play(seed)
@@ -349,7 +353,7 @@ def test_the_commands_record_replay_and_verify(
     assert "recorded is 8" in capsys.readouterr().err
 
 
-def test_a_game_with_wrong_spawns_has_status_1(
+def test_a_game_with_wrong_spawns_exits_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Recording.from_boards(spoilt("fours")).save(tmp_path / "a.json")

@@ -14,12 +14,12 @@ from reference import Game, Xoshiro128PlusPlus, slide, splitmix64
 GOLDEN_FILES = sorted(make_golden.GOLDEN.glob("*.json"))
 
 
-def test_splitmix64_gives_the_published_words() -> None:
+def test_splitmix64_reproduces_the_published_words() -> None:
     words = list(itertools.islice(splitmix64(1234567), 3))
     assert words == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
-def test_xoshiro128_gives_the_published_words() -> None:
+def test_xoshiro128_reproduces_the_published_words() -> None:
     generator = Xoshiro128PlusPlus((1, 2, 3, 4))
     words = [generator.next_word() for _ in range(5)]
     assert words == [641, 1573767, 3222811527, 3517856514, 836907274]

@@ -154,7 +154,7 @@ def test_a_board_of_another_shape_fits_too(browser: Any, tmp_path: Path) -> None
     assert page.troubles == []
 
 
-def test_a_page_that_is_damaged_says_so(browser: Any, tmp_path: Path) -> None:
+def test_a_damaged_page_reports_it(browser: Any, tmp_path: Path) -> None:
     recording = record()
     path = tmp_path / "bad.html"
     text = recording.to_html()

@@ -118,14 +118,14 @@ def test_a_wrong_reward_is_refused_by_name(field: str, reward: Any) -> None:
     assert field.split(".")[-1] in str(caught.value)
 
 
-def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reward.json").write_text("merge_score: 1")
     with pytest.raises(errors.InvalidArgument, match=r"reward\.json.*no JSON"):
         reward_spec(tmp_path / "reward.json")
 
 
 @pytest.mark.parametrize("content", ['"score"', '"other.json"', "null", "1"])
-def test_a_file_holds_a_dict_or_a_list_and_nothing_else(content: str, tmp_path: Path) -> None:
+def test_a_file_holds_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
     with pytest.raises(errors.InvalidArgument, match="expected a dict of terms") as caught:
@@ -236,7 +236,7 @@ def has_move(board: Board, rows: int, columns: int) -> bool:
 # ---- golden trajectories -------------------------------------------------------------------------
 
 
-def test_the_golden_files_are_what_the_reference_makes() -> None:
+def test_the_golden_files_are_what_the_reference_computes() -> None:
     files = dict(make_reward_golden.files())
     assert files.keys() == {path.name for path in make_reward_golden.FOLDER.glob("*.json")}
     for name, text in files.items():

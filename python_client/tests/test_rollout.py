@@ -52,7 +52,7 @@ def assert_same(left: Any, right: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx counts the actions from the left
-def test_the_same_actions_stepped_one_by_one_tell_the_same(
+def test_the_same_actions_stepped_one_by_one_give_the_same_results(
     make: Any, mode: str, dialect: str | None
 ) -> None:
     arguments = {"autoreset_mode": mode, "max_episode_steps": 60, "dialect": dialect}
@@ -231,7 +231,7 @@ def load_learner() -> ModuleType:
     return module
 
 
-def test_the_demo_s_network_chooses_in_the_server_what_it_chooses_in_python(
+def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = load_learner()
@@ -262,7 +262,7 @@ def test_the_demo_s_network_chooses_in_the_server_what_it_chooses_in_python(
     assert envs.rollout(5, policy).actions.shape == (5, 50)
 
 
-def test_a_network_beyond_the_server_s_limit_is_refused_and_the_session_goes_on() -> None:
+def test_a_network_beyond_the_servers_limit_is_refused_and_the_session_continues() -> None:
     with Server("--max-policy-bytes", "100000", "--max-message-bytes", "5000") as small:
         envs = twofold.Game2048VectorEnv(2, endpoint=small.ipc)
         envs.reset(seed=0)
@@ -279,7 +279,7 @@ def test_a_network_beyond_the_server_s_limit_is_refused_and_the_session_goes_on(
 
 
 @pytest.mark.parametrize("side", [(2, 2), (3, 5), (8, 8)])
-def test_other_sizes_roll_out_with_random_greedy_and_a_network(
+def test_rollouts_work_on_other_sizes_with_random_greedy_and_a_network(
     make: Any, side: tuple[int, int]
 ) -> None:
     envs = make(3, size=side)
@@ -321,7 +321,7 @@ def test_shapes_and_dtypes_are_those_of_the_page(make: Any) -> None:
         np.testing.assert_array_equal(data.observations, kept)
 
 
-def test_cancelling_leaves_an_environment_that_goes_on(
+def test_a_cancelled_rollout_leaves_the_environment_usable(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(64), make(64)
@@ -372,7 +372,7 @@ TABLE = np.zeros(16, np.float32)
         ({"steps": 2, "policy": "random", "progress": 3}, "progress", None),
     ],
 )
-def test_what_is_wrong_is_refused_by_field(
+def test_wrong_arguments_are_refused_by_field(
     make: Any, arguments: Any, field: str, lane: int | None
 ) -> None:
     envs = make(3)
@@ -400,9 +400,7 @@ def test_what_is_wrong_is_refused_by_field(
         (lambda: policies.NTuple([[0]], [TABLE], exponents=33), "exponents", None),
     ],
 )
-def test_a_policy_that_can_t_be_is_refused_by_field(
-    call: Any, field: str, lane: int | None
-) -> None:
+def test_an_invalid_policy_is_refused_by_field(call: Any, field: str, lane: int | None) -> None:
     with pytest.raises(errors.InvalidArgument) as caught:
         call()
     assert (caught.value.field, caught.value.lane) == (field, lane)
@@ -427,12 +425,12 @@ def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> No
     assert "network.npz" in str(caught.value)
 
 
-def test_before_the_first_reset_there_is_nothing_to_roll_out(make: Any) -> None:
+def test_a_rollout_before_the_first_reset_is_refused(make: Any) -> None:
     with pytest.raises(errors.FailedPrecondition):
         make(2).rollout(1, "random")
 
 
-def test_a_rollout_goes_through_gymnasium_s_make(server: Server) -> None:
+def test_a_rollout_works_through_gymnasiums_make(server: Server) -> None:
     envs = gym.make_vec("twofold/Game2048-v0", num_envs=4, endpoint=server.ipc)
     envs.reset(seed=0)
     env: Any = envs.unwrapped

@@ -68,7 +68,7 @@ def test_afterstates_are_those_of_the_reference(given_boards: Any) -> None:
 
 
 @pytest.mark.parametrize(("shape", "reward"), [((4, 4), 2**30), ((4, 8), 2**31), ((8, 8), 2**32)])
-def test_full_boards_of_the_largest_tiles_earn_what_their_merges_made(
+def test_full_boards_of_the_largest_tiles_earn_the_sum_of_their_merges(
     shape: tuple[int, int], reward: int
 ) -> None:
     told = rules.afterstates(np.full(shape, rules.MAX_EXPONENT))
@@ -115,7 +115,7 @@ def test_chances_are_uniform_over_the_empty_cells_and_sum_to_one(
 
 
 @given(boards(lead=()))
-def test_placing_every_possible_outcome_puts_one_tile(board: Any) -> None:
+def test_placing_any_outcome_adds_one_tile(board: Any) -> None:
     (outcomes,) = np.nonzero(rules.chance(board, four_probability=0.5))
     repeated = np.broadcast_to(board, (len(outcomes), *board.shape))
     placed = rules.place(repeated, outcomes)
@@ -206,7 +206,7 @@ def test_the_images_of_a_board_are_all_different() -> None:
 
 
 @given(st.data())
-def test_what_is_explained_leads_to_the_next_board(data: st.DataObject) -> None:
+def test_an_explanation_leads_to_the_next_board(data: st.DataObject) -> None:
     board = data.draw(boards(lead=()))
     action = data.draw(st.integers(0, 3))
     moved = rules.move(board, action)
@@ -242,7 +242,7 @@ def test_what_is_explained_leads_to_the_next_board(data: st.DataObject) -> None:
     np.testing.assert_array_equal(final, after.ravel())
 
 
-def test_one_move_told_tile_by_tile() -> None:
+def test_one_move_is_explained_tile_by_tile() -> None:
     board = [[1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 3, 0], [0, 0, 0, 0]]
     after = [[2, 0, 0, 0], [0, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 1]]
     expected = [
@@ -299,7 +299,7 @@ def test_large_arrays_go_in_several_requests() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4), (3, 0, 2, 5)])
-def test_no_boards_are_no_trouble(shape: tuple[int, ...]) -> None:
+def test_empty_arrays_of_boards_are_accepted(shape: tuple[int, ...]) -> None:
     empty = np.empty(shape, np.uint8)
     lead, board = shape[:-2], shape[-2:]
     assert rules.afterstates(empty).boards.shape == (*lead, 4, *board)
@@ -357,7 +357,9 @@ RAGGED: Any = [[1, 2], [3]]
         (lambda: rules.legal(BOARD, timeout=0), "timeout", None),
     ],
 )
-def test_what_is_wrong_is_refused_by_field_and_row(call: Any, field: str, lane: int | None) -> None:
+def test_wrong_arguments_are_refused_by_field_and_row(
+    call: Any, field: str, lane: int | None
+) -> None:
     with pytest.raises(errors.InvalidArgument) as caught:
         call()
     assert (caught.value.field, caught.value.lane) == (field, lane)
@@ -378,7 +380,7 @@ def test_the_arrays_are_fresh_and_writable() -> None:
     assert rules.symmetries(board).actions[0].tolist() == [0, 1, 2, 3]
 
 
-def test_every_carrier_brings_the_same(endpoint: str) -> None:
+def test_every_carrier_returns_the_same(endpoint: str) -> None:
     rng = np.random.default_rng(1)
     some = rng.integers(0, 12, (300, 4, 4))
     actions, seeds = rng.integers(0, 4, 300), np.arange(300, dtype=np.uint64)
@@ -400,7 +402,7 @@ def test_every_carrier_brings_the_same(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["embedded", "private"])
-def test_the_service_of_this_process_answers_also_in_a_forked_child(endpoint: str) -> None:
+def test_the_service_in_this_process_also_answers_in_a_forked_child(endpoint: str) -> None:
     code = f"""
 import os, sys, numpy as np, twofold
 os.environ["TWOFOLD_ENDPOINT"] = "{endpoint}"
@@ -429,12 +431,12 @@ print(first.tolist())
     assert ran.stdout == "[1, 1, 1, 1]\n"
 
 
-def test_nobody_there_ends_in_a_deadline() -> None:
+def test_an_address_without_a_server_ends_in_a_deadline() -> None:
     with pytest.raises(errors.DeadlineExceeded):
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
 
 
-def test_the_timeout_holds_also_while_another_thread_is_asking(own_server: Server) -> None:
+def test_the_timeout_also_holds_while_another_thread_is_asking(own_server: Server) -> None:
     board = np.eye(4, dtype=int)
     rules.legal(board, endpoint=own_server.ipc)
     answers = []
@@ -497,14 +499,14 @@ class SlowToExpand:
         return 1
 
 
-def test_a_request_that_takes_long_is_not_made_twice(server: Server) -> None:
+def test_a_slow_request_is_not_made_twice(server: Server) -> None:
     with SlowToExpand(server.ipc, milliseconds=400) as slow:
         legal = rules.legal(np.eye(4, dtype=int), endpoint=slow.endpoint)
     assert legal.tolist() == [1, 1, 1, 1]
     assert len(slow.requests) == 1
 
 
-def test_what_a_server_answers_in_parts_is_whole_here() -> None:
+def test_answers_in_parts_are_joined() -> None:
     rng = np.random.default_rng(5)
     boards = rng.integers(0, 5, (7000, 4, 4))
     actions = rng.integers(0, 4, 7000)

@@ -26,7 +26,7 @@ from twofold.policies import functions
         ({"gae_lambda": 1.0, "n_steps": 5}, "stable_baselines3.A2C"),
     ],
 )
-def test_the_algorithm_is_told_by_the_settings(
+def test_the_algorithm_follows_from_the_settings(
     settings: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
@@ -34,7 +34,7 @@ def test_the_algorithm_is_told_by_the_settings(
     assert ".".join(functions._sb3_algorithm(tmp_path / "model.zip")) == expected
 
 
-def test_an_algorithm_that_is_not_known_is_told(tmp_path: Path) -> None:
+def test_an_unknown_algorithm_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps({"tau": 1}))
     with pytest.raises(errors.InvalidArgument, match="known are PPO, MaskablePPO"):
@@ -65,7 +65,7 @@ def test_boards_take_the_form_that_the_model_was_trained_on(shape: tuple[int, ..
     np.testing.assert_array_equal(exponents.reshape(5, 4, 4), boards)
 
 
-def test_a_model_of_another_shape_is_told() -> None:
+def test_a_model_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"shape \(5, 5\); the environment's have shape \(4, 4\)"):
         functions.SB3Policy(Model((5, 5)), "PPO")._fit(np.zeros((1, 4, 4), np.uint8))
 

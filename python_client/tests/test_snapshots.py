@@ -53,7 +53,9 @@ def play(envs: twofold.Game2048VectorEnv, first: int, last: int) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [4, (3, 5)])
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_restored_boards_go_on_as_if_nothing_had_happened(make: Make, mode: str, size: Any) -> None:
+def test_restored_boards_continue_as_if_nothing_had_happened(
+    make: Make, mode: str, size: Any
+) -> None:
     arguments = {"size": size, "autoreset_mode": mode, "max_episode_steps": 25}
     envs = make(65, **arguments)
     envs.reset(seed=3)
@@ -135,7 +137,7 @@ def test_the_single_environment_has_snapshots_too(make: Make, endpoint: str) -> 
     env.close()
 
 
-def test_a_blob_is_what_the_documentation_says(make: Make) -> None:
+def test_a_blob_has_the_documented_format(make: Make) -> None:
     envs = make(2, size=(2, 3), max_episode_steps=2)
     envs.reset(seed=[7, 8])
     envs.step([0, 0])
@@ -164,7 +166,7 @@ def test_a_blob_is_what_the_documentation_says(make: Make) -> None:
     assert blob == expected + number(zlib.crc32(expected), 4)
 
 
-def test_the_policies_of_rollouts_go_on_with_their_streams(make: Make) -> None:
+def test_the_policies_of_rollouts_continue_their_streams(make: Make) -> None:
     envs, other = make(), make()
     envs.reset(seed=3)
     envs.rollout(7, "random")
@@ -201,7 +203,7 @@ def broken(blob: bytes, kind: str) -> Any:
     + [f"cut {at}" for at in (7, 12, 27, 100, 300)]
     + [f"flipped {at}" for at in (0, 13, 17, 25, 60, 250, 300, -1)],
 )
-def test_what_is_no_whole_snapshot_is_refused_and_changes_nothing(make: Make, kind: str) -> None:
+def test_an_invalid_snapshot_is_refused_and_changes_nothing(make: Make, kind: str) -> None:
     envs = make()
     before, _ = envs.reset(seed=0)
     blob = envs.snapshot()
@@ -289,7 +291,7 @@ def test_wrong_arguments_of_a_restore_are_refused(
     np.testing.assert_array_equal(envs.observe()[0], before)
 
 
-def test_before_the_first_reset_there_is_nothing_to_copy(make: Make) -> None:
+def test_a_snapshot_before_the_first_reset_is_refused(make: Make) -> None:
     envs = make()
     with pytest.raises(errors.FailedPrecondition):
         envs.snapshot()
@@ -327,7 +329,7 @@ def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
     envs.step([0] * 6)
 
 
-def test_fresh_copies_differ_and_the_same_ones_do_not(make: Make) -> None:
+def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_do_not(make: Make) -> None:
     envs = make(2)
     envs.reset(seed=0)
     fresh = [envs.fork([0, 1], copies=50) for _ in range(2)]
@@ -342,7 +344,7 @@ def test_fresh_copies_differ_and_the_same_ones_do_not(make: Make) -> None:
         fork.close()
 
 
-def test_a_fork_never_meets_what_its_parent_meets(make: Make) -> None:
+def test_a_fork_never_meets_its_parents_future(make: Make) -> None:
     """Not even where both were given the same seed."""
     envs = make(8)
     envs.reset(seed=0)
@@ -389,7 +391,7 @@ def test_wrong_arguments_of_a_fork_are_refused(
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
-def test_who_copies_or_pickles_an_environment_is_shown_another_way(
+def test_copying_or_pickling_an_environment_names_the_alternative(
     make: Make, duplicate: Callable[[Any], Any], endpoint: str
 ) -> None:
     envs = make(2)

@@ -124,7 +124,7 @@ class Visitor:
             np.testing.assert_array_equal(mine, its)
 
 
-def test_a_long_time_takes_no_more_memory_than_a_short_one(own_server: Server) -> None:
+def test_memory_does_not_grow_over_time(own_server: Server) -> None:
     visitors = [Visitor(own_server, seed) for seed in range(POOL)]
     processes = {"server": own_server.process.pid, "client": os.getpid()}
     memory: dict[str, list[int]] = {name: [] for name in processes}

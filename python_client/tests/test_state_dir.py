@@ -39,7 +39,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.session"))
 
 
-def test_a_restart_is_a_delay_and_no_more(keeping: Server, game: str, directory: Path) -> None:
+def test_a_restart_is_only_a_delay(keeping: Server, game: str, directory: Path) -> None:
     expected = undisturbed(keeping.ipc, 90, game)
     envs = make(keeping.ipc, game)
     results = []
@@ -56,7 +56,7 @@ def test_a_restart_is_a_delay_and_no_more(keeping: Server, game: str, directory:
 
 
 @pytest.mark.parametrize("autoreset_mode", ["NextStep", "SameStep", "Disabled"])
-def test_every_mode_goes_on(keeping: Server, autoreset_mode: str) -> None:
+def test_boards_of_every_mode_continue(keeping: Server, autoreset_mode: str) -> None:
     keywords: dict[str, Any] = {"autoreset_mode": autoreset_mode, "max_episode_steps": 8}
     envs, twin = make(keeping.ipc, **keywords), make("private", **keywords)
     results = []
@@ -72,7 +72,7 @@ def test_every_mode_goes_on(keeping: Server, autoreset_mode: str) -> None:
     assert results[0] == results[1]
 
 
-def test_networks_and_the_streams_of_policies_are_kept(keeping: Server) -> None:
+def test_networks_and_the_streams_of_policies_are_saved(keeping: Server) -> None:
     generator = np.random.default_rng(0)
     weights = [generator.normal(size=16**2).astype(np.float32) for _ in range(2)]
     network = twofold.policies.NTuple(tuples=((0, 1), (1, 5)), weights=weights, exponents=16)
@@ -107,7 +107,7 @@ def test_a_repeat_gets_the_reply_from_before_the_restart(keeping: Server) -> Non
         assert session.call(session.request(step={}), bytes(3)).HasField("step")
 
 
-def test_whoever_was_shut_out_stays_so(keeping: Server) -> None:
+def test_a_client_that_was_shut_out_stays_shut_out(keeping: Server) -> None:
     first = make(keeping.ipc)
     play(first, 5)
     second = twofold.resume(first.token)
@@ -118,7 +118,7 @@ def test_whoever_was_shut_out_stays_so(keeping: Server) -> None:
     second.close()
 
 
-def test_a_server_that_is_killed_later_does_not_bring_the_past_back(
+def test_a_server_that_is_killed_later_does_not_restore_old_sessions(
     keeping: Server, directory: Path
 ) -> None:
     envs = make(keeping.ipc)
@@ -133,7 +133,7 @@ def test_a_server_that_is_killed_later_does_not_bring_the_past_back(
     assert files(directory) == []
 
 
-def test_the_files_are_for_nobody_else(keeping: Server, directory: Path) -> None:
+def test_only_their_owner_can_read_the_files(keeping: Server, directory: Path) -> None:
     envs = make(keeping.ipc)
     envs.reset(seed=0)
     keeping.terminate()
@@ -170,7 +170,9 @@ def test_a_damaged_file_is_left_alone_and_stops_nothing(
     damaged.close()
 
 
-def test_a_directory_is_one_servers(keeping: Server, directory: Path, tmp_path: Path) -> None:
+def test_a_directory_belongs_to_one_server(
+    keeping: Server, directory: Path, tmp_path: Path
+) -> None:
     for path, reason in (
         (directory, "is used by another process"),
         (tmp_path / "missing" / "state", "No such file or directory"),

@@ -140,7 +140,7 @@ def test_top_shows_rates_and_sessions(
     assert len(re.findall(r"^[0-9a-f]{8}  ", text, re.MULTILINE)) == 2
 
 
-def test_top_counts_what_was_between_two_views() -> None:
+def test_top_counts_the_requests_between_two_views() -> None:
     before, now = statistics.StatsReply(uptime=10), statistics.StatsReply(uptime=12)
     before.counters.steps, now.counters.steps = 1_000, 25_001_000
     before.counters.executed, now.counters.executed = 50, 150
@@ -162,7 +162,9 @@ def test_top_shows_the_busiest_sessions_that_there_is_room_for() -> None:
     assert "00000000" not in text
 
 
-def test_nobody_there_is_one_sentence_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_server_there_is_one_sentence_and_status_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for command in ("stats", "top"):
         assert main([command, "--endpoint", "ipc:///nowhere/s", "--timeout", "0.1"]) == 1
         captured = capsys.readouterr()
@@ -182,9 +184,7 @@ def test_nobody_there_is_one_sentence_and_status_1(capsys: pytest.CaptureFixture
         ["stats", "--json", "--format", "prometheus"],
     ],
 )
-def test_wrong_usage_ends_with_status_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2

@@ -63,7 +63,7 @@ def test_a_dialects_actions_are_put_in_order(endpoint: str) -> None:
     twin.close()
 
 
-def test_the_server_carries_the_step_out_meanwhile(own_server: Server) -> None:
+def test_the_server_executes_the_step_meanwhile(own_server: Server) -> None:
     envs = make(own_server.tcp)
     envs.reset(seed=7)
     envs.step_async(actions(1))
@@ -107,7 +107,7 @@ def test_nothing_else_can_be_called_before_the_wait(
     twin.close()
 
 
-def test_there_is_nothing_to_wait_for_without_a_step(envs: TwofoldVectorEnv) -> None:
+def test_a_wait_without_a_step_is_refused(envs: TwofoldVectorEnv) -> None:
     with pytest.raises(NoAsyncCallError, match="step_async"):
         envs.step_wait()
     envs.step_async(actions(1))
@@ -120,7 +120,7 @@ def test_there_is_nothing_to_wait_for_without_a_step(envs: TwofoldVectorEnv) -> 
     envs.step(actions(3))
 
 
-def test_a_close_gives_the_step_up(envs: TwofoldVectorEnv) -> None:
+def test_a_close_abandons_the_step(envs: TwofoldVectorEnv) -> None:
     envs.step_async(actions(1))
     envs.close()
     for call in (envs.step_wait, envs.observe, envs.close):
@@ -286,7 +286,7 @@ def test_a_thread_waits_for_a_step_that_another_began(envs: TwofoldVectorEnv) ->
     twin.close()
 
 
-def test_a_forked_child_is_told_whose_step_it_is(envs: TwofoldVectorEnv) -> None:
+def test_a_forked_child_cannot_wait_for_its_parents_step(envs: TwofoldVectorEnv) -> None:
     envs.step_async(actions(1))
     reading, writing = os.pipe()
     child = os.fork()
@@ -303,7 +303,7 @@ def test_a_forked_child_is_told_whose_step_it_is(envs: TwofoldVectorEnv) -> None
     envs.step_wait()
 
 
-def test_the_example_of_two_halves_prints_what_they_gain(server: Server) -> None:
+def test_the_example_of_two_halves_prints_the_gain(server: Server) -> None:
     example = Path(__file__).resolve().parents[1] / "examples" / "two_halves.py"
     few = ["--num-envs", "64", "--rounds", "1", "--steps", "20", "--endpoint", server.tcp]
     run = subprocess.run(

@@ -149,7 +149,7 @@ class Spy:
         self.errors.append(errors)
 
 
-def test_nothing_is_learnt_from_autoreset_steps_and_truncation_is_not_an_end() -> None:
+def test_autoreset_steps_teach_nothing_and_truncation_is_not_an_end() -> None:
     spy, envs = Spy(), make(16, "embedded", max_episode_steps=3)
     train_ntuple.train(envs, spy, seconds=0.2, seed=0)
     envs.close()
@@ -204,7 +204,7 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
         assert word in shown
 
 
-def test_a_checkpoint_brings_back_all_that_was_learnt(tmp_path: Path) -> None:
+def test_a_checkpoint_restores_everything_learnt(tmp_path: Path) -> None:
     path, network = tmp_path / "agent.npz", train_ntuple.Network()
     envs = make(64, "embedded")
     progress = train_ntuple.train(envs, network, seconds=1, seed=0)
@@ -230,7 +230,7 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         train_ntuple.load_checkpoint(tmp_path / "a.npz", train_ntuple.Network())
 
 
-def test_training_goes_on_from_a_checkpoint_and_evaluates_on_the_way(
+def test_training_continues_from_a_checkpoint_and_evaluates_on_the_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
@@ -252,7 +252,7 @@ def test_the_random_agent_plays_as_random_play_does() -> None:
 # ---- comparing trainings -------------------------------------------------------------------------
 
 
-def test_trainings_are_compared_where_all_of_them_were(tmp_path: Path) -> None:
+def test_training_runs_are_compared_where_all_have_points(tmp_path: Path) -> None:
     paths = []
     for index, speed in enumerate((1, 2)):
         told = [
@@ -268,7 +268,7 @@ def test_trainings_are_compared_where_all_of_them_were(tmp_path: Path) -> None:
     assert "| minutes | 2.0 | 3 | 2 to 4 |" in table
 
 
-def test_a_training_without_evaluations_is_told(tmp_path: Path) -> None:
+def test_a_training_run_without_evaluations_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text(json.dumps({"training": {"evaluations": []}}))
     with pytest.raises(SystemExit, match="--evaluate-every"):

@@ -41,7 +41,7 @@ def actions_from(rng: np.random.Generator, mask: np.ndarray[Any, Any]) -> np.nda
     return actions
 
 
-def test_make_vec_gives_the_native_environment() -> None:
+def test_make_vec_makes_the_native_environment() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         envs = gym.make_vec("twofold:twofold/Game2048-v0", num_envs=3, size=(3, 5))
@@ -57,7 +57,9 @@ def test_make_vec_gives_the_native_environment() -> None:
     envs.close()
 
 
-def test_what_a_step_returns(envs: twofold.Game2048VectorEnv) -> None:
+def test_a_step_returns_arrays_of_the_documented_dtypes_and_shapes(
+    envs: twofold.Game2048VectorEnv,
+) -> None:
     observations, infos = envs.reset(seed=0)
     assert observations in envs.observation_space
     assert infos.keys() == INFOS | {f"_{name}" for name in INFOS}
@@ -101,7 +103,7 @@ def test_arrays_are_fresh_aligned_and_writable(envs: twofold.Game2048VectorEnv) 
         assert not any(np.shares_memory(array, other) for other in flat[index + 1 :])
 
 
-def test_a_step_is_the_references(envs: twofold.Game2048VectorEnv) -> None:
+def test_a_step_agrees_with_the_reference(envs: twofold.Game2048VectorEnv) -> None:
     games = [Game(40 + lane) for lane in range(6)]
     rng = np.random.default_rng(0)
     observations, infos = envs.reset(seed=40)
@@ -270,7 +272,7 @@ def test_a_list_gives_each_board_its_own_seed(envs: twofold.Game2048VectorEnv, k
     assert envs.np_random_seed == -1
 
 
-def test_none_in_a_list_goes_on_with_that_boards_stream(envs: twofold.Game2048VectorEnv) -> None:
+def test_none_in_a_list_continues_that_boards_stream(envs: twofold.Game2048VectorEnv) -> None:
     envs.reset(seed=0)
     second, _ = envs.reset()
     envs.reset(seed=0)
@@ -375,7 +377,7 @@ def test_dict_info_to_list_gives_each_board_its_infos(envs: twofold.Game2048Vect
         assert info["action_mask"].shape == (4,)
 
 
-def test_other_wrappers_take_it() -> None:
+def test_other_wrappers_accept_the_environment() -> None:
     def make() -> twofold.Game2048VectorEnv:
         return twofold.Game2048VectorEnv(5, endpoint="embedded")
 
@@ -401,7 +403,9 @@ def test_the_batched_mask_samples_legal_actions(envs: twofold.Game2048VectorEnv)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_gymnasiums_own_vector_environments_give_the_same(server: Server, mode: str) -> None:
+def test_gymnasiums_own_vector_environments_give_the_same_results(
+    server: Server, mode: str
+) -> None:
     native = gym.make_vec(ID, num_envs=3, endpoint=server.tcp)
     theirs = gym.make_vec(ID, num_envs=3, endpoint=server.tcp, vectorization_mode=mode)
     rng = np.random.default_rng(0)
