@@ -1,4 +1,4 @@
-"""The server's heap allocations for one more step: few, and as many for any number of boards."""
+"""The server's heap allocations per step: few, and the same number for any number of boards."""
 
 import subprocess
 from pathlib import Path
@@ -54,6 +54,6 @@ def test_a_step_allocates_as_often_for_any_number_of_boards(
     sizes = (64, 512, 4096)
     counts = [allocations_per_step(counter, size, tmp_path, monkeypatch) for size in sizes]
     print("allocations for a step:", dict(zip(sizes, counts, strict=True)))
-    # libzmq reads large payloads in other portions than small ones: a few more or fewer.
+    # libzmq reads large payloads in different portions from small ones: a few more or fewer.
     assert max(counts) - min(counts) <= 5, counts
     assert max(counts) <= 60, counts

@@ -1,4 +1,4 @@
-"""What happens where an episode ends: each mode, step by step, and beside Gymnasium's own."""
+"""The end of an episode: each mode, step by step, and beside Gymnasium's own environments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -47,7 +47,7 @@ def make() -> Iterator[Make]:
 
 
 def finished(terminations: Any, truncations: Any) -> Any:
-    """The boards whose episode has ended."""
+    """The boards with an ended episode."""
     return np.logical_or(terminations, truncations)
 
 
@@ -166,7 +166,7 @@ def test_same_step_starts_only_the_boards_whose_episode_has_ended(make: Make) ->
     assert final["episode_length"].tolist() == [0, 1, 0, 1]
     assert final["action_mask"].tolist() == [[0] * 4] * 4, "no action is legal at the end"
     assert final["max_exponent"].tolist() == [0, 1, 0, 1]
-    # What is given is the caller's: nothing of it changes with the next step.
+    # The results belong to the caller: the next step changes none of them.
     kept = infos["final_obs"][1].copy()
     envs.step([1, 1, 2, 1])
     np.testing.assert_array_equal(infos["final_obs"][1], kept)
@@ -247,7 +247,7 @@ def beside(mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, A
 def play(
     ours: VectorEnv[Any, Any, Any], theirs: VectorEnv[Any, Any, Any], steps: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Plays the same actions in both, and resets what is finished where nobody else does."""
+    """Plays the same actions in both; with DISABLED, resets the boards whose episode has ended."""
     rng = np.random.default_rng(0)
     yield ours.reset(seed=20), theirs.reset(seed=20)
     for _ in range(steps):
@@ -270,7 +270,7 @@ def test_each_mode_behaves_as_in_gymnasium(
     for mine, other in play(make(autoreset_mode=mode, **config), theirs, 120):
         for one, two in zip(mine[:-1], other[:-1], strict=True):
             same(one, two)
-        # After a masked reset theirs has infos of the boards that were reset, ours of all.
+        # After a masked reset theirs has infos of the reset boards only, ours of all boards.
         has_infos = other[-1]["_score"]
         mine[-1].update({key: has_infos for key in mine[-1] if len(mine) == 2 and key[0] == "_"})
         same(mine[-1], other[-1], has_infos)
@@ -299,7 +299,7 @@ def test_wrappers_see_what_they_see_around_gymnasiums_own(
     theirs = WRAPPERS[wrapper](inner)
     for mine, other in play(ours, theirs, 60):
         if len(mine) == 2 and mode is AutoresetMode.DISABLED:
-            # Gymnasium's own takes the mask out of the options before its wrapper can see it.
+            # Gymnasium's own removes the mask from the options before its wrapper sees it.
             for layer in (ours, ours.env):
                 if isinstance(layer, RecordEpisodeStatistics):
                     copy_statistics(layer, theirs if layer is ours else theirs.env)

@@ -1,4 +1,4 @@
-"""Nothing that a client sends stops the server, makes it grow, or harms the next good request."""
+"""No message stops the server, makes it grow, or harms the next valid request."""
 
 import random
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def session(server: Server) -> Iterator[RawSession]:
 
 
 def flood(session: RawSession, *frames: bytes) -> list[envelope.Error]:
-    """Sends a message TIMES times, and returns the errors that come back; nothing else may."""
+    """Sends a message TIMES times and returns the errors; every reply has to be an error."""
     errors = []
     for _ in range(TIMES // AT_ONCE):
         for _ in range(AT_ONCE):
@@ -45,13 +45,13 @@ def flood(session: RawSession, *frames: bytes) -> list[envelope.Error]:
 
 
 def check_unharmed(session: RawSession) -> None:
-    """The next good request works."""
+    """Checks that the next valid request works."""
     reply = session.call(session.request(step={}), bytes([0, 1, 2]))
     assert reply.WhichOneof("result") == "step"
 
 
 def only(errors: list[envelope.Error]) -> envelope.Error:
-    """The error, all being equal."""
+    """The error, which has to be the same each time."""
     assert len({error.SerializeToString() for error in errors}) == 1
     assert errors[0].message
     return errors[0]
@@ -180,7 +180,7 @@ def test_a_request_with_flipped_bits(session: RawSession) -> None:
             request[rng.randrange(len(request))] ^= 1 << rng.randrange(8)
         session.send(b"", bytes(request), bytes(rng.randrange(28)))
         reply, _ = session.receive()
-        if not reply.HasField("error"):  # one flipped bit makes a close of a reset
+        if not reply.HasField("error"):  # one flipped bit turns a reset into a close
             session.begin()
             session.create()
             session.reset()

@@ -1,4 +1,4 @@
-"""The benchmark, with Twofold alone: peers are installed by whoever runs all of it."""
+"""The benchmark, with Twofold alone: only a full run installs the peers."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Reply memory is used again only when nobody can see it."""
+"""Reply memory is reused only when no array refers to it any more."""
 
 import numpy as np
 import pytest

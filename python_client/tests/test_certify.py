@@ -1,4 +1,4 @@
-"""The certificate, in short: what it certifies holds, and what is wrong does not get one.
+"""The certificate, in short form: correct engines pass it and wrong engines fail.
 
 `make certify` is the same over a million episodes, and with the packages themselves.
 """
@@ -80,7 +80,7 @@ def test_a_correct_engine_is_certified() -> None:
 def test_a_wrong_engine_is_caught(defect: mutants.Defect) -> None:
     played, found = certify.try_engine(defect, 4096)
     assert [check for check in found if not check.passed] != []
-    # It is the published defect, and not some other.
+    # The mutant has the published defect, and not some other one.
     error = played.score.std() / math.sqrt(played.count)
     assert abs(played.score.mean() - defect.score) < 4 * error
 

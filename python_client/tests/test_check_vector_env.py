@@ -1,4 +1,4 @@
-"""The conformance checker: right environments pass, and each wrong one is found and named."""
+"""The conformance checker: correct environments pass, and each defect is found and named."""
 
 import warnings
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def skipped(report: Report) -> set[str]:
     return {finding.check for finding in report.skipped}
 
 
-# ---- right ones ----------------------------------------------------------------------------------
+# ---- correct environments ------------------------------------------------------------------------
 
 
 @MODES
@@ -55,7 +55,7 @@ def test_gymnasiums_statistics_around_a_correct_environment_pass(mode: Autoreset
     def make() -> VectorEnv[Any, Any, Any]:
         return gym.wrappers.vector.RecordEpisodeStatistics(WalkVectorEnv(mode))
 
-    # With DISABLED it hands out its own memory, which the next masked reset writes into.
+    # With DISABLED it returns its own memory, and the next masked reset writes to it.
     report = check(make, skip=["data_not_reused"] * (mode is AutoresetMode.DISABLED))
     assert any("out of the user's options" in remark.message for remark in report.remarks)
 
@@ -100,7 +100,7 @@ def test_twofold_passes_with_more_boards_than_a_block_has(mode: AutoresetMode) -
     assert skipped(report) <= {"autoreset_ignores_the_action"}
 
 
-# ---- wrong ones ----------------------------------------------------------------------------------
+# ---- defects -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_defect_is_found_and_the_sentence_names_it(
 
 
 def test_every_check_finds_something() -> None:
-    # What is not among them: remarks, and what Gymnasium does not ask for.
+    # Except for remarks, and for checks that Gymnasium does not require.
     assert set(CHECKS) - {name for _, name, _ in WRONG} == {
         "lanes_are_independent",
         "reset_forgets_the_end",

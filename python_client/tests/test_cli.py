@@ -1,4 +1,4 @@
-"""The command `twofold`: its table of subcommands, and how it fails."""
+"""The command `twofold`: its table of subcommands, and its errors."""
 
 import argparse
 import importlib

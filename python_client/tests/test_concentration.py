@@ -171,7 +171,7 @@ def test_there_are_no_afterstates(envs: ConcentrationVectorEnv) -> None:
         envs.afterstates()
 
 
-# ---- what is told --------------------------------------------------------------------------------
+# ---- observations and infos ----------------------------------------------------------------------
 
 
 def test_given_decks_are_played(envs: ConcentrationVectorEnv) -> None:
@@ -369,8 +369,8 @@ def test_perfect_memory_plays_no_other_game() -> None:
 
 # ---- rewards and flips ---------------------------------------------------------------------------
 
-# On the deck 0 1 / 0 1 with one peek: actions, and what each is worth to each term. A second peek,
-# which is none, leaves the open card open.
+# On the deck 0 1 / 0 1 with one peek: actions, and each term's value for each. A second peek is not
+# available and leaves the open card open.
 PLAYED = {
     "noop": [0, 3, 0, 0, 2, 4, 4, 0, 1, 3],
     "end_turn": [0, 3, 0, 0, 2, 4, 4, 0, 1, 3],
@@ -435,7 +435,7 @@ def test_flips_report_what_happened_to_each_card() -> None:
     for action, expected in [
         (0, [turned, none, none, none]),
         (3, [none, none, none, turned]),
-        (3, [hidden, none, none, turned]),  # it turned back, and over again
+        (3, [hidden, none, none, turned]),  # it turned back, and is flipped again
         (4, [shown, shown, shown, none]),
         (3, [hidden, hidden, hidden, none]),  # a touch; the open card stays open
         (1, [none, matched, none, matched]),
@@ -452,7 +452,7 @@ def test_flips_report_what_happened_to_each_card() -> None:
 
 
 def episodes_by_mode(mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]]:
-    """Of each board its first three episodes: return, length and last observation."""
+    """The first three episodes of each board: return, length and last observation."""
     envs = ConcentrationVectorEnv(
         8, size=(2, 3), autoreset_mode=mode, max_episode_steps=9, endpoint="embedded"
     )

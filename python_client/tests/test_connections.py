@@ -1,4 +1,4 @@
-"""More connections than a server has descriptors: nobody who is connected notices."""
+"""More connections than a server has descriptors: connected clients are not affected."""
 
 import contextlib
 import resource
@@ -24,7 +24,7 @@ def small_server() -> Iterator[Server]:
 
 
 def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
-    """Opens connections that say nothing, and holds them."""
+    """Opens connections that send nothing, and holds them."""
     scheme, _, address = endpoint.partition("://")
     held = contextlib.ExitStack()
     for _ in range(connections):
@@ -37,7 +37,7 @@ def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
 
 
 def rests(server: Server) -> bool:
-    """Whether it leaves the processor alone for a second."""
+    """Whether the server leaves the processor idle for a second."""
     before = server.processor_seconds
     time.sleep(1)
     return server.processor_seconds - before < 0.3

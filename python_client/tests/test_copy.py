@@ -1,4 +1,4 @@
-"""With copy=False every reset and every step return the same arrays, written over in place."""
+"""With copy=False every reset and every step return the same arrays, overwritten in place."""
 
 import contextlib
 import tracemalloc
@@ -44,7 +44,7 @@ def arrays_of(results: object, path: Path = ()) -> Iterator[tuple[Path, NDArray[
 
 
 def frozen(results: Any) -> dict[Path, Any]:
-    """What results say now."""
+    """The results' current contents."""
     return {path: array.tolist() for path, array in arrays_of(results)}
 
 
@@ -71,7 +71,7 @@ def test_reused_arrays_have_the_same_contents_as_fresh_ones(
 
 
 def finals_of(results: Any) -> Any:
-    """What SAME_STEP tells of the episodes that have ended."""
+    """SAME_STEP's data about the episodes that have ended."""
     infos = results[-1]
     if "final_obs" not in infos:
         return None
@@ -103,7 +103,7 @@ def test_finals_disappear_with_the_next_step(endpoint: str) -> None:
     for turn in range(7):
         infos = envs.step(actions(turn))[4]
         names.append("final_obs" in infos)
-        # What only a step tells is the old episode's, and told with it.
+        # Infos of the transition belong to the ended episode, and are returned with it.
         assert infos["_merges"].all() != names[-1]
     assert names == [False, False, True] * 2 + [False]
     envs.close()
@@ -136,7 +136,7 @@ def test_a_step_allocates_nothing_of_a_batchs_size(num_envs: int, kind: str) -> 
         results = envs.step(numbers)
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # The actions as bytes, and Python's small change.
+    # The actions as bytes, and small Python objects.
     assert peak - before < num_envs + 4096
     assert held - before < num_envs + 4096
     del results

@@ -1,4 +1,4 @@
-"""Encrypted endpoints: who is let in, whose a session is, and what everybody else is told."""
+"""Encrypted endpoints: admitted keys, owners of sessions, and the errors for everyone else."""
 
 import contextlib
 import os
@@ -26,13 +26,13 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 def keygen(path: Path) -> str:
-    """Makes keys; the line for the list of clients."""
+    """Makes keys; returns the line for the list of clients."""
     command = [str(find_program()), "keygen", str(path)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 class Keys:
-    """Keys of a server, two clients that it lets in, and one that it doesn't."""
+    """Keys of a server, two clients that it admits, and one that it doesn't."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -156,7 +156,7 @@ def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
                     assert reply.error.code == envelope.ERROR_CODE_NOT_FOUND, op
             create = stranger.request(seq=1, create={"num_envs": 3})
             assert stranger.call(create).error.code == envelope.ERROR_CODE_NOT_FOUND
-        # And the same from another of Alice's connections goes on.
+        # The same request from another of Alice's connections continues the session.
         with KeyedSession(server.tcp, keys.of("alice")) as again:
             again.id, again.seq = alice.id, alice.seq
             assert again.call(again.request(step={}), bytes(3)).HasField("step")
@@ -202,7 +202,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: can_come_in("bob"))
         assert not can_come_in("alice")
-        # Also not over the connection that she has.
+        # Not even over her open connection.
         with pytest.raises(errors.PermissionDenied, match="not let in any more"):
             alice.step([0, 0])
 
@@ -242,7 +242,7 @@ def test_keys_are_taken_from_the_environment(
         Game2048VectorEnv(1, endpoint=server.tcp)
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
     Game2048VectorEnv(1, endpoint=server.tcp).close()
-    # They are for tcp alone.
+    # Keys are for tcp only.
     Game2048VectorEnv(1, endpoint=server.ipc).close()
 
 
@@ -319,7 +319,7 @@ def test_keygen_writes_certificates_that_only_their_owner_can_read(tmp_path: Pat
     assert zmq.curve_public(secret) == public
     assert line == f"{public.decode()} carol\n"
     assert secret.decode() not in line + public_file.read_text()
-    # Nothing is written over.
+    # Nothing is overwritten.
     before = secret_file.read_text()
     again = subprocess.run(
         [str(find_program()), "keygen", str(tmp_path / "carol")], capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Datasets: every transition is the environment's own, and one that is not is found."""
+"""Datasets: every transition is the environment's own, and any other is found."""
 
 import json
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
     told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
     assert told["arguments"] == {"size": 3, "max_episode_steps": 9, "start_tiles": None}
     twofold.datasets.verify(path, endpoint="embedded")
-    # A server without encryption does not let them in.
+    # A server without encryption does not admit them.
     with pytest.raises(errors.AuthenticationFailed):
         twofold.datasets.write(path, transitions=1, endpoint=server.tcp, curve=keys)
 

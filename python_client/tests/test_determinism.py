@@ -1,4 +1,4 @@
-"""A trajectory is a function of config, seed and actions, and of nothing else."""
+"""A trajectory is a pure function of config, seed and actions."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ played, endpoint, num_envs, seed = sys.argv[1:]
 print(*test_determinism.digests(played, endpoint, int(num_envs), int(seed)), sep="\\n")
 """
 
-# Small enough that episodes end within the steps; and 4 x 4, which the kernel plays.
+# Small enough for episodes to end within the steps; and 4 x 4, which runs on the kernel.
 PLAYED: dict[str, tuple[str, dict[str, Any]]] = {
     "2048 on 3 x 3": ("Game2048", {"size": 3}),
     "2048 on 4 x 4": ("Game2048", {}),
@@ -55,7 +55,7 @@ def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
 
 
 def rows(num_envs: int, *told: Any) -> Any:
-    """Everything that a call tells, as bytes (N, any)."""
+    """All results of a call, as bytes (N, any)."""
     *arrays, infos = told
     arrays += [infos[name] for name in sorted(infos)]
     parts = [np.ascontiguousarray(array).reshape(num_envs, -1) for array in arrays]
@@ -99,7 +99,7 @@ def test_an_unseeded_reset_continues_the_stream_and_does_not_repeat(
     envs = make_batch(64, endpoint=server.ipc)
 
     def play(seed: int | None = None) -> bytes:
-        """A few steps, after which every game shows something of its board."""
+        """A few steps, enough for every game to show something of its board."""
         envs.reset(seed=seed)
         return b"".join(envs.step([action] * 64)[0].tobytes() for action in range(3))
 
@@ -169,7 +169,7 @@ def test_every_carrier_reproduces_the_golden_trajectories(endpoint: str, path: P
 
 
 def at_step(lanes: list[dict[str, Any]], key: str, step: int) -> dict[int, dict[str, Any]]:
-    """What a golden file has under `key` for a step: by the lane's index."""
+    """A golden file's values under `key` for a step, by the lane's index."""
     return {
         index: {name: value for name, value in entry.items() if name != "step"}
         for index, lane in enumerate(lanes)

@@ -1,6 +1,6 @@
 """Dialects, and observations with the mask inside.
 
-That the dialects are what they are named for is shown by `make certify`, beside the packages.
+`make certify` compares the dialects with the packages themselves.
 """
 
 from typing import Any

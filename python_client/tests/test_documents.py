@@ -1,7 +1,7 @@
-"""The documents hold what they show: their Python runs, and their servers start.
+"""The documents keep their promises: their Python runs, and their servers start.
 
-A block tagged `python` is run as it stands, in one program with the other ones of its page. Where
-it can't be (it needs an hour, a GPU, another machine) `<!-- not run: why -->` goes before it.
+A block tagged `python` is run as it is, in one program with the others of its page. A block that
+can't be run (it needs an hour, a GPU, another machine) has `<!-- not run: why -->` before it.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ FENCE = re.compile(
     r"^```(?P<tag>[^\n`]*)\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-# Code at the beginning of a line that is Python and nothing else.
+# The beginning of a line that can only be Python.
 PYTHON = re.compile(r"^(import|from \S+ import|def|class|>>>) ", re.MULTILINE)
 
 
@@ -65,7 +65,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def complaints(text: str) -> list[str]:
-    """What would neither be run nor is excused."""
+    """The blocks that are neither run nor excused."""
     told = [
         f"line {block.line + 1}: this looks like Python; tag it python, or say why it is not run"
         for block in blocks(text)
@@ -105,7 +105,7 @@ SERVERS = [
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A directory for what a page writes. The name is short, for a socket's path has to be."""
+    """A directory for a page's files. Its name is short, because a socket's path has to be."""
     made = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
     yield made
     shutil.rmtree(made)
@@ -113,7 +113,7 @@ def directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def serving(page: str, number: int, directory: Path) -> Iterator[int]:
-    """The page's server, on a free port instead of 5555 and with its files here; gives the port."""
+    """The page's server, on a free port instead of 5555 and with its files here; its port."""
     for line in commands(page, "keygen"):
         line = line.replace("twofold-server", shlex.quote(str(find_program())), 1)
         subprocess.run(["bash", "-euc", line], cwd=directory, check=True, capture_output=True)
@@ -140,18 +140,18 @@ def serving(page: str, number: int, directory: Path) -> Iterator[int]:
 
 
 def run(page: str, directory: Path) -> str:
-    """What the program of a page prints, beside the page's first server if it asks for one."""
+    """The output of a page's program, beside the page's first server if it needs one."""
     code = program(page)
     with contextlib.ExitStack() as stack:
         if ":5555" in code:
             port = stack.enter_context(serving(page, 0, directory))
             code = code.replace(":5555", f":{port}")
-        # A page about tests shows one.
+        # A page about tests defines one.
         code += "for name in [each for each in dir() if each.startswith('test_')]: vars()[name]()\n"
         path = directory / Path(page).name
         path.write_text(code)
         ran = subprocess.run(
-            # What that page shows may warn: of a remark about another environment.
+            # That page's test may warn about a remark on another environment.
             [sys.executable, "-W", "ignore:check_vector_env", str(path)],
             cwd=directory,
             capture_output=True,
@@ -190,7 +190,7 @@ def test_an_excused_block_is_distinguished_from_others() -> None:
     assert [(block.line, block.excused) for block in blocks(text)] == [(2, True), (6, False)]
 
 
-# Those of which more is known than that they run are below.
+# The pages left out have tests of their own below.
 @pytest.mark.parametrize("page", sorted({*WITH_PYTHON} - {"README.md", "docs/rules.md"}))
 def test_the_python_of_a_page_runs(page: str, directory: Path) -> None:
     run(page, directory)
@@ -209,8 +209,8 @@ def test_the_first_program_prints_what_the_page_says(directory: Path) -> None:
 
 def test_the_expectimax_of_the_page_plays_far_better_than_random(directory: Path) -> None:
     score = re.fullmatch(r"mean score after 300 moves: ([\d.]+)\n", run("docs/rules.md", directory))
-    # Random play has ended long before, at 1,095 on the mean; 300 moves without a loss are worth
-    # about 5,000.
+    # Random play ends long before, with 1,095 on average; 300 moves without a loss score about
+    # 5,000.
     assert score is not None
     assert float(score[1]) > 3000
 
@@ -227,7 +227,7 @@ def play() -> Any:
 
 
 def test_the_page_plays_the_golden_games(play: Any) -> None:
-    """Those of the arguments that it takes."""
+    """The games whose arguments `play` takes."""
     played = 0
     taken = {"rows", "columns", "four_probability", "start_tiles"}
     for path in sorted(make_golden.GOLDEN.glob("*.json")):

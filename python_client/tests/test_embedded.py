@@ -1,4 +1,4 @@
-"""The service in this process: where it is the default, what it says, threads, and forks."""
+"""The service in this process: as the default, its messages, threads, and forks."""
 
 import multiprocessing
 import os
@@ -25,7 +25,7 @@ ID = "twofold/Game2048-v0"
 
 
 def run(code: str, **variables: str) -> tuple[str, str]:
-    """What a script of its own prints, on both outputs."""
+    """The two outputs of a script in a process of its own."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("TWOFOLD_")} | variables
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     head = "import os, sys, warnings, numpy as np, gymnasium as gym, twofold\n"
@@ -155,7 +155,7 @@ def heartbeat_beside_steps(endpoint: str, count: int) -> None:
                 envs.keepalive()
                 envs.observe()
                 beats += 1
-                # Otherwise the steps would wait for it, each time.
+                # Otherwise every step would wait for it.
                 time.sleep(1e-5)
         except Exception as error:
             failures.append(error)
@@ -164,7 +164,7 @@ def heartbeat_beside_steps(endpoint: str, count: int) -> None:
     thread.start()
     chosen = [actions(turn) for turn in range(16)]
     turn = -1
-    # The scheduler says how often the other thread has its turn.
+    # The scheduler decides how often the other thread gets a turn.
     while (turn := turn + 1) < count or (beats <= 100 and thread.is_alive()):
         told = envs.step(chosen[turn % 16])
         expected = twin.step(chosen[turn % 16])
@@ -247,7 +247,7 @@ def slow_rules() -> None:
 
 
 def rules_next(moved: rules.Move) -> Any:
-    """A board behind a move: a 2 in the first cell that is empty."""
+    """A board after a move: a 2 in the first empty cell."""
     after = moved.boards.copy()
     after.reshape(-1)[np.flatnonzero(after.reshape(-1) == 0)[0]] = 1
     return after
@@ -255,7 +255,7 @@ def rules_next(moved: rules.Move) -> Any:
 
 @pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
 def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
-    """In a process of its own: others' callbacks may take an interrupt for themselves."""
+    """In a process of its own: callbacks of other packages may swallow an interrupt."""
     output, _ = run(
         "import signal, threading, time, test_embedded\n"
         "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
@@ -270,7 +270,7 @@ def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
 
 
 def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -> None:
-    """Also where another thread of the parent is in a call, and holds its lock for good."""
+    """Even if another thread of the parent is in a call, whose lock the child never gets."""
     output, errors = run(
         "import threading, time\n"
         "envs = twofold.Game2048VectorEnv(70_000); first = envs.reset(seed=0)[0]\n"

@@ -48,7 +48,7 @@ def test_check_env_finds_nothing(arguments: dict[str, Any]) -> None:
 def test_check_env_finds_nothing_in_the_wrapped_environment() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # check_env says this of everything that gymnasium.make returns.
+        # check_env warns about this for everything that gymnasium.make returns.
         warnings.filterwarnings("ignore", message=".*is different from the unwrapped version")
         env = gym.make(ID)
         check_env(env)

@@ -35,7 +35,7 @@ def test_small_clients_are_not_starved_by_a_large_one(
     large.terminate()
     steps = large.stdout.read().count("step\n")
     large.wait()
-    # Everybody goes on: the large one too, and none of the small ones much less than the others.
+    # Every client makes progress: the large one too, and the small ones about equally.
     assert steps > 2
     assert beside["fewest"] > beside["most"] / 3 > 1
     for quantile in ("p50", "p99"):
@@ -46,5 +46,5 @@ def test_small_clients_are_not_starved_by_a_large_one(
         f"p99 {1e3 * alone['p99']:.2f} and {1e3 * beside['p99']:.2f} ms; "
         f"the large one made {steps / seconds:.0f} steps a second"
     )
-    if scale > 1:  # a measurement, for a machine that does nothing else
+    if scale > 1:  # a measurement, for an otherwise idle machine
         assert beside["p50"] <= max(3 * alone["p50"], 0.002)

@@ -1,4 +1,4 @@
-"""Peers that send anything, beside a client that works. Longer in `make soak`."""
+"""Peers that send arbitrary messages, beside a client that works. Longer in `make soak`."""
 
 import json
 import subprocess
@@ -19,13 +19,13 @@ from twofold.v1 import envelope_pb2 as envelope
 MESSAGES = 50_000
 PEERS = 3
 LANES = 64
-# Small, so that the peers meet the limits, and memory that does not come back is seen.
+# Small, so that the peers reach the limits, and leaked memory shows.
 LIMITS = ["--max-sessions", "500", "--max-boards", "1000000", "--max-bytes", "200000000"]
 LIMITS += ["--idle-timeout", "2", "--max-message-bytes", "1000000"]
 
 
 class Worker:
-    """A client that works, and knows what has to come of it."""
+    """A client that works, and knows its expected results."""
 
     def __init__(self, endpoint: str) -> None:
         self._envs = Game2048VectorEnv(LANES, endpoint=endpoint)
@@ -64,7 +64,7 @@ def start_peers(server: Server, count: int) -> "list[subprocess.Popen[str]]":
 
 
 def play_alone(worker: Worker) -> list[float]:
-    """Seconds of each of the worker's steps while nobody else sends."""
+    """Seconds of each of the worker's steps without other senders."""
     worker.seconds.clear()
     for _ in range(30):
         worker.play(300)
@@ -101,7 +101,7 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
         worker.play(300)
         alone = play_alone(worker)
 
-        # Once for the memory that it takes to remember closed sessions and the like.
+        # Once before measuring, because the server remembers closed sessions and the like.
         warm_up = start(server.ipc, 99, count // 10)
         while warm_up.poll() is None:
             worker.keepalive()
@@ -119,8 +119,8 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
             assert peer.stdout is not None
             tallies.append(json.loads(peer.stdout.read()))
 
-        # Each message was answered, or dropped and counted; repeats of what is in progress get one
-        # answer together.
+        # Each message was answered, or dropped and counted; repeats of a request in progress share
+        # one answer.
         stats = statistics_of(server.ipc)
         assert stats.usage.in_progress == 0
         counters = stats.counters
@@ -130,19 +130,19 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
         unanswered = sum(tally["unanswered"] for tally in tallies)
         assert unanswered <= counters.parked
         assert counters.dropped > 0
-        # All kinds were there, and all sorts of refusals.
+        # There were messages of all kinds, and many kinds of refusals.
         slots = {field.name for field in envelope.Request.DESCRIPTOR.oneofs[0].fields}
         assert {row.name for row in stats.requests} == slots
         executed = {row.name for row in stats.requests if row.executed}
         assert executed >= {"hello", "create", "reset", "step", "observe", "keepalive", "close"}
         assert len(stats.refusals) >= 6
 
-        # The working client's results are those that they were alone.
+        # The working client's results are the same as alone.
         assert len(worker.digests) > 1
         assert set(worker.digests) == {worker.digests[0]}
         worker.close()
 
-        # And nothing stays behind.
+        # And nothing is left behind.
         wait_until(lambda: statistics_of(server.ipc).usage.sessions == 0, 30)
         assert statistics_of(server.ipc).usage.boards == 0
         wait_until(lambda: usage(server)[0] < memory + (16 << 20), 30)
@@ -152,9 +152,9 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
     record_property("p99 beside the peers over p99 alone", round(ratio, 2))
     print(
         f"\n{count} messages; the working client's p99 is {1e3 * p99(beside):.2f} ms, "
-        f"{ratio:.2f} times what it is alone"
+        f"{ratio:.2f} times its p99 alone"
     )
-    if scale > 1:  # a measurement, for a machine that does nothing else
+    if scale > 1:  # a measurement, for an otherwise idle machine
         assert ratio <= 3
 
 

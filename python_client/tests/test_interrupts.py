@@ -14,12 +14,12 @@ import twofold
 def through_interrupts(
     make: Callable[[], Any], deed: Callable[[Any, int], Any], result: Callable[[Any], Any]
 ) -> int:
-    """Does the same deeds twice, once with an interrupt before each bytecode; how many there were.
+    """Runs the same calls twice, once with an interrupt before each bytecode; returns their number.
 
     Args:
         make: Makes an environment.
-        deed: What to do with it in each turn.
-        result: What tells the deed's outcomes apart.
+        deed: The call to make in each turn.
+        result: A digest that distinguishes the call's outcomes.
     """
     envs, twin = make(), make()
     moment = 0
@@ -91,7 +91,7 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
 
 
 def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
-    """Each but the first goes on with the stream, so that twice is something else than once."""
+    """Each reset but the first continues the stream, so applying one twice would show."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=None if turn else 1)
@@ -104,7 +104,7 @@ def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
 
 @pytest.mark.parametrize("seed", [None, [7, None, None]], ids=["none", "some"])
 def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
-    """Seeds that the system draws are the same when the call is made again."""
+    """A repeated call keeps the seeds that the system drew for the first one."""
     moment, has_fired = 0, True
     while has_fired:
         envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
@@ -128,7 +128,7 @@ def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
 
 
 def test_at_every_bytecode_of_a_reset_of_some_streams(endpoint: str) -> None:
-    """Boards with a new seed and boards whose stream goes on are reset by one request."""
+    """One request resets boards with a new seed and boards that continue their stream."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=[turn, None, turn + 7] if turn else 1)

@@ -1,4 +1,4 @@
-"""What a server allows: told in Hello, refused with the limit in the text, and given back."""
+"""A server's limits: reported in Hello, named by refusals, and freed again."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_boards_of_all_sessions_together_are_limited_and_freed() -> None:
 
 
 def test_a_batch_that_no_server_state_could_fit_is_refused_before_anything_is_sent() -> None:
-    # The client's own words: it has been told the limits.
+    # The client's own message: it knows the limits from Hello.
     for limit in ("max-boards", "max-boards-per-session"):
         told = rf"1001; the server at .* allows {limit.replace('-', '_')} = 1000"
         with (
@@ -192,7 +192,7 @@ def test_an_ended_session_frees_its_boards() -> None:
         RawSession(server.ipc) as session,
     ):
         assert session.create(num_envs=10).HasField("create")
-        session.begin()  # the other one is left alone
+        session.begin()  # the other session has no requests
         assert session.create(num_envs=10).error.code == RESOURCE_EXHAUSTED
         wait_until(lambda: session.create(num_envs=10).HasField("create"))
 
@@ -214,7 +214,7 @@ def test_memory_returns_after_sessions_close(own_server: Server) -> None:
     after_one = own_server.memory
     for _ in range(3):
         one_after_the_other()
-    # Glibc gives the end of a thread's arena back only beyond some tens of MB; four times what one
+    # Glibc returns the end of a thread's arena only beyond some tens of MB; four times what one
     # round holds would be 560 MB.
     wait_until(lambda: own_server.memory < after_one + (128 << 20))
 

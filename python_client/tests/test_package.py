@@ -1,4 +1,4 @@
-"""What the package exports, and what importing it takes."""
+"""The package's exports and imports."""
 
 import contextlib
 import copy
@@ -69,12 +69,12 @@ def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
 
 
 def plain(distribution: str) -> str:
-    """The name in the one spelling that all spellings of it stand for."""
+    """The normalised spelling of a package's name."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def with_dependencies(distribution: str) -> set[str]:
-    """The names of an installed package and of all that it can't do without."""
+    """The names of an installed package and of all packages that it requires."""
     names: set[str] = set()
     wanted = [distribution]
     while wanted:

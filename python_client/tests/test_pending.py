@@ -20,7 +20,7 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 @pytest.fixture
 def pending(own_server: Server) -> Any:
-    """Boards whose step has got no answer, from a server that answers again, and twins."""
+    """Boards with an unanswered step, on a server that answers again, and their twins."""
     envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)

@@ -1,4 +1,4 @@
-"""Whatever a user passes as seeds and actions: it is right and does as it says, or is refused."""
+"""Any seeds and actions that a user passes either work as documented or are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A socket that is given up is closed in an order that never freezes the process."""
+"""An abandoned socket is closed in an order that never freezes the process."""
 
 import subprocess
 import sys

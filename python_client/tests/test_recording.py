@@ -1,4 +1,4 @@
-"""Recordings: a few kilobytes that replay to the same board and score, or say why not."""
+"""Recordings: a few kilobytes that replay to the same board and score, or report why not."""
 
 import json
 from pathlib import Path
@@ -223,7 +223,7 @@ def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:
 
 
 def spoilt(kind: str) -> Any:
-    """A long game of an engine whose spawns are wrong."""
+    """A long game of an engine with wrong spawns."""
     rng = np.random.default_rng(2)
     board = [0] * 16
     for cell in (0, 15):

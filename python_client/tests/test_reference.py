@@ -70,7 +70,7 @@ def test_actions_are_up_right_down_left() -> None:
         (0.1, 429496730),
         (0.5, 2**31),
         (1.0, 2**32),
-        (0.5 / 2**32, 1),  # halves go away from zero
+        (0.5 / 2**32, 1),  # halves are rounded away from zero
         (0.49999 / 2**32, 0),
         (2.5 / 2**32, 3),
     ],
@@ -101,7 +101,7 @@ def test_golden_episodes_keep_the_invariants(path: Any) -> None:
         for board, score, moves in zip(
             steps["observation"], steps["score"], steps["moves"], strict=True
         ):
-            # Sum and score tell how many 2s and 4s were ever placed; each move placed one.
+            # Sum and score give the number of 2s and 4s ever placed; each move placed one.
             tile_sum = sum(2**k for k in board if k)
             fours, rest = divmod(sum((k - 1) * 2**k for k in board if k) - score, 4)
             twos = (tile_sum - 4 * fours) // 2

@@ -41,7 +41,7 @@ def browser() -> Iterator[Any]:
 
 
 class Page:
-    """A page in the browser, with everything that it asked for and complained about."""
+    """A page in the browser, with all of its requests and errors."""
 
     def __init__(self, browser: Any, recording: Recording, folder: Path) -> None:
         path = folder / "game.html"
@@ -66,7 +66,7 @@ class Page:
         return int(self.page.inner_text("#score").replace(",", ""))
 
     def shown(self) -> Any:
-        """The tiles that are drawn, by where they lie on the screen."""
+        """The drawn tiles, by their places on the screen."""
         rules = self.recording.rules
         found = self.page.evaluate(
             """() => { const board = document.getElementById("board").getBoundingClientRect();

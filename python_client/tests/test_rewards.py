@@ -1,4 +1,4 @@
-"""Declared rewards: what users write, what each term is, and what shaping may not change."""
+"""Declared rewards: their declaration, each term's formula, and the limits of shaping."""
 
 import json
 from collections import defaultdict
@@ -25,7 +25,7 @@ TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
 WEIGHTS = [[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, -1, -2, -10_000]]
 
 
-# ---- what users write ----------------------------------------------------------------------------
+# ---- declarations --------------------------------------------------------------------------------
 
 
 def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_single_environment_has_them_too() -> None:
 
 
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
-    """Every term once, with weights that no float holds exactly."""
+    """Every term once, with weights that a float can't represent exactly."""
     names = [*sorted(EVENTS), *sorted(POTENTIALS)]
     terms: list[dict[str, Any]] = []
     for index, name in enumerate(names):
@@ -344,7 +344,7 @@ def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
             for action, outcomes in model[board].items()
         }
         values[board] = max(returns.values())
-        # Rewards are float32 and symmetric boards tie: what is closer than this is equal.
+        # Rewards are float32 and symmetric boards tie: closer values count as equal.
         best[board] = {a for a, value in returns.items() if value > values[board] - 2e-3}
     return values, best
 
@@ -368,7 +368,7 @@ def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is() -> No
     assert shaped_best == best
     for board, value in values.items():
         assert shaped_values[board] == pytest.approx(value - phi(board), abs=2e-3)
-    # A bonus that is no potential does change it, so the comparison could have failed.
+    # A bonus that is not a potential does change it, so the comparison could have failed.
     _, other_best = solve(model_2x2({"merge_score": 1.0, "merge_count": -30.0}))
     assert other_best != best
 
@@ -407,7 +407,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
             ends["terminated" if terminations[lane] else "truncated"] += 1
         done = terminations | truncations
         active &= ~done
-        if done.any():  # what comes after an episode is not looked at
+        if done.any():  # steps after an episode's end are ignored
             envs.reset(options={"reset_mask": done})
             _, infos = envs.observe()
     assert not active.any()

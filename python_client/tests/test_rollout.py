@@ -1,4 +1,4 @@
-"""Rollouts are a loop of policy and step, whatever they are cut into; policies do what they say."""
+"""Rollouts equal a loop of policy and step, however they are cut; policies behave as documented."""
 
 import importlib.util
 import sys
@@ -35,7 +35,7 @@ def make(endpoint: str) -> Any:
 
 
 def assert_same(left: Any, right: Any) -> None:
-    """Two rollouts tell the same."""
+    """Checks that two rollouts are equal."""
     for name in (
         *("observations", "action_masks", "actions", "rewards"),
         *("terminations", "truncations", "valid"),
@@ -192,7 +192,7 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     greedy, one, two = scores.values()
     assert greedy < 4500
     assert one > greedy
-    # 400 moves without a loss are worth about 7,000.
+    # 400 moves without a loss score about 7,000.
     assert two > 6000
 
 
@@ -206,7 +206,7 @@ def test_a_long_search_comes_in_several_requests(server: Server) -> None:
         data = envs.rollout(1000, "expectimax", progress=requests.append)
         assert_same(patient.rollout(1000, "expectimax"), data)
         assert len(requests) > 1
-        # Each board takes longer than that: nothing comes of it, and nothing has changed.
+        # Each board takes longer than that: there is no result, and nothing has changed.
         before = envs.observe()[0]
         with pytest.raises(errors.ResourceExhausted) as caught:
             envs.rollout(1, policies.Expectimax(depth=6, extension=8))
@@ -256,7 +256,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
             data.actions[step][data.valid[step]], chosen[data.valid[step]]
         )
         twin.step(data.actions[step])
-    # Another network takes its place, and the first one comes again.
+    # Another network replaces it, and then the first one is sent again.
     other = policies.NTuple([[0]], [np.zeros(6, np.float32)], exponents=6)
     assert envs.rollout(5, other).actions.shape == (5, 50)
     assert envs.rollout(5, policy).actions.shape == (5, 50)
@@ -445,6 +445,6 @@ def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
         envs.reset(seed=0)
         with pytest.raises(errors.ResourceExhausted, match="did not fit into the time"):
             envs.rollout(1, deep)
-        # Nothing has come of it.
+        # Nothing has changed.
         assert envs.rollout(1, policies.Expectimax(depth=1)).valid.all()
         envs.close()

@@ -1,4 +1,4 @@
-"""The rules over arrays of boards: they are those of the reference, whatever is asked."""
+"""The rules over arrays of boards agree with the reference in every request."""
 
 import itertools
 import os
@@ -215,7 +215,7 @@ def test_an_explanation_leads_to_the_next_board(data: st.DataObject) -> None:
         after = rules.spawn(after, data.draw(st.integers(0, 2**64 - 1))).boards
     told = rules.explain(board, action, after)
     assert bool(told) == bool(moved.legal)
-    # Tiles by number: where they are, and what they are worth.
+    # Tiles by number: their places and values.
     cells = [cell for cell in range(board.size) if board.flat[cell]]
     where = dict(enumerate(cells, 1))
     value = {tile: 2 ** int(board.flat[cell]) for tile, cell in where.items()}
@@ -453,11 +453,11 @@ def test_the_timeout_also_holds_while_another_thread_is_asking(own_server: Serve
 
 
 class SlowToExpand:
-    """A server between client and server; it keeps each reply to an expand for a while.
+    """A server between client and server; it delays each reply to an expand request.
 
     Attributes:
-        endpoint: Where clients connect to.
-        requests: The expand requests that came.
+        endpoint: The address for clients.
+        requests: The expand requests received.
     """
 
     def __init__(self, server: str, milliseconds: int) -> None:
@@ -484,7 +484,7 @@ class SlowToExpand:
             if not self._front.poll(10):
                 continue
             replies = self._pass_on()
-            # Whatever else comes before the reply is a repeat.
+            # Any other message before the reply is a repeat.
             while self.requests and self._front.poll(self._milliseconds):
                 replies += self._pass_on()
             for _ in range(replies):

@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3: which they are, and that they play their best legal action."""
+"""Models of Stable-Baselines3: their algorithm is found, and they play their best legal action."""
 
 import json
 import zipfile
@@ -42,7 +42,7 @@ def test_an_unknown_algorithm_is_refused(tmp_path: Path) -> None:
 
 
 class Model:
-    """As much of a model as says what it was trained on."""
+    """The part of a model that describes its training environment."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.observation_space = gym.spaces.Box(0, 31, shape, np.float32)

@@ -1,4 +1,4 @@
-"""Snapshots, restores and forks: what they keep, what they refuse, and what forks must not tell."""
+"""Snapshots, restores and forks: contents, refusals, and what forks must not reveal."""
 
 import copy
 import os
@@ -39,7 +39,7 @@ def make(endpoint: str) -> Iterator[Make]:
 
 
 def play(envs: twofold.Game2048VectorEnv, first: int, last: int) -> list[bytes]:
-    """Plays steps, the actions depending on the step and the lane only; what each step told."""
+    """Plays steps with actions that depend on step and lane only; returns each step's results."""
     told = []
     for step in range(first, last):
         actions = (np.arange(envs.num_envs) * 5 + step * step // 2) % 4
@@ -176,7 +176,7 @@ def test_the_policies_of_rollouts_continue_their_streams(make: Make) -> None:
     np.testing.assert_array_equal(envs.rollout(9, "random").actions, actions)
     other.restore(blob, rows=[5, 5, 5, 0, 0, 0])
     np.testing.assert_array_equal(other.rollout(9, "random").actions, actions[:, [5] * 3 + [0] * 3])
-    # New seeds are for them too.
+    # New seeds apply to them too.
     other.restore(blob, rows=[5] * 6, seed=1)
     assert len(np.unique(other.rollout(20, "random").actions, axis=1).T) == 6
 
@@ -345,7 +345,7 @@ def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_do_not(make: M
 
 
 def test_a_fork_never_meets_its_parents_future(make: Make) -> None:
-    """Not even where both were given the same seed."""
+    """Not even if both were given the same seed."""
     envs = make(8)
     envs.reset(seed=0)
     blob = envs.snapshot()
@@ -447,7 +447,7 @@ def values() -> tuple[float, dict[tuple[int, ...], float]]:
 def test_a_search_beats_the_optimum_only_where_it_sees_the_future(
     make: Make, spawns: Literal["same", "fresh"]
 ) -> None:
-    """Why forks are fresh: nobody plays better than the exact optimum, unless they are told."""
+    """The reason for fresh forks: only a search that sees the future beats the exact optimum."""
     optimum, value = values()
     assert optimum == pytest.approx(66.96414946)
     games = 3000
@@ -457,7 +457,7 @@ def test_a_search_beats_the_optimum_only_where_it_sees_the_future(
     playing = np.ones(games, np.bool_)
     turn = 0
     while playing.any():
-        # Each action is tried in a copy of its own, and what comes of it is valued exactly.
+        # Each action is tried in a copy of its own, and the resulting board is valued exactly.
         lanes = np.flatnonzero(playing)
         seed = None if spawns == "same" else 10**6 * turn
         fork = envs.fork(lanes, copies=4, spawns=spawns, seed=seed)
@@ -493,12 +493,12 @@ print(test_snapshots.signatures(sys.argv[1], int(sys.argv[2]), through_snapshot=
 def signatures(
     endpoint: str, num_envs: int, *, through_snapshot: bool
 ) -> "np.ndarray[Any, np.dtype[np.uint64]]":
-    """One number for all that each lane is told in 60 steps (FNV-1a), (N,); lane i has seed i.
+    """A hash of each lane's results over 60 steps (FNV-1a), (N,); lane i has seed i.
 
     Args:
         endpoint: The server's.
         num_envs: Boards N.
-        through_snapshot: Whether another environment goes on in the middle, from a snapshot.
+        through_snapshot: Whether another environment continues from a snapshot in the middle.
     """
 
     def make() -> twofold.Game2048VectorEnv:

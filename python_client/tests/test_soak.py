@@ -1,4 +1,4 @@
-"""Everything for a long time: results are right, and neither memory nor descriptors grow.
+"""All requests for a long time: results are right, and neither memory nor descriptors grow.
 
 TWOFOLD_SOAK_SECONDS=3600 python -m pytest -s --timeout 7200 tests/test_soak.py
 """
@@ -20,18 +20,18 @@ from servers import Server
 import twofold
 
 SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "6"))
-# How many measurements there are, and how many at the beginning don't count: caches fill.
+# Number of measurements, and how many of the first ones don't count, while caches fill.
 MEASUREMENTS, WARM_UP = 40, 16
 POOL = 6
 
 
 def descriptors(pid: int) -> int:
-    """How many descriptors a process has open."""
+    """The number of a process's open descriptors."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has."""
+    """Bytes of a process's memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -135,7 +135,7 @@ def test_memory_does_not_grow_over_time(own_server: Server) -> None:
         while time.monotonic() < until:
             for visitor in visitors:
                 visitor.act()
-        # Without what open sessions and the allocator hold.
+        # Without the memory that open sessions and the allocator hold.
         for visitor in visitors:
             visitor.end()
         gc.collect()

@@ -1,4 +1,4 @@
-"""Sessions that outlive their server: kept in --state-dir at a stop, taken up at the next start."""
+"""Sessions that outlive their server: saved to --state-dir, restored at the next start."""
 
 import signal
 import subprocess

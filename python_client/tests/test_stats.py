@@ -16,7 +16,7 @@ from twofold.v1 import statistics_pb2 as statistics
 
 @pytest.fixture
 def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
-    """Ten boards that were stepped twice, and one refused request."""
+    """Ten boards, stepped twice, and one refused request."""
     envs = twofold.Game2048VectorEnv(10, endpoint=own_server.ipc)
     envs.reset(seed=0)
     for _ in range(2):
@@ -50,7 +50,7 @@ def test_json_has_every_number(
     assert counters["steps"] == 20
     assert counters["dropped"] == 1
     assert (counters["sessions_created"], counters["sessions_closed"]) == (2, 1)
-    # This very request has been received, and is not yet carried out.
+    # This request itself has been received, and is not yet executed.
     parts = ("executed", "refused", "resent", "parked", "dropped")
     assert counters["received"] == sum(counters[part] for part in parts) + 1
     assert {row["code"]: row["count"] for row in stats["refusals"]} == {"FAILED_PRECONDITION": 2}
@@ -90,7 +90,7 @@ def test_prometheus_can_read_it(
 ) -> None:
     assert main(["stats", "--format", "prometheus", "--endpoint", own_server.ipc]) == 0
     text = capsys.readouterr().out
-    # The grammar of the text format, as far as it is used here.
+    # The part of the text format's grammar that is used here.
     label = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
     sample = re.compile(rf"([a-z0-9_]+)(?:\{{({label}(?:,{label})*)\}})? (\S+)")
     types: dict[str, str] = {}
@@ -148,7 +148,7 @@ def test_top_counts_the_requests_between_two_views() -> None:
     text = view(before, now, 0)
     assert "12.5 M steps/s, 50 requests/s" in text
     assert "repeated by clients 7," in text
-    # Another server in its place counts from its start.
+    # A server that replaces it counts from its own start.
     assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now, 0)
 
 

@@ -1,4 +1,4 @@
-"""A step begun by `step_async` and collected by `step_wait` is the step that `step` makes."""
+"""`step_async` and `step_wait` together do the same as `step`."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from twofold.errors import ClosedError, DeadlineExceeded, FailedPrecondition, In
 
 
 def halves(envs: TwofoldVectorEnv, step: int) -> int:
-    """`one_step`, its steps in two calls."""
+    """`one_step`, with each step in two calls."""
     if step % 400 == 0:
         return one_step(envs, step)
     envs.step_async(actions(step, envs._num_actions))
@@ -100,7 +100,7 @@ def test_nothing_else_can_be_called_before_the_wait(
     with pytest.raises(AlreadyPendingCallError, match="step_wait"):
         call(envs)
     assert number(envs.step_wait()) == number(twin.step(actions(1)))
-    # Nor did it change what is told of seeds, or anything else.
+    # Nor did it change the reported seeds, or anything else.
     assert envs.np_random_seed == 7
     assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
     envs.close()

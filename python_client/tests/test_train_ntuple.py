@@ -1,4 +1,4 @@
-"""The learner of examples/train_ntuple.py: its arithmetic, and what it learns over a server."""
+"""The learner of examples/train_ntuple.py: its arithmetic, and its training over a server."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ learning_figures: Any = importlib.import_module("learning_figures")
 
 @pytest.fixture(scope="module")
 def network() -> Any:
-    """A network with random weights; tests leave it as it is."""
+    """A network with random weights; tests don't change it."""
     network, rng = train_ntuple.Network(), np.random.default_rng(0)
     for table in network.tables:
         table.weights = rng.random(table.weights.size, np.float32)
@@ -136,7 +136,7 @@ def test_the_choice_is_the_best_legal_reward_plus_value(network: Any) -> None:
 
 
 class Spy:
-    """A network for which every afterstate is worth 1000, and that keeps what it should learn."""
+    """A network that values every afterstate at 1000, and keeps its updates."""
 
     def __init__(self) -> None:
         self.errors: list[Any] = []
@@ -249,7 +249,7 @@ def test_the_random_agent_plays_as_random_play_does() -> None:
     assert abs(random_agent.main(num_envs=500, endpoint="embedded") - 1095) < 4 * 535 / 500**0.5
 
 
-# ---- comparing trainings -------------------------------------------------------------------------
+# ---- comparing training runs ---------------------------------------------------------------------
 
 
 def test_training_runs_are_compared_where_all_have_points(tmp_path: Path) -> None:
