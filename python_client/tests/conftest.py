@@ -16,7 +16,7 @@ def _no_endpoint_from_outside() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _interrupts_are_heard() -> None:
-    # A shell has its background jobs ignore them, and the tests that they start.
+    # A shell's background jobs ignore these signals, and so would the tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -26,19 +26,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def scale(request: pytest.FixtureRequest) -> int:
-    """How much longer the tests that take it run: 1 in `make test`, more in `make soak`."""
+    """The factor for the length of long tests: 1 in `make test`, more in `make soak`."""
     return int(request.config.getoption("--scale"))
 
 
 @pytest.fixture(scope="session")
 def steps(scale: int) -> int:
-    """How many steps the long runs make."""
+    """The number of steps of the long runs."""
     return 2000 * scale
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server that all tests share, on ipc and tcp; nobody may harm it."""
+    """A server that all tests share, on ipc and tcp; no test may harm it."""
     with Server() as server:
         yield server
 
@@ -52,7 +52,7 @@ def own_server() -> Iterator[Server]:
 
 @pytest.fixture(params=["embedded", "ipc", "tcp"])
 def endpoint(request: pytest.FixtureRequest) -> str:
-    """Where the service is; a test that asks for it runs over every carrier."""
+    """The service's endpoint; a test with this fixture runs over every carrier."""
     if request.param == "embedded":
         return "embedded"
     server: Server = request.getfixturevalue("server")
@@ -61,11 +61,11 @@ def endpoint(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=GAMES)
 def make_batch(request: pytest.FixtureRequest) -> MakeBatch:
-    """Makes batches of one game; a test that asks for it runs over all of them."""
+    """Makes batches of one game; a test with this fixture runs over all games."""
     return GAMES[request.param]
 
 
 @pytest.fixture(params=GAMES)
 def game(request: pytest.FixtureRequest) -> str:
-    """The name of a game; a test that asks for it runs over all of them."""
+    """The name of a game; a test with this fixture runs over all games."""
     return str(request.param)

@@ -6,7 +6,7 @@ from functools import cache
 
 
 def decks(pairs: int) -> list[tuple[int, ...]]:
-    """Every way in which so many pairs can lie, all equally likely."""
+    """Every deck of this many pairs, all equally likely."""
 
     def extend(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if not any(left):
@@ -22,7 +22,7 @@ def decks(pairs: int) -> list[tuple[int, ...]]:
 def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
     """Mean and variance of the turns that random play of face-down cards takes.
 
-    With m pairs left a turn finds one with probability 1 / (2 m - 1), whatever went before: the
+    With m pairs left a turn finds one with probability 1 / (2 m - 1), whatever came before: the
     turns are a sum of independent geometric numbers, and their mean is the square of `pairs`.
     """
     chances = [Fraction(1, 2 * m - 1) for m in range(1, pairs + 1)]
@@ -33,11 +33,11 @@ def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
 
 @cache
 def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
-    """The turns that the best player of all takes, forgetting nothing and never peeking.
+    """The turns that the best strategy takes, forgetting nothing and never peeking.
 
     Args:
-        single: Cards seen whose mates are not.
-        paired: Pairs of which both cards are seen.
+        single: Cards seen, with mates not seen.
+        paired: Pairs with both cards seen.
         unseen: Cards not seen; the mates of `single` are among them.
     """
     if not (single or paired or unseen):
@@ -46,7 +46,7 @@ def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
 
 
 def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """The turns to go after each way to play one turn that isn't plainly useless."""
+    """The remaining turns after each way to play one turn that isn't plainly useless."""
     if p:  # a known pair
         yield fewest_turns(k, p - 1, u)
     if k and u:  # a known card, then an unseen one
@@ -62,7 +62,7 @@ def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
 
 
 def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """The turns to go after an unseen card whose mate is not known, and each kind of second one."""
+    """The remaining turns after an unseen card with an unknown mate, by kind of second card."""
     yield (
         Fraction(1, u - 1) * fewest_turns(k, p, u - 2)
         + (Fraction(k, u - 1) * fewest_turns(k, p + 1, u - 2) if k else 0)

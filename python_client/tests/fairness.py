@@ -1,4 +1,4 @@
-"""Many small clients and one large one: how long the small ones wait.
+"""The waiting times of many small clients beside one large one.
 
     cd python_client/tests && python -m fairness small ENDPOINT SECONDS
     cd python_client/tests && python -m fairness large ENDPOINT

@@ -1,4 +1,4 @@
-"""A proxy between client and server that does to messages what a bad network does."""
+"""A proxy between client and server that behaves like a bad network."""
 
 import contextlib
 import heapq
@@ -19,16 +19,16 @@ KINDS = (DROP, DELAY, DUPLICATE, REORDER)
 
 
 class FaultProxy:
-    """An address that passes messages on to a server, and does something to some of them.
+    """An address that passes messages on to a server, with faults.
 
     Each message, in both directions, has the probability `rate` of one of `kinds`, drawn from
     `seed`: it is dropped, delayed by 1 to 40 ms, passed on twice, the second time a little later,
-    or held back until another one has overtaken it. `cut` breaks all connections, and what is under
-    way is lost.
+    or held back until another one has overtaken it. `cut` breaks all connections, and messages in
+    flight are lost.
 
     Attributes:
-        endpoint: Where clients connect to.
-        counts: How many messages each fault has befallen, and "passed".
+        endpoint: The address for clients.
+        counts: Number of messages by fault, and "passed".
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class FaultProxy:
         self._directory.cleanup()
 
     def cut(self) -> None:
-        """Breaks all connections; what is under way is lost."""
+        """Breaks all connections; messages in flight are lost."""
         self._is_cut = True
 
     def switch_to(self, server: str) -> None:
-        """From now on another server is behind this address; what is under way is lost."""
+        """Switches this address to another server; messages in flight are lost."""
         self._server = server
         self.cut()
 
@@ -138,6 +138,6 @@ class FaultProxy:
         heapq.heappush(self._waiting, entry)
 
     def _send(self, direction: int, frames: list[bytes]) -> None:
-        # Like a network, it does not wait for anybody.
+        # Like a network, it never waits for a receiver.
         with contextlib.suppress(zmq.Again):
             (self._back, self._front)[direction].send_multipart(frames, zmq.DONTWAIT)

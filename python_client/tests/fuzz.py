@@ -27,9 +27,9 @@ from twofold.v1 import environment_pb2 as environment
 
 # Messages that are on their way at a time.
 AT_ONCE = 64
-# Between two sessions that are all right, so that what follows is thrown at one.
+# Between two valid sessions, so that the messages in between hit one of them.
 CONVERSATION_EVERY = 1000
-# Frames of a message that the server looks at, the routing id among them.
+# Number of a message's frames that the server looks at, including the routing id.
 MAX_FRAMES = 16
 
 _EDGES: dict[int, list[Any]] = {
@@ -49,7 +49,7 @@ class Fuzzer:
     """One peer's messages.
 
     Args:
-        seed: What they follow from.
+        seed: Determines the messages.
     """
 
     def __init__(self, seed: int) -> None:
@@ -70,11 +70,11 @@ class Fuzzer:
         ]
 
     def message(self) -> list[bytes]:
-        """The frames of the next message, delimiter and all."""
+        """The frames of the next message, including the delimiter."""
         return self._random.choice(self._kinds)()
 
     def saw(self, reply: envelope.Reply) -> None:
-        """Learns where its session is, so that some of its requests come far."""
+        """Learns its session's state, so that some of its requests get far."""
         slot = reply.WhichOneof("result")
         if slot == "error":
             if reply.error.HasField("expected_seq"):
@@ -88,7 +88,7 @@ class Fuzzer:
             self._seq = max(self._seq, reply.seq)
 
     def conversation(self) -> list[list[bytes]]:
-        """A session that is all right: send one after the other, each when the last is answered."""
+        """The messages of a valid session: send each when the last one is answered."""
         self._id = self._random.randbytes(16)
         create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=3)
         ops: list[tuple[dict[str, Any], bytes | None]] = [
@@ -117,7 +117,7 @@ class Fuzzer:
         return self._framed(request.SerializeToString())
 
     def _likely(self) -> list[bytes]:
-        """A request that may well be carried out: create, then the others, in order."""
+        """A request that is likely to be executed: create, then the others, in order."""
         request = envelope.Request()
         slot = self._random.choice([f.name for f in request.DESCRIPTOR.oneofs[0].fields])
         getattr(request, slot).SetInParent()
@@ -139,18 +139,18 @@ class Fuzzer:
             step = bytes(self._random.choices(range(4), k=size))
             frames.append(step if size == 3 else self._random.randbytes(size))
         if request.session == self._id and request.seq == self._seq + 1:
-            # As if it will be carried out; a refusal tells where the session is.
+            # As if it will be executed; a refusal has the session's state.
             self._seq += 1
         return frames
 
     def _broken(self) -> list[bytes]:
-        """A structured or likely message whose bytes were damaged."""
+        """A structured or likely message with damaged bytes."""
         frames = self._random.choice([self._structured, self._likely])()
         frames[1] = self._damage(frames[1])
         return frames
 
     def _raw(self) -> list[bytes]:
-        """Any bytes in place of the header."""
+        """Arbitrary bytes instead of the header."""
         length = self._random.choice([0, 1, 2, 10, 50, 200, 5000])
         return self._framed(self._random.randbytes(length))
 
@@ -164,14 +164,14 @@ class Fuzzer:
     # ---- parts -----------------------------------------------------------------------------------
 
     def _address(self, request: envelope.Request) -> None:
-        """Makes it a request of its own session, more or less the next one."""
+        """Gives it this peer's session and more or less the next seq."""
         request.session = self._id
         request.epoch = self._random.choice([1] * 20 + [0, 2, 2**32 - 1])
         near = [self._seq + 1] * 12 + [self._seq] * 3 + [0, 1, self._seq + 2, 2**64 - 1]
         request.seq = self._random.choice(near) % 2**64
 
     def _framed(self, header: bytes) -> list[bytes]:
-        """Behind the delimiter, with or without a payload of any length."""
+        """Adds the delimiter before it, and sometimes a payload of any length after it."""
         frames = [b"", header]
         if self._random.random() < 0.5:
             length = self._random.choice([0, 1, 3, 3, 24, 27, 75, 1000, 70_000])
@@ -225,22 +225,22 @@ class Fuzzer:
                 data = data[:at] + self._random.randbytes(self._random.randrange(1, 9)) + data[at:]
             elif kind == 3:
                 data = data + data
-            elif kind == 4:  # a length that nothing can have
+            elif kind == 4:  # an impossible length
                 data = data[:at] + b"\x82\x01\xff\xff\xff\xff\x07" + data[at:]
             elif kind == 5:  # groups in groups
                 data = data[:at] + b"\xfb\x0b" * 200 + data[at:]
-            else:  # fields that nobody knows
+            else:  # unknown fields
                 data = data + b"\xf8\xff\x03\x01" * self._random.randrange(1, 20)
         return data
 
 
 def is_answered(frames: list[bytes]) -> bool:
-    """Whether the server finds a delimiter, behind the routing id and among what it looks at."""
+    """Whether the server finds a delimiter, after the routing id and in the frames it looks at."""
     return b"" in frames[: MAX_FRAMES - 1]
 
 
 def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
-    """Sends that many messages and takes the answers."""
+    """Sends this many messages and receives the answers."""
     fuzzer = Fuzzer(seed)
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     socket.set(zmq.LINGER, 0)
@@ -260,7 +260,7 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
         socket.send_multipart(frames)
         tally["sent"] += 1
         tally["answerable"] += is_answered(frames)
-        # A repeat of what is in progress is parked, and gets no answer of its own: so don't insist.
+        # A repeat of a request in progress is parked and gets no answer of its own: don't insist.
         while tally["answerable"] - tally["answered"] > at_once or socket.poll(0):
             if not socket.poll(1000):
                 tally["answerable"], missing = tally["answered"], tally["answerable"]
@@ -282,7 +282,7 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
 
 
 def step_back() -> None:
-    """Leaves the processors to what is measured beside this."""
+    """Yields the processors to the measured processes."""
     os.nice(19)
     # Linux compares niceness within a session, and then one session with the other.
     os.setsid()

@@ -1,4 +1,4 @@
-"""The games that tests of everything above the rules run over."""
+"""The games for all tests above the rules."""
 
 from typing import Any, Protocol
 
@@ -7,7 +7,7 @@ from twofold import TwofoldVectorEnv
 
 
 class MakeBatch(Protocol):
-    """Makes a batch of one game, with the arguments that all games have."""
+    """Makes a batch of one game, with the arguments common to all games."""
 
     def __call__(
         self,

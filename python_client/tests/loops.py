@@ -1,4 +1,4 @@
-"""A training loop without the training: always the same actions, and a number for each result."""
+"""A training loop without the training: fixed actions, and a hash of each result."""
 
 import signal
 import time
@@ -17,24 +17,24 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 
 
 def make(endpoint: str | None, game: str = "Game2048", **keywords: Any) -> twofold.TwofoldVectorEnv:
-    """Boards whose episodes end often."""
+    """Boards with short episodes."""
     keywords = {"max_episode_steps": 60, "endpoint": endpoint} | keywords
     return GAMES[game](BOARDS, **keywords)
 
 
 def actions(step: int, choices: int = 4) -> Any:
-    """What is played in this step."""
+    """The actions of this step."""
     return np.random.default_rng(step).integers(0, choices, BOARDS)
 
 
 def number(results: tuple[Any, ...]) -> int:
-    """A number that tells results apart."""
+    """A hash that distinguishes results."""
     *arrays, infos = results
     return zlib.crc32(b"".join([*(np.asarray(array).tobytes() for array in arrays), flat(infos)]))
 
 
 def flat(infos: dict[str, Any]) -> bytes:
-    """All arrays of infos, those of the final ones too."""
+    """All arrays of infos, including those of the final infos."""
     parts = []
     for name in sorted(infos):
         value = infos[name]
@@ -60,7 +60,7 @@ def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int
 
 
 def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> list[int]:
-    """What every run of so many steps has to come to."""
+    """The expected results of every run of this many steps."""
     envs = make(endpoint, game)
     try:
         return play(envs, steps)
@@ -71,11 +71,11 @@ def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> lis
 class Interrupts:
     """Interrupts at random moments, as Ctrl-C makes them, but only within the package's own code.
 
-    Elsewhere the loop itself would be hit, and no environment can help it.
+    Elsewhere the interrupt would hit the loop itself, which no environment can protect.
 
     Args:
         seed: For the moments.
-        longest: Seconds between two, at most.
+        longest: Maximum number of seconds between two.
     """
 
     def __init__(self, seed: int, longest: float) -> None:
@@ -83,7 +83,7 @@ class Interrupts:
         self._longest = longest
 
     def __enter__(self) -> "Interrupts":
-        # A timer in the kernel, so that the signal comes at moments that Python does not choose.
+        # A timer in the kernel, so that Python does not choose the moments of the signal.
         self._started = time.monotonic()
         self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
         self._previous = signal.signal(signal.SIGALRM, self._handle)
@@ -109,7 +109,7 @@ class Interrupts:
             raise TimeoutError("the test takes too long")
         while frame is not None:
             code = frame.f_code
-            # Python drops what a destructor raises.
+            # Python drops exceptions of a destructor.
             if code.co_name in ("__del__", "make"):
                 return
             if code.co_filename.startswith(_PACKAGE):

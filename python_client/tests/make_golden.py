@@ -3,7 +3,7 @@
     cd python_client/tests && python -m make_golden
 
 The games come from reference.py, the actions from `random.Random(seed).random()`, which Python
-keeps the same for ever, so running this again changes nothing. Tests/Fixtures/golden/README.md has
+keeps the same forever, so running this again changes nothing. Tests/Fixtures/golden/README.md has
 the format.
 """
 
@@ -63,7 +63,7 @@ for mode in ("same_step", "disabled"):
 
 
 def choose(game: Game, rng: random.Random, illegal_share: float) -> int:
-    """A random legal action, sometimes an illegal one; anything where the lane will be reset."""
+    """A random legal action, sometimes an illegal one; any action if the lane will be reset."""
     legal = game.mask()
     wanted = 0 if rng.random() < illegal_share else 1
     actions = [action for action in range(4) if legal[action] == wanted] or range(4)
@@ -180,7 +180,7 @@ def choose_card(
 
 
 def cards_state(game: reference_concentration.Game) -> dict[str, Any]:
-    """What a reset or a step tells, under the names of the environment's arrays."""
+    """The results of a reset or step, under the names of the environment's arrays."""
     return {
         "observation": game.observation(),
         "action_mask": game.mask(),

@@ -3,7 +3,7 @@
     cd python_client/tests && python -m make_reward_golden
 
 Games, actions and format are those of make_golden.py, with `reward`, the declared spec, in each
-file and in each step also what the extra infos tell.
+file and the extra infos in each step.
 Tests/Fixtures/rewards/README.md has the format.
 """
 

@@ -43,7 +43,7 @@ MESSAGES = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "message
 
 
 def real_oneofs(descriptor: Descriptor) -> list[OneofDescriptor]:
-    """The oneofs that the .proto file has; `optional` makes others, named with an underscore."""
+    """The oneofs of the .proto file; `optional` adds others, named with an underscore."""
     return [oneof for oneof in descriptor.oneofs if not oneof.name.startswith("_")]
 
 
@@ -69,7 +69,7 @@ def scalar(field: FieldDescriptor, index: int) -> Any:
 
 
 def instances(descriptor: Descriptor) -> Iterator[Message]:
-    """One instance for each slot of the message's oneof; one where it has none."""
+    """One instance for each slot of the message's oneof; one if it has no oneof."""
     oneofs = real_oneofs(descriptor)
     assert len(oneofs) <= 1, f"{descriptor.full_name} has more than one oneof"
     slots = [field.name for field in oneofs[0].fields] if oneofs else [""]

@@ -13,14 +13,14 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 
 
 class InterruptAt:
-    """Raises KeyboardInterrupt before the n-th bytecode of the package that a call comes to.
+    """Raises KeyboardInterrupt before the n-th bytecode of the package that a call executes.
 
-    Real interrupts come between some bytecodes only; this makes no difference between them. It
-    leaves out the last one of the outermost function, its return: what happens then can't be told
-    from what happens just after it.
+    Real interrupts come between some bytecodes only; this one may come between any two. It leaves
+    out the last one of the outermost function, its return: an interrupt there looks the same as one
+    just after the call.
 
     Args:
-        moment: Which, from 0.
+        moment: The bytecode's number, from 0.
     """
 
     def __init__(self, moment: int) -> None:
@@ -29,7 +29,7 @@ class InterruptAt:
         self.has_fired = False
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function; where no moment is left, as if this were not there."""
+        """Calls a function; without an interrupt if the call has fewer bytecodes."""
         before = sys.gettrace()
         sys.settrace(self._enter)
         try:
@@ -59,7 +59,7 @@ class InterruptAt:
 
 
 def _is_dropped(frame: types.FrameType | None) -> bool:
-    """Whether a destructor runs, since Python drops what one raises."""
+    """Whether a destructor runs; Python drops its exceptions."""
     while frame is not None:
         if frame.f_code.co_name == "__del__":
             return True

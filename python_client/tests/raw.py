@@ -1,4 +1,4 @@
-"""The protocol by hand: a DEALER socket, protobuf messages and bytes, right ones and wrong ones."""
+"""The protocol by hand: a DEALER socket, and valid or invalid protobuf messages and bytes."""
 
 import os
 from types import TracebackType
@@ -14,7 +14,7 @@ ENVIRONMENT_ID = "twofold/Game2048-v0"
 
 
 class RawSession:
-    """A session whose requests a test builds itself; `seq` is the last one that was carried out."""
+    """A session for requests that a test builds itself; `seq` is the last executed one."""
 
     def __init__(self, endpoint: str) -> None:
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
@@ -24,7 +24,7 @@ class RawSession:
         self.begin()
 
     def begin(self) -> None:
-        """Another session over the same socket; the last one is left as it is."""
+        """Another session over the same socket; the last one stays open."""
         self.id = os.urandom(16)
         self.seq = 0
 
@@ -47,7 +47,7 @@ class RawSession:
         return envelope.Request(**fields).SerializeToString()
 
     def send(self, *frames: bytes) -> None:
-        """Sends a message as it is, delimiter and all."""
+        """Sends a message unchanged, including the delimiter."""
         self.socket.send_multipart(frames)
 
     def receive(self) -> tuple[envelope.Reply, bytes | None]:
@@ -58,7 +58,7 @@ class RawSession:
         return envelope.Reply.FromString(reply), payload[0] if payload else None
 
     def call(self, request: bytes, *payload: bytes) -> envelope.Reply:
-        """Sends one request and takes its reply; counts it when it was carried out."""
+        """Sends one request and receives its reply; counts it if it was executed."""
         self.send(b"", request, *payload)
         reply, _ = self.receive()
         if not reply.HasField("error") and reply.seq:
@@ -66,7 +66,7 @@ class RawSession:
         return reply
 
     def create(self, **fields: Any) -> envelope.Reply:
-        """Creates three boards, or what the fields of CreateRequest say."""
+        """Creates three boards; `fields` override those of CreateRequest."""
         three: dict[str, Any] = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
         fields = three | fields
         return self.call(self.request(create=environment.CreateRequest(**fields)))

@@ -1,9 +1,9 @@
-"""Asks an address where nobody speaks ZeroMQ again and again; tests run it in a process of its own.
+"""Keeps asking an address without ZeroMQ; tests run this in a process of its own.
 
     python -m reconnecting SECONDS
 
-A closed socket whose monitor still had something to say froze the process, interpreter lock and
-all, so that no timeout of a test's own could end it. How often each cycle is tried matters, so the
+A socket that was closed while its monitor had events left froze the process with the interpreter
+lock held, so that no timeout of a test's own could end it. The number of cycles matters, so the
 sockets reconnect after a millisecond.
 """
 
@@ -24,7 +24,7 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def accept_and_close(listener: socket.socket) -> None:
-    """What docker-proxy and `ssh -L` do while nothing listens behind them."""
+    """Behaves like docker-proxy and `ssh -L` without a listener behind them."""
     while True:
         with contextlib.suppress(OSError):
             listener.accept()[0].close()

@@ -1,4 +1,4 @@
-"""The rules of 2048 and the draw recipe, a second time: plain Python, for reading and for checking.
+"""A second implementation of the rules of 2048 and of the draws: plain Python, to read and check.
 
 It shares no code and no method with the server. `Game` plays whole games bit by bit, as a lane of
 `twofold/Game2048-v0` does in each autoreset mode; the golden trajectories that all tests share come
@@ -14,7 +14,7 @@ MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 def splitmix64(seed: int) -> Iterator[int]:
-    """The outputs of SplitMix64 over a 64-bit seed, without end."""
+    """The endless outputs of SplitMix64 over a 64-bit seed."""
     while True:
         seed = (seed + 0x9E3779B97F4A7C15) & MASK64
         z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
@@ -69,10 +69,10 @@ def lines(rows: int, columns: int, action: int) -> list[list[int]]:
 
 
 class Game:
-    """One lane. `step` returns the reward; everything else that a step tells is an attribute.
+    """One lane. `step` returns the reward; a step's other results are attributes.
 
-    Under SAME_STEP, `final` is the board's end where an episode has ended in the last step, and the
-    attributes are already those of the new episode, but for `terminated` and `truncated`. Under
+    Under SAME_STEP, if an episode ended in the last step, `final` is its last board, and the
+    attributes are already those of the new episode, except `terminated` and `truncated`. Under
     DISABLED, `start` has to be called before the step that follows an episode's end.
     """
 
@@ -131,7 +131,7 @@ class Game:
         return [int(action in legal) for action in range(4)]
 
     def told(self) -> dict[str, Any]:
-        """What a reset tells, under the names of the environment's arrays."""
+        """The results of a reset, under the names of the environment's arrays."""
         return {
             "observation": list(self.board),
             "action_mask": self.mask(),

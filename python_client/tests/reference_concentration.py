@@ -1,7 +1,7 @@
-"""The rules of Concentration a second time: plain Python, for reading and for checking.
+"""A second implementation of the rules of Concentration: plain Python, to read and check.
 
-It shares no code and no method with the server: a table remembers for each card what was done to it
-and when, and everything that is told follows from that. `Game` plays whole games bit by bit, as a
+It shares no code and no method with the server: a table keeps the history of each card, and all
+results follow from that. `Game` plays whole games bit by bit, as a
 lane of `twofold/Concentration-v0` does under NEXT_STEP autoreset; the golden trajectories come from
 here (make_golden.py).
 """
@@ -10,7 +10,7 @@ from reference import Xoshiro128PlusPlus
 
 
 class Game:
-    """One lane. `step` returns the reward; everything else that a step tells is an attribute."""
+    """One lane. `step` returns the reward; a step's other results are attributes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Game:
     def begin(self) -> None:
         self.found: dict[int, int] = {}  # card: the step that found its mate
         self.turn: list[int] = []  # the cards of the running turn
-        self.shown: set[int] = set()  # what this observation shows beside the turn's cards
+        self.shown: set[int] = set()  # the other cards that this observation shows
         self.turns = self.peeks = self.episode_length = 0
         self.last_action = self.num_actions
         self.terminated = self.truncated = False

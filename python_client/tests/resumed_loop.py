@@ -1,4 +1,4 @@
-"""A process that may be killed at any moment: makes a session, or goes on with the last one's.
+"""A process that may be killed at any moment: makes a session, or continues the last process's.
 
     python resumed_loop.py ENDPOINT GAME LOG STEPS
 
@@ -14,12 +14,12 @@ import twofold
 
 
 def play_on(endpoint: str, game: str, log: Path, steps: int) -> None:
-    """Plays up to so many steps, from wherever the log and the server are."""
+    """Plays up to this many steps, starting from the state of the log and the server."""
     lines = log.read_text().splitlines(keepends=True) if log.exists() else []
     lines = [line for line in lines if line.endswith("\n")]
     if lines:
         envs = twofold.resume(lines[0].strip(), endpoint=endpoint)
-        # The last step may have been made, and its result not been written.
+        # The last step may have been executed without its result being written.
         missing = envs.requests - len(lines)
         assert missing in (0, 1), f"{missing} results are missing"
         if missing:

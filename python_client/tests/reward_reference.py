@@ -1,4 +1,4 @@
-"""The reward terms of 2048, a second time: each formula in plain Python, on flat boards.
+"""A second implementation of 2048's reward terms: each formula in plain Python, on flat boards.
 
 It shares no code with the server, and with reference.py only the order of the lines. A transition
 is (board before, action, board after the spawn, terminated); a spec is what `reward=` takes in its
@@ -130,7 +130,7 @@ def terms(spec: dict[str, Any], step: Transition) -> list[float]:
 
 
 def reward(spec: dict[str, Any], step: Transition) -> float:
-    """What a transition earns, as the float32 that the environment tells."""
+    """The reward of a transition, as the environment's float32."""
     scaled = _sum(terms(spec, step)) * spec.get("scale", 1.0)
     low, high = spec.get("clip", (-math.inf, math.inf))
     return float(np.float32(min(max(scaled, low), high)))

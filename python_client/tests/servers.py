@@ -18,7 +18,7 @@ from twofold.client.zeromq import ZeroMQCarrier
 
 
 class Server:
-    """A twofold-server on one ipc and one tcp address, whose log is thrown away.
+    """A twofold-server on one ipc and one tcp address; its log is discarded.
 
     `limits` are options of prlimit(1), such as "--nofile=64".
     """
@@ -73,7 +73,7 @@ class Server:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Takes everything and answers nothing while this lasts."""
+        """While this lasts, the server receives everything and answers nothing."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -81,7 +81,7 @@ class Server:
             self.process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Asks it to stop, and waits until it has."""
+        """Asks it to stop, and waits until it has stopped."""
         self.process.terminate()
         self.process.wait(30)
 
@@ -91,7 +91,7 @@ class Server:
 
     @property
     def processor_seconds(self) -> float:
-        """Time that its threads have run."""
+        """The processor time of its threads."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -115,7 +115,7 @@ def private_server_pid(env: Any) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -138,7 +138,7 @@ def child_servers() -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Waits for something that another process does."""
+    """Waits for an action of another process."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -1,4 +1,4 @@
-"""A walk on a line: one environment in two forms, both right, and a dozen and more that are not."""
+"""A walk on a line: one environment in two correct forms, and more than a dozen with a defect."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class Walk(gym.Env[Array, Any]):
 
 
 class WalkVectorEnv(VectorEnv[Array, Array, Array]):
-    """The same, many lanes at once, each with its own generator; each method can be got wrong."""
+    """The same for many lanes at once, each with its own generator; subclasses break one method."""
 
     def __init__(self, mode: AutoresetMode = AutoresetMode.NEXT_STEP, num_envs: int = 3) -> None:
         self.mode = mode
@@ -135,7 +135,7 @@ class WalkVectorEnv(VectorEnv[Array, Array, Array]):
         }
 
 
-# ---- wrong ones: what is wrong, and which check finds it -----------------------------------------
+# ---- defects, and the checks that find them ------------------------------------------------------
 
 
 class NoMode(WalkVectorEnv):
@@ -332,7 +332,7 @@ class SameStepWithoutTruth(WalkVectorEnv):
 
 
 class FinalIsTheFirst(WalkVectorEnv):
-    """What is returned in the last step is the final observation and no first one."""
+    """The last step returns the final observation instead of the next episode's first one."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
