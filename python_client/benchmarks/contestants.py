@@ -1,4 +1,4 @@
-"""Who takes part, beside whom, and what is asked: Twofold, the transport limit, and the peers."""
+"""The contestants, conditions and targets: Twofold, the transport limit, and the peers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SIZES = (1, 16, 256, 4096, 65536)
-# With how many boards a step is looked into, a learner trains, and two halves take their turns.
+# Number of boards for the parts of a step, for the learner, and for the two halves.
 SPLIT_SIZES = (1, 4096)
 LEARNER_SIZE = 256
 HALVES_SIZES = (4096, 65536)
 
 
 class Condition(NamedTuple):
-    """What else the machine does."""
+    """The machine's other work."""
 
     name: str
-    """What the report and the JSON call it."""
+    """Its name in the report and the JSON."""
     busy: int = 0
-    """Processes that do nothing but compute."""
+    """Number of processes that only compute."""
     thinking: float = 0.0
     """Seconds that a policy computes between two steps, on all cores."""
 
@@ -45,9 +45,9 @@ class Contestant:
     """One row of the table."""
 
     name: str
-    """What `--only` and the JSON call it."""
+    """Its name in `--only` and the JSON."""
     label: str
-    """What the table calls it."""
+    """Its name in the table."""
     command: tuple[str, ...]
     """The script in peers/, and its arguments before N."""
     line: Line
@@ -57,12 +57,12 @@ class Contestant:
     is_stepwise: bool = True
     """Whether a call is one step, so that the time of a call is a round trip."""
     largest: int = SIZES[-1]
-    """The most boards it is measured with; more is reported as left out."""
+    """The largest number of boards to measure it with; more are reported as left out."""
     has_learner: bool = False
     """Whether it is measured beside a learner, too."""
 
 
-# What is installed in each virtual environment: the newest releases that were tried.
+# The packages of each virtual environment: the newest releases that were tried.
 ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "envpool": ("envpool==1.2.5",),
     "gymnasium-2048": ("gymnasium-2048==0.1.2",),
@@ -211,7 +211,7 @@ CONTESTANTS = (
 )
 
 
-# What a learner's loop makes without any environment; beside learners only.
+# The rate of a learner's loop without any environment; beside learners only.
 NOTHING = Contestant(
     "nothing", "no environment at all", ("nothing.py",), Line("#000000"), has_learner=True
 )
@@ -219,16 +219,16 @@ NOTHING = Contestant(
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that the project cares about."""
+    """A figure with a target."""
 
     what: str
     size: int
     of: str
-    """The contestant that it is about."""
+    """The contestant."""
     to: str | None
-    """The one that it is compared with; None: the figure is microseconds of a step."""
+    """The contestant to compare it with; None: the figure is microseconds of a step."""
     bound: float
-    """At least this, where rates are compared; at most this, where times are."""
+    """A lower limit for a ratio of rates, an upper limit for a time."""
     is_time: bool = False
     is_percentage: bool = False
     condition: Condition = ALONE

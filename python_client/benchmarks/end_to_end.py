@@ -6,7 +6,7 @@ Alone, beside processes that compute, and beside a learner:
     .venv/bin/python python_client/benchmarks/end_to_end.py --quick
     .venv/bin/python python_client/benchmarks/end_to_end.py --only 'twofold*,limit-*' --sizes 1
 
-The table goes to standard output; with everything measured, as JSON, and a plot, to runs/bench/.
+The table goes to standard output, and to runs/bench/ with all measurements as JSON and a plot.
 Peers are installed from PyPI on the first run, each into a virtual environment under .build/.
 """
 
@@ -77,7 +77,7 @@ def measure(arguments: argparse.Namespace) -> int:
         **machine.describe(),
     }
     pythons, run["packages"] = install(arguments.only)
-    # jax compiles each shape for seconds: a later run finds them here.
+    # jax compiles each shape for seconds; later runs reuse the results from here.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
     rounds = Rounds(pythons, logs)
     run |= {"split": [], "halves": [], "idle": []}
@@ -90,7 +90,7 @@ def measure(arguments: argparse.Namespace) -> int:
             rounds.run(chosen, size, conditions, arguments.rounds, arguments.seconds)
         look_closer(run, arguments.sizes, arguments.rounds, is_quick=arguments.quick)
     except KeyboardInterrupt:
-        print("interrupted: reporting what there is", file=sys.stderr)
+        print("interrupted: reporting the results so far", file=sys.stderr)
         run["interrupted"] = True
         rounds.drop_unfinished()
     run["busy_cores"] = rounds.busy_cores
@@ -100,7 +100,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
-    """Measures what has no contestants: a step's parts, two halves, and sessions that do little."""
+    """Measures a step's parts, two halves, and almost idle sessions, which have no contestants."""
     for size in sizes:
         if size in SPLIT_SIZES:
             run["split"].append(split(size, rounds)._asdict())
@@ -115,7 +115,7 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
     """Makes the virtual environments that are missing.
 
     Returns:
-        The interpreter of each contestant, or why there is none; and what each environment holds.
+        The interpreter of each contestant, or why it has none; and each environment's packages.
     """
     pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
     packages = {"twofold": environments.packages(Path(sys.executable))}

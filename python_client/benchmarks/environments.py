@@ -13,11 +13,11 @@ INSTALL_SECONDS = 900
 
 
 class InstallationFailed(Exception):
-    """A virtual environment could not be made; the text tells why."""
+    """A virtual environment could not be made; the message says why."""
 
 
 def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
-    """The interpreter of the virtual environment in `folder`, which is made where it has to be.
+    """The interpreter of the virtual environment in `folder`, which is made if necessary.
 
     Raises:
         InstallationFailed: The requirements could not be installed.
@@ -41,7 +41,7 @@ def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
 
 
 def packages(python: Path) -> list[str]:
-    """What is installed there, as `pip freeze` tells it."""
+    """The packages installed there, as `pip freeze` lists them."""
     return _run(python, "freeze").splitlines()
 
 

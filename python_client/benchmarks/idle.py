@@ -1,4 +1,4 @@
-"""What sessions cost that do little: processor time of the server and of the client."""
+"""The cost of almost idle sessions: processor time of the server and of the client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THINKING_SECONDS = 0.3e-3
 
 
 class Cost(NamedTuple):
-    """Of one session of 256 boards; shares of a core."""
+    """The cost of one session of 256 boards."""
 
     endpoint: str
     idle: tuple[float, float]
@@ -21,11 +21,11 @@ class Cost(NamedTuple):
     thinking: tuple[float, float]
     """Shares of a core while the client computes for 0.3 ms between two steps."""
     rate: float
-    """Steps a second meanwhile."""
+    """Steps per second meanwhile."""
 
 
 def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
-    """Measures a session that nobody asks anything, and one that is asked now and then."""
+    """Measures a session without requests, and one with occasional requests."""
     envs = twofold.Game2048VectorEnv(256, endpoint=endpoint)
     envs.reset(seed=0)
     carrier = envs._session._carrier
@@ -54,6 +54,6 @@ def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
 
 
 def _seconds(process: int | str) -> float:
-    """What all threads of a process have computed so far."""
+    """Processor time of all threads of a process so far."""
     threads = Path(f"/proc/{process}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

@@ -1,4 +1,4 @@
-"""The machine and the versions, for whoever reads the numbers later."""
+"""The machine and the versions, for later readers of the numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def describe() -> dict[str, Any]:
-    """What these numbers were measured on, and with."""
+    """The machine and versions of a measurement."""
     program = find_program()
     return {
         "machine": {
@@ -65,7 +65,7 @@ def alone(folder: Path) -> Iterator[None]:
 def busy_cores(seconds: float = 1.0) -> float:
     """How many cores were busy, on average, while this function waited.
 
-    The benchmark's own processes wait too, so this is what others do, or what the host takes away.
+    The benchmark's own processes wait too, so this is the load of others, or of the host.
     """
     before = _busy_ticks()
     started = time.monotonic()

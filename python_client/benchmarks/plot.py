@@ -11,7 +11,7 @@ from rounds import Results
 
 
 def draw(results: Results, title: str, path: Path) -> None:
-    """Draws every contestant that was measured; bars reach from the lowest to the highest round."""
+    """Draws every measured contestant; bars reach from the lowest to the highest round."""
     figure = Figure(figsize=(9.5, 6), layout="constrained")
     axes = figure.subplots()
     sizes = sorted({one.size for one in results.values()})

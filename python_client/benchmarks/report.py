@@ -1,4 +1,4 @@
-"""The report in Markdown: rates, round trips, ratios, and what each contestant did."""
+"""The report in Markdown: rates, round trips, ratios, and details of each contestant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from contestants import (
 )
 from rounds import Result, Results
 
-# Busy cores up to which a machine counts as quiet.
+# The highest number of busy cores on a quiet machine.
 QUIET = 0.15
 
 METHOD = """\
@@ -62,7 +62,7 @@ def markdown(run: dict[str, Any], results: Results) -> str:
 
 
 def figures(target: Target, results: Results) -> list[float] | None:
-    """The target's figure in each round; None where it was not measured."""
+    """The target's figure in each round; None if it was not measured."""
     names = [target.of, *([target.to] if target.to else [])]
     found = [results.get((name, target.size, target.condition.name)) for name in names]
     measured = [one for one in found if one is not None and one.rate is not None]
@@ -163,7 +163,7 @@ def _split(rows: list[dict[str, Any]]) -> str:
 
 
 def _beside(results: Results, sizes: list[int]) -> str:
-    """Mean and tail of a call beside busy processes, and the mean as a multiple of that alone."""
+    """Mean and tail of a call beside busy processes, and the mean relative to the mean alone."""
     names = [ALONE.name, *(condition.name + " busy process" for condition in BESIDE)]
     parts = []
     for size in sizes:
@@ -278,7 +278,7 @@ def _judged(target: Target, values: list[float]) -> tuple[str, str]:
 def _contestants(results: Results) -> str:
     lines = []
     for contestant in CONTESTANTS:
-        # Those with the most boards: the bytes of the echo depend on N.
+        # The details with the most boards: the bytes of the echo depend on N.
         own = [one for one in results.values() if one.contestant == contestant.name and one.details]
         if own:
             details = max(own, key=lambda one: one.size).details

@@ -16,7 +16,7 @@ from machine import busy_cores
 from worker_process import WorkerFailed, WorkerProcess
 
 PEERS = Path(__file__).parent / "peers"
-# A process that computes, in a session of its own, as another user's would be.
+# A process that computes, in a session of its own, like another user's.
 BUSY = [sys.executable, "-c", "while True: pass"]
 
 Slice = dict[str, float]
@@ -30,11 +30,11 @@ class Result:
     size: int
     condition: str
     slices: list[Slice] = field(default_factory=list)
-    """One for each round, as the worker measured it."""
+    """One slice for each round, as the worker measured it."""
     failure: str | None = None
-    """Why there are no slices, or fewer."""
+    """The reason for missing slices."""
     details: dict[str, str] = field(default_factory=dict)
-    """What the contestant says about itself."""
+    """The contestant's description of itself."""
 
     @property
     def rates(self) -> list[float]:
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def rate(self) -> float | None:
-        """The median of the rates, if this one got through all rounds."""
+        """The median of the rates, if this contestant finished all rounds."""
         return None if self.failure or not self.slices else statistics.median(self.rates)
 
     @property
@@ -68,10 +68,10 @@ Results = dict[tuple[str, int, str], Result]
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """So many processes that compute, while this lasts."""
+    """This many processes that compute, while this lasts."""
     processes = [subprocess.Popen(BUSY, start_new_session=True) for _ in range(count)]
     try:
-        # Until the scheduler has found places for them.
+        # Wait until the scheduler has placed them.
         time.sleep(0.2 if count else 0.0)
         yield
     finally:
@@ -81,11 +81,11 @@ def neighbours(count: int) -> Iterator[None]:
 
 
 class Rounds:
-    """All results, and how busy the machine was with other work.
+    """All results, and the machine's load from other work.
 
     Args:
-        pythons: The interpreter of each contestant, by its name; or why there is none.
-        folder: Where the workers' logs go.
+        pythons: The interpreter of each contestant, by its name; or the reason why it has none.
+        folder: The folder for the workers' logs.
     """
 
     def __init__(self, pythons: dict[str, Path | str], folder: Path) -> None:
@@ -105,8 +105,8 @@ class Rounds:
     ) -> None:
         """Measures all contestants with `size` boards; one runs at a time, the others wait.
 
-        All wait with their boards made and compiled, so that round follows round at once, and
-        whatever else the machine does hits everybody.
+        All wait with their boards made and compiled, so that rounds follow each other at once, and
+        other work of the machine affects all of them.
         """
         workers: dict[str, WorkerProcess] = {}
         try:
@@ -133,7 +133,7 @@ class Rounds:
         condition: Condition,
         seconds: float,
     ) -> None:
-        """One slice for each that takes part beside this."""
+        """One slice for each contestant under this condition."""
         for contestant in chosen:
             name = contestant.name
             is_learner = condition.thinking > 0
@@ -152,16 +152,16 @@ class Rounds:
                 _say(f"  {name} {failure}")
 
     def _work_of(self, condition: Condition, nothing: WorkerProcess) -> int:
-        """The policy's work that takes as long as the condition says, on this machine."""
+        """The amount of policy work that takes the condition's time on this machine."""
         if self._seconds_of_work is None:
-            # Long enough to say little of the rest of the loop.
+            # Long enough for the rest of the loop not to matter.
             loops = [nothing.run(0.1, 100) for _ in range(9)]
             seconds = statistics.median(one["elapsed"] / one["calls"] for one in loops)
             self._seconds_of_work = seconds / 100
         return max(1, round(condition.thinking / self._seconds_of_work))
 
     def drop_unfinished(self) -> None:
-        """After an interruption: leaves the rounds that everybody had their slice of."""
+        """After an interruption: keeps the rounds in which every contestant had its slice."""
         measured = [one for one in self.results.values() if not one.failure and one.slices]
         for kind in {(one.size, one.condition) for one in measured}:
             alike = [one for one in measured if (one.size, one.condition) == kind]

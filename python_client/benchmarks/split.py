@@ -1,4 +1,4 @@
-"""Where the time of a step in the process goes: Python, crossing, kernel and Dispatch, session."""
+"""The parts of a step's time in the process: Python, crossing, kernel and Dispatch, session."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ import twofold
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.lookup import find_program
 
-# Each measurement of a round, and steps before it.
+# Seconds of each measurement in a round, and steps before it.
 SECONDS = 0.1
 WARM_UP = 200
 
 
 class Split(NamedTuple):
-    """Microseconds of a step of `copy=False`, and of what it consists of."""
+    """Microseconds of a step with `copy=False`, and of its parts."""
 
     size: int
     step: float
     """`VectorEnv.step`, all of it."""
     python: float
-    """What is not in the library's function."""
+    """The part outside the library's function."""
     crossing: float
-    """A call of it that is turned away at once."""
+    """A call of that function that is refused at once."""
     engine: float
     """The kernel with Dispatch, which gives small batches to one thread."""
     kernel: float
     """The kernel alone, on one thread."""
     session: float
-    """The rest: the session, its locks, and the reply that is kept for a repeat."""
+    """The rest: the session, its locks, and the reply kept for a repeat."""
 
 
 def split(size: int, rounds: int) -> Split:
@@ -59,7 +59,7 @@ def split(size: int, rounds: int) -> Split:
         whole, _ = _time(lambda at: envs.step(actions[at % 64]))
         first = envs._session.last_seq + 1
         inside, calls = _time(functools.partial(call, carrier._steps, first))
-        # The session's own numbers go on from where these calls end.
+        # The session's own numbers continue after these calls.
         envs._session._last_seq += calls
         turned_away, _ = _time(functools.partial(call, nobody, first))
         rows.append((whole, inside, turned_away))
@@ -71,7 +71,7 @@ def split(size: int, rounds: int) -> Split:
 
 
 def _time(call: Callable[[int], object]) -> tuple[float, int]:
-    """The mean microseconds of a call that is told how many came before it, and how many came."""
+    """The mean microseconds of a call, and the number of calls; each gets the number before it."""
     for at in range(WARM_UP):
         call(at)
     at = WARM_UP
@@ -84,7 +84,7 @@ def _time(call: Callable[[int], object]) -> tuple[float, int]:
 
 
 def _kernel(size: int, threads: int) -> float:
-    """Microseconds of the best kernel of this processor for so many boards."""
+    """Microseconds of this processor's best kernel for this many boards."""
     command = [str(find_program()), "bench", "--json", "--only", "kernel", "--boards", str(size)]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     rows = [row for row in report["rows"] if "reward" not in row["engine"]]

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-# From the start to the end of the warm-up; jax compiles for a minute on a busy machine.
+# Seconds from the start to the end of the warm-up; jax compiles for a minute on a busy machine.
 START_SECONDS = 300.0
 # A slice may take this many times as long as it should, and this much on top: one step of 65,536
 # boards takes a slow peer a second.
@@ -20,7 +20,7 @@ SLACK_FACTOR, SLACK_SECONDS = 10.0, 60.0
 
 
 class WorkerFailed(Exception):
-    """A contestant ended, hung or answered nonsense; the text tells which, for the table."""
+    """A contestant ended, hung or returned garbage; the message says which, for the table."""
 
 
 class WorkerProcess:
@@ -28,7 +28,7 @@ class WorkerProcess:
 
     Args:
         command: The program, its arguments, and N last.
-        log: Where its standard error goes.
+        log: The file for its standard error.
     """
 
     def __init__(self, command: list[str], log: Path) -> None:
@@ -47,19 +47,19 @@ class WorkerProcess:
         self._received = b""
 
     def ready(self) -> dict[str, str]:
-        """Waits until it has its boards and is warm; its details."""
+        """Waits until it has its boards and is warm; returns its details."""
         details: dict[str, str] = self._answer(START_SECONDS, "at its start")["details"]
         return details
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Lets it measure one slice, with so much work for a policy between two steps."""
+        """Lets it measure one slice, with this much policy work between two steps."""
         with contextlib.suppress(BrokenPipeError):  # the answer will tell
             self._input.write(f"run {seconds} {work}\n".encode())
             self._input.flush()
         return self._answer(seconds * SLACK_FACTOR + SLACK_SECONDS, "in a slice")
 
     def stop(self) -> None:
-        """Ends it; one that doesn't want to is killed."""
+        """Ends it; kills it if it doesn't end."""
         with contextlib.suppress(OSError):
             self._input.close()
         try:

@@ -1,4 +1,4 @@
-"""The same as echo_server.c, in Python, for a machine without a C compiler or libzmq's headers."""
+"""echo_server.c in Python, for a machine without a C compiler or libzmq's headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EnvPool's two games of 2048, with the interface that is its fastest (`env_type="dm"`).
+"""EnvPool's two games of 2048, with its fastest interface (`env_type="dm"`).
 
     envpool_dm.py Game2048-v1|Play2048-v1 N
 
@@ -19,10 +19,10 @@ from worker import serve
 
 
 class EnvPool:
-    """A pool of N environments, with whichever number of threads turns out faster."""
+    """A pool of N environments, with the number of threads that turns out faster."""
 
     action_dtype = np.int32
-    # The mask, and what else there is.
+    # The mask and the other observations.
     masks: ClassVar[dict[str, tuple[str, str]]] = {
         "Game2048-v1": ("action_mask", "board int32, highest_tile"),
         "Play2048-v1": ("legal_action_mask", "planes bool (N, 4, 4, 31), board int32"),
@@ -49,7 +49,7 @@ class EnvPool:
         return envs
 
     def _rate(self, envs: Any, num_envs: int) -> float:
-        """Steps per second in a fifth of a second, the first of them left out."""
+        """Steps per second over a fifth of a second, without the first ones."""
         actions = np.arange(num_envs, dtype=self.action_dtype) % 4
         envs.step(actions)
         started, calls = time.perf_counter(), 0
@@ -63,7 +63,7 @@ class EnvPool:
         return self._envs.step(actions)
 
     def mask(self, outputs: Any) -> NDArray[Any]:
-        """It comes with the observation."""
+        """Part of the observation."""
         mask: NDArray[Any] = np.ascontiguousarray(getattr(outputs.observation, self._mask))
         return mask
 

@@ -18,7 +18,7 @@ from worker import serve
 
 
 class Loop:
-    """N environments; one that ended is reset by its next step, as NEXT_STEP has it."""
+    """N environments; a finished one is reset by its next step, as with NEXT_STEP."""
 
     action_dtype = np.int64
 
@@ -59,7 +59,7 @@ class Loop:
         return observations, rewards, terminated, truncated, infos
 
     def mask(self, outputs: tuple[Any, ...]) -> None:
-        """Not told."""
+        """None: the package has no mask."""
         return
 
 

@@ -17,7 +17,7 @@ from worker import serve
 
 
 class Jumanji:
-    """N boards; the state stays in JAX, the outputs are handed out as numpy."""
+    """N boards; the state stays in JAX, the outputs are returned as numpy."""
 
     action_dtype = np.int32
 
@@ -45,7 +45,7 @@ class Jumanji:
         )
 
     def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
-        """It comes with the observation."""
+        """Part of the observation."""
         return np.ascontiguousarray(outputs[4])
 
 

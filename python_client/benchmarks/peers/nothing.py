@@ -1,4 +1,4 @@
-"""No environment: what a learner's loop takes for everything else.
+"""No environment: the time of everything else in a learner's loop.
 
 nothing.py N
 """
@@ -25,7 +25,7 @@ class Nothing:
         """Nothing."""
 
     def mask(self, outputs: None) -> NDArray[Any]:
-        """Always the same: choosing takes as long as for anybody else."""
+        """Always the same: choosing takes as long as for every other contestant."""
         return self._mask
 
 

@@ -1,4 +1,4 @@
-"""An in-process numba loop over bitboards: the best scalar technique that is known, from Python.
+"""An in-process numba loop over bitboards: the best known scalar technique, from Python.
 
     numba_bitboard.py serial|parallel N
 
@@ -162,7 +162,7 @@ class NumbaBitboard:
             np.zeros(num_envs, np.int32),
             np.zeros(num_envs, np.int32),
         )
-        # The same memory, as the user wants to see it.
+        # The same memory, as arrays for the user.
         boards = self._observations.view(np.uint8).reshape(num_envs, 4, 4)
         truncated = np.zeros(num_envs, np.bool_)
         self._outputs = boards, self._rewards, self._terminated, truncated, self._masks

@@ -1,4 +1,4 @@
-"""An in-process numba loop: what a capable user would write. No transport, no server, no copies.
+"""An in-process numba loop, as a capable user would write it: no transport, server or copies.
 
     numba_loop.py N
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from row_tables import MOVES, ROWS, SCORE, SLID
 from worker import serve
 
-# Where the four lines of a slide lie: LINES[action, line] are cells, the wall first.
+# The four lines of a slide: LINES[action, line] are cells, from the wall on.
 CELLS = np.arange(16).reshape(4, 4)
 LINES = np.stack([CELLS.T, CELLS[:, ::-1], CELLS.T[:, ::-1], CELLS]).astype(np.int64)
 
@@ -48,7 +48,7 @@ def _spawn(board: Any, streams: Any, lane: int) -> None:
 
 
 def _line(board: Any, lines: Any, action: int, line: int) -> Any:
-    """A line's place in the tables."""
+    """A line's index in the tables."""
     return (
         board[lines[action, line, 0]]
         | board[lines[action, line, 1]] << 4

@@ -1,4 +1,4 @@
-"""A vectorised numpy implementation with row tables: what a capable user would write.
+"""A vectorised numpy implementation with row tables, as a capable user would write it.
 
 numpy_tables.py N
 """
@@ -17,7 +17,7 @@ Boards = NDArray[np.uint64]
 U64 = np.uint64
 ONES = U64(0x1111111111111111)
 
-# The place of the k-th set bit: KTH[bits * 16 + k].
+# The index of the k-th set bit: KTH[bits * 16 + k].
 _KTH = np.zeros((ROWS, 16), np.uint8)
 _BITS = (np.arange(ROWS)[:, None] >> np.arange(16) & 1).astype(np.bool_)
 for _place in range(16):
@@ -49,7 +49,7 @@ def spread(halves: Boards) -> Any:
 
 
 def tiles(boards: Boards, words: Boards) -> Any:
-    """A 2 or, one time in ten, a 4 in a random empty cell of each board, and nothing else."""
+    """A 2 or, one time in ten, a 4 in a random empty cell of each board; the rest is empty."""
     filled = boards | (boards >> U64(1))
     filled |= filled >> U64(2)
     empty = ~filled & ONES
@@ -73,7 +73,7 @@ def moves(boards: Array) -> Array:
 
 
 class NumpyTables:
-    """N boards; one that ended is reset by its next step."""
+    """N boards; a finished one is reset by its next step."""
 
     action_dtype = np.int64
 

@@ -16,7 +16,7 @@ from worker import serve
 
 
 class Pgx:
-    """N boards; the state stays in JAX, the outputs are handed out as numpy."""
+    """N boards; the state stays in JAX, the outputs are returned as numpy."""
 
     action_dtype = np.int32
 

@@ -1,4 +1,4 @@
-"""Row tables: what a slide makes of each of the 65,536 rows, the known fast way to play 2048.
+"""Row tables: the result of a slide for each of the 65,536 rows, the known fast way to play 2048.
 
 A board is a uint64 of 16 exponents, 4 bits each; a row is 16 bits of it:
 
@@ -41,7 +41,7 @@ def _row(cells: list[int]) -> int:
 
 # The row after a slide: [0 ... 65535] to the left, [65536 ... 131071] to the right.
 SLID = np.empty(2 * ROWS, np.uint16)
-# What that slide scores, in either direction.
+# The score of that slide, in either direction.
 SCORE = np.empty(ROWS, np.float32)
 # Bit 0: a slide to the left moves something; bit 1: to the right.
 MOVES = np.empty(ROWS, np.uint8)

@@ -46,7 +46,7 @@ def tcp_server() -> str:
 
 
 def batch(endpoint: str, num_envs: int, **arguments: Any) -> twofold.TwofoldVectorEnv:
-    """Boards that were reset."""
+    """Boards after a reset."""
     envs = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments)
     envs.reset(seed=0)
     return envs
@@ -55,7 +55,7 @@ def batch(endpoint: str, num_envs: int, **arguments: Any) -> twofold.TwofoldVect
 class Vector:
     """`VectorEnv.step`."""
 
-    # What argmax, choice and a space's sample give.
+    # The dtype that argmax, choice and a space's sample return.
     action_dtype = np.int64
 
     def __init__(self, endpoint: str, num_envs: int, **arguments: Any) -> None:
@@ -80,7 +80,7 @@ class Raw:
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
         envs = batch(endpoint, num_envs)
-        self._envs = envs  # it closes its session when it goes
+        self._envs = envs  # closes its session when it is deleted
         self._session = envs._session
         self._session.enter()
         offsets = {array.name: array.offset for array in envs._session.spec.step.arrays}
@@ -88,7 +88,7 @@ class Raw:
         self.details = {"outputs": "one array of bytes, aligned, to make views of"}
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
-        """One round trip, as the client makes it."""
+        """One round trip through the client."""
         return self._session.step(actions)[1]
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -103,7 +103,7 @@ class Rollout:
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
         self._rollout = batch(endpoint, num_envs).rollout
-        # About half a million boards, as a learner would ask for at a time.
+        # About half a million boards, a learner's usual request.
         self.steps_per_call = min(128, max(8, (1 << 19) // num_envs))
         self.details = {
             "outputs": "observations, masks, actions, rewards, terminations, truncations, valid; "
@@ -115,11 +115,11 @@ class Rollout:
         return self._rollout(self.steps_per_call, "random")
 
     def mask(self, outputs: twofold.Rollout) -> None:
-        """Nothing is chosen here."""
+        """None: the server chooses the actions."""
 
 
 def make(num_envs: int) -> Player:
-    """The player that the arguments ask for."""
+    """The player that the arguments name."""
     carrier, layer = sys.argv[1:3]
     endpoints: dict[str, Callable[[], str]] = {
         "embedded": lambda: "embedded",

@@ -1,4 +1,4 @@
-"""Rollouts in the server's own process, by `twofold-server bench`: what no transport can beat.
+"""Rollouts in the server's own process, by `twofold-server bench`: the limit for any transport.
 
     twofold_kernel.py N
 
@@ -26,7 +26,7 @@ class InProcess:
         self.details = {"engine": self._measure(0.001)["engine"]}
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """One round of so long."""
+        """One round of this length."""
         rate = self._measure(seconds)["median"] / self._num_envs
         return {
             "calls": 1,
@@ -38,7 +38,7 @@ class InProcess:
         }
 
     def _measure(self, seconds: float) -> dict[str, Any]:
-        """The row of the best kernel that this processor has."""
+        """The row of this processor's best kernel."""
         command = [*self._command, "--milliseconds", str(max(1, round(seconds * 1000)))]
         report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return max(report["rows"], key=lambda row: row["median"])

@@ -1,4 +1,4 @@
-"""A session by hand, over the barest client that pyzmq allows."""
+"""A session by hand, over the simplest client that pyzmq allows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def round_trip(
 ) -> None:
     """Sends a header and its actions, and receives the reply into `payload`, unchecked.
 
-    That is memory which numpy made, since a frame's own may be at an odd address, and the same each
-    time: fresh pages cost more than the transport of what is written there.
+    numpy allocated that memory, because a frame's own may be at an odd address. It is the same each
+    time, because fresh pages cost more than transporting the bytes in them.
     """
     socket.send(request, zmq.SNDMORE)
     socket.send(actions.data)
@@ -31,8 +31,8 @@ class WireSession:
     """N boards on a server: the protocol without checks, deadlines or repeats.
 
     Attributes:
-        payload: What the last step's reply brought.
-        mask_slice: Where the action mask lies in it.
+        payload: The last step's payload.
+        mask_slice: The place of the action mask in it.
     """
 
     action_dtype = np.uint8
@@ -64,7 +64,7 @@ class WireSession:
         return self.payload
 
     def close(self) -> None:
-        """Closes the socket, and leaves the session to the server's end."""
+        """Closes the socket; the session ends with the server."""
         self._context.destroy(linger=0)
 
     def _header(self, seq: int, **op: Any) -> bytes:

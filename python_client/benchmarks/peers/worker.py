@@ -1,7 +1,7 @@
-"""The worker's side of a contestant: makes one player, and measures slices of time when told to.
+"""The worker's side of a contestant: makes one player, and measures slices of time on request.
 
 Every contestant is a process of its own that runs one of the scripts beside this one, in the
-contestant's own virtual environment; so this module needs nothing but numpy. The benchmark talks
+contestant's own virtual environment; so this module needs only numpy. The benchmark talks
 to it in lines:
 
     worker ──►  {"ready": true, "details": {…}}
@@ -10,11 +10,11 @@ to it in lines:
                  "elapsed": 0.6}
            ◄──  (end of input: the worker ends)
 
-The clock runs only inside `Player.step`. Between two steps, untimed and the same way for
-everybody, the next actions are chosen: uniformly among the legal ones where the player tells a
-mask, and uniformly among all four where it does not. `run 0.5 12` trains a learner in between: its
-policy multiplies matrices twelve times on all cores before each step, and then it is the whole loop
-that takes half a second; "elapsed" is the loop's time.
+The clock runs only inside `Player.step`. Between two steps, untimed and in the same way for every
+contestant, the next actions are chosen: uniformly among the legal ones if the player has a mask,
+and uniformly among all four otherwise. `run 0.5 12` trains a learner in between: its policy
+multiplies matrices twelve times on all cores before each step, and the whole loop takes half a
+second; "elapsed" is the loop's time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# Untimed stepping before the first slice: whatever compiles or allocates does so now.
+# Seconds of untimed stepping before the first slice, for compilation and allocation.
 WARM_UP_SECONDS = 0.3
-# Untimed stepping before each slice, as a part of it: the others have had the caches since.
+# Untimed stepping before each slice, as a share of it, because others have used the caches since.
 LEAD_IN = 0.1
 # A slice ends when its timed part is over, or after this many times as long in all.
 MOST_OVERHEAD = 4.0
@@ -43,16 +43,16 @@ class Player(Protocol):
     action_dtype: type[np.integer[Any]]
     """What `step` takes."""
     details: dict[str, str]
-    """What a reader of the table has to know: versions, threads, what is in the outputs."""
+    """Details for readers of the table: versions, threads, contents of the outputs."""
 
     def step(self, actions: NDArray[Any]) -> Any:
-        """Plays one action on each board; every output is there as numpy when it returns.
+        """Plays one action on each board; on return, all outputs are there as numpy arrays.
 
         A player with an attribute `steps_per_call` plays that many, chosen by itself.
         """
 
     def mask(self, outputs: Any) -> NDArray[Any] | None:
-        """The legal actions after that step, one byte each, (N, 4), C order; None if not told."""
+        """The legal actions after that step, one byte each, (N, 4), C order; None if unknown."""
 
 
 class Slices(Protocol):
@@ -62,11 +62,11 @@ class Slices(Protocol):
     """As a player's."""
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Steps for so long; what the benchmark is told."""
+        """Steps for this long; returns the result for the benchmark."""
 
 
 class ActionChooser:
-    """Random legal actions for N boards, from random numbers that are drawn beforehand.
+    """Random legal actions for N boards, from random numbers drawn beforehand.
 
         mask    1 0 1 1  ──► code 0b1101 ┐
         number  7 of 0 ... 11            ┴──► TABLE[code, 7] = 2
@@ -115,9 +115,9 @@ def serve_slices(make: Callable[[int], Slices]) -> None:
     """The same for a contestant that measures by itself.
 
     Args:
-        make: Makes what measures N boards.
+        make: Makes the object that measures N boards.
     """
-    # Libraries print; the protocol gets a descriptor of its own, and they get standard error.
+    # Libraries print, so they get standard error, and the protocol a descriptor of its own.
     with os.fdopen(os.dup(1), "w") as protocol:
         os.dup2(2, 1)
         slices = make(int(sys.argv[-1]))
@@ -140,7 +140,7 @@ class Policy:
         self._outputs = np.empty((256, 64), np.float32)
 
     def think(self, work: int) -> None:
-        """So many layers."""
+        """This many layers."""
         for _ in range(work):
             np.matmul(self._features, self._weights, out=self._outputs)
 
@@ -155,7 +155,7 @@ class _Slices:
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Steps until so many seconds were spent in steps, or with work in the whole loop."""
+        """Steps until this many seconds were spent in steps or, with work, in the whole loop."""
         think, step, mask_of, choose = (
             self._policy.think,
             self._player.step,
@@ -173,7 +173,7 @@ class _Slices:
             think(work)
             actions = choose(mask)
             before = clock()
-            # The last step's outputs are freed in here too: a user pays for that as well.
+            # This includes freeing the last step's outputs, which a user pays for as well.
             outputs = step(actions)
             after = clock()
             durations.append(after - before)

@@ -2,8 +2,8 @@
 
     zmq_echo.py ipc|tcp N
 
-The frames are those of a real session: one step of N boards is carried out by a real server, and
-its request and reply are what travels from then on.
+The frames are those of a real session: a real server executes one step of N boards, and its request
+and reply are sent from then on.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ HERE = Path(__file__).parent
 
 
 class Frames(NamedTuple):
-    """One step as it travels."""
+    """The frames of one step."""
 
     request: bytes
     reply: bytes
     payload: bytes
-    """Of the reply; the request's is N action bytes."""
+    """The reply's payload; the request's is N action bytes."""
     mask: NDArray[np.uint8]
     """The action mask in that payload."""
 
@@ -106,7 +106,7 @@ class Echo:
         return self._payload
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The mask of the step that is echoed: choosing takes as long as for anybody else."""
+        """The echoed step's mask: choosing takes as long as for every other contestant."""
         return self._mask
 
 
