@@ -37,7 +37,7 @@ import twofold
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENVS = REPOSITORY / ".build" / "bench-venvs"
-# No seed of a training lies there.
+# Above all training seeds.
 SEED = 2**63
 
 
@@ -60,7 +60,7 @@ class Section:
 
 
 def known_of(values: exact.Values) -> Expected:
-    """What exact.py has computed, as it is compared."""
+    """The values of exact.py, in the form of a comparison."""
     reaching = {value: p for value, p in values.items() if isinstance(value, int) and value > 4}
     return Expected(values["score"], values["moves"], reaching)
 
@@ -118,7 +118,7 @@ def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Epis
 
 
 def told(played: episodes.Episodes) -> str:
-    """How much was played."""
+    """The number of episodes played."""
     return f"{played.count:,} episodes, {int(played.length.sum()):,} steps"
 
 
@@ -175,7 +175,7 @@ def certify_mutants(count: int) -> Iterator[Section]:
 
 
 def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, list[Check]]:
-    """Plays an engine with a defect, and what the checks say."""
+    """Plays an engine with a defect; returns the result of the checks."""
     engine = mutants.Engine(min(-(-count // 4), 4096), defect)
     rng = np.random.default_rng(4)
     choose = episodes.uniform_any(rng) if defect.illegal_spawns else episodes.uniform_legal(rng)
@@ -188,7 +188,7 @@ def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, l
 
 
 def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
-    """Each dialect beside the package itself."""
+    """Each dialect against the package itself."""
     for dialect in packages.DIALECTS:
         try:
             recording = packages.record(dialect, VENVS, out, boards=boards, steps=400, given=boards)
@@ -207,7 +207,7 @@ def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
 
 
 def certify_concentration(out: Path, count: int) -> Iterator[Section]:
-    """Each of POPGym's variants beside POPGym itself."""
+    """Each of POPGym's variants against POPGym itself."""
     for variant in concentration.VARIANTS:
         title = f"Concentration as POPGym's {variant}"
         try:
@@ -264,7 +264,7 @@ def main() -> int:
 
 
 def as_json(section: Section) -> dict[str, Any]:
-    """A section with everything that its checks tell; what is infinite becomes null."""
+    """A section with all results of its checks; infinite values become null."""
 
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None

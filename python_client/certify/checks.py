@@ -1,4 +1,4 @@
-"""Checks: what is expected, what was measured, and whether the two agree."""
+"""Checks: an expected value, a measured value, and whether the two agree."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from episodes import Episodes
 from numpy.typing import NDArray
 
 LIMIT = 4.0
-"""Standard errors that a measured value may lie from the expected one."""
+"""Maximum distance of a measured value from the expected one, in standard errors."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One number that has to be right."""
+    """One number to check."""
 
     what: str
     expected: float
     measured: float
     error: float = 0.0
-    """The standard error of the difference; 0 where there is nothing random about it."""
+    """The standard error of the difference; 0 if nothing is random."""
 
     @property
     def deviation(self) -> float:
@@ -35,22 +35,22 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the two agree; what is not a number does not."""
+        """Whether the two agree; NaN never agrees."""
         return abs(self.deviation) <= LIMIT
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of an episode, with the standard error of that knowledge."""
+    """Expected values of an episode, with their standard errors."""
 
     score: float
     moves: float
     reaching: dict[int, float]
-    """For some tile values, the probability that the highest tile is at least that."""
+    """For some tile values, the probability that the highest tile is at least that value."""
     score_error: float = 0.0
     moves_error: float = 0.0
     games: float = math.inf
-    """How many games the probabilities were counted over; infinite for exact ones."""
+    """Number of games behind the probabilities; infinite for exact ones."""
 
 
 # A count over 20 million games, which agrees with a published one over 5 million.
@@ -72,20 +72,20 @@ RANDOM_4X4 = Expected(
 
 
 def mean(what: str, expected: float, sample: NDArray[Any], known: float = 0.0) -> Check:
-    """A sample's mean against an expected one that is known up to a standard error."""
+    """A sample's mean against an expected mean with a standard error."""
     error = math.hypot(float(sample.std(ddof=1)) / math.sqrt(len(sample)), known)
     return Check(what, expected, float(sample.mean()), error)
 
 
 def share(what: str, expected: float, sample: NDArray[np.bool_], games: float = math.inf) -> Check:
-    """How often something happens against an expected probability, counted over so many games."""
+    """A frequency against an expected probability that was counted over this many games."""
     variance = expected * (1 - expected)
     error = math.sqrt(variance / len(sample) + variance / games)
     return Check(what, expected, float(sample.mean()), error)
 
 
 def alike(what: str, counts: NDArray[Any]) -> Check:
-    """Counts of things that are equally likely: chi-square, as a normal variable.
+    """Counts of equally likely outcomes: chi-square, as a normal variable.
 
     The cube root of chi-square over its degrees of freedom is nearly normal (Wilson and Hilferty).
     """
@@ -98,7 +98,7 @@ def alike(what: str, counts: NDArray[Any]) -> Check:
 
 
 def count(what: str, violations: Any) -> Check:
-    """Something that never happens."""
+    """A count that has to be 0."""
     return Check(what, 0.0, float(violations.sum()))
 
 
@@ -107,7 +107,7 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
     yield mean("mean score", expected.score, episodes.score, expected.score_error)
     yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
     for value, probability in expected.reaching.items():
-        # Below this the count is no longer nearly normal.
+        # Below this the count is not nearly normal.
         if min(probability, 1 - probability) * episodes.count >= 10:
             reached = episodes.highest >= value.bit_length() - 1
             yield share(f"highest tile at least {value}", probability, reached, expected.games)
@@ -116,7 +116,7 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
 def check_starts(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """The boards that episodes begin with, resets and autoresets alike."""
+    """The start boards of episodes, of resets and autoresets alike."""
     boards = episodes.starts.reshape(episodes.count, -1)
     yield count("start boards with another number of tiles", (boards > 0).sum(1) != start_tiles)
     yield count("start tiles that are neither 2 nor 4", (boards > 2).any(axis=1))
@@ -138,10 +138,10 @@ def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check]:
-    """What is true of every episode under any policy, by arithmetic.
+    """Arithmetic invariants of every episode under any policy.
 
-    Each merge to 2^k was paid 2^k; so tiles and score tell how many 4s were ever placed, and the
-    sum of the tiles how many 2s; one of them was placed by each move.
+    Each merge to 2^k scored 2^k; so tiles and score give the number of 4s ever placed, and the sum
+    of the tiles the number of 2s; each move placed one tile.
     """
     unpaid = episodes.paid - episodes.score
     fours = unpaid // 4
@@ -158,19 +158,19 @@ def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check
 def check_spawns(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """What was placed, in the mean: a move adds what a tile is worth."""
+    """The mean value of placed tiles: a move adds the value of one tile."""
     worth = 2 + 2 * four_probability
     placed = episodes.tile_sum - worth * (episodes.moves + start_tiles)
     yield mean("sum of tiles less what the moves add", 0.0, placed)
 
 
 def check_ends(episodes: Episodes) -> Iterator[Check]:
-    """Episodes end where nothing can move."""
+    """Episodes end where no action is legal."""
     yield count("episodes that ended with something legal left", movable(episodes.ends))
 
 
 def movable(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether something is legal on boards (B, rows, columns) that are not empty: bool (B,)."""
+    """Whether any action is legal on boards (B, rows, columns) that are not empty: bool (B,)."""
     has_room: NDArray[np.bool_] = (boards == 0).any(axis=(1, 2))
     has_pair: NDArray[np.bool_] = (boards[:, 1:] == boards[:, :-1]).any(axis=(1, 2))
     has_pair |= (boards[:, :, 1:] == boards[:, :, :-1]).any(axis=(1, 2))
@@ -189,12 +189,12 @@ def certify_play(
     """All of the above for one set of episodes.
 
     Args:
-        episodes: Played by the policy that the expected values are for.
-        expected: What is known.
-        only_legal: Whether the policy plays nothing illegal: then every step is a move.
+        episodes: Played by the policy of the expected values.
+        expected: The expected values.
+        only_legal: Whether the policy plays legal actions only: then every step is a move.
         start_tiles: The environment's argument.
         four_probability: The same.
-        until_stuck: Whether nothing else ends an episode.
+        until_stuck: Whether episodes end only where no action is legal.
     """
     checks: list[Iterable[Check]] = [
         check_means(episodes, expected),

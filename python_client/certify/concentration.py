@@ -1,8 +1,8 @@
-"""Concentration beside POPGym's own, transition by transition.
+"""Concentration against POPGym's own, transition by transition.
 
-peers/popgym_games.py plays POPGym in a virtual environment of its own and writes everything
-down. Twofold is given the same decks and plays the same actions: it has to tell the same
-observations, rewards and ends. Theirs are float64, ours the nearest float32.
+peers/popgym_games.py plays POPGym in a virtual environment of its own and records everything.
+Twofold gets the same decks and plays the same actions: it has to return the same observations,
+rewards and ends. POPGym's rewards are float64, ours the nearest float32.
 
     python concentration.py     # writes short recordings to Tests/Fixtures/popgym, for `make test`
 """
@@ -30,7 +30,7 @@ import environments
 Array = NDArray[Any]
 
 REQUIREMENTS = ("popgym==1.0.7",)
-# POPGym's name: the arguments that make Twofold's the same.
+# POPGym's name: the arguments for the same environment in Twofold.
 VARIANTS: dict[str, dict[str, Any]] = {
     "Easy": {"preset": "popgym-easy"},
     "Medium": {"preset": "popgym-medium"},
@@ -42,11 +42,11 @@ _DTYPES = {"rewards": np.float64, "terminated": np.bool_, "truncated": np.bool_}
 
 
 def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7) -> dict[str, Any]:
-    """Lets POPGym play, in a virtual environment that is made where there is none.
+    """Lets POPGym play, in a virtual environment that is made if necessary.
 
     Raises:
         environments.InstallationFailed: It could not be installed.
-        subprocess.CalledProcessError: It did not play to its end.
+        subprocess.CalledProcessError: Its script failed.
     """
     python = environments.python_of(venvs / "popgym", REQUIREMENTS)
     file = out / f"popgym-{variant.lower()}.npz"
@@ -59,7 +59,7 @@ def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7
 
 
 def load_short(variant: str) -> dict[str, Any]:
-    """A short recording that is kept, with the same dtypes."""
+    """A short recording from Tests/Fixtures, with the same dtypes."""
     content = json.loads((RECORDINGS / f"{variant.lower()}.json").read_text())
     arrays = {name: np.array(value, _DTYPES.get(name)) for name, value in content.items()}
     # One character for each card.
@@ -89,7 +89,7 @@ def _code(character: str) -> int:
 def compare(
     variant: str, recording: dict[str, Any], endpoint: str | None = None
 ) -> Iterator[Check]:
-    """A recording of POPGym against Twofold on the same decks.
+    """Compares a recording of POPGym with Twofold on the same decks.
 
     Every third episode of a recording is that of a perfect memory.
     """
@@ -107,7 +107,7 @@ def compare(
         told = observations.reshape(episodes, -1)
         differs["observation"].append((told != recording["observations"][:, 0]).any(axis=1))
         for step in range(steps):
-            # An episode that is over plays on here, and nobody looks.
+            # A finished episode continues here, and is ignored.
             running = recording["lengths"] > step
             actions = np.where(running, recording["actions"][:, step], 0)
             observations, rewards, terminations, truncations, _ = envs.step(actions)

@@ -1,4 +1,4 @@
-"""Episodes: played on any vector environment of 2048, and what is kept of them."""
+"""Episodes played on any vector environment of 2048, and their records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Choose = Callable[[Array, Array], Array]
 
 
 class Environment(Protocol):
-    """What is certified: Twofold's vector environment with NEXT_STEP autoreset, or a mutant."""
+    """The engine to certify: Twofold's vector environment with NEXT_STEP autoreset, or a mutant."""
 
     num_envs: int
 
@@ -28,21 +28,21 @@ class Environment(Protocol):
 
 @dataclass(frozen=True)
 class Episodes:
-    """What E episodes left behind; the same number from each board.
+    """The records of E episodes, the same number from each board.
 
-    (The first E to finish, whichever board plays them, would be too short ones.)
+    (The first E to finish on any board would be too short.)
     """
 
     starts: Array
-    """uint8 (E, rows, columns): the boards that they began with."""
+    """uint8 (E, rows, columns): the first boards."""
     ends: Array
-    """uint8 (E, rows, columns): the boards that they ended with."""
+    """uint8 (E, rows, columns): the last boards."""
     score: Array
-    """int64 (E,), as the environment told it."""
+    """int64 (E,), from the environment's infos."""
     returns: Array
     """float64 (E,): the sum of the rewards."""
     moves: Array
-    """int64 (E,): legal actions, as the environment told them."""
+    """int64 (E,): legal actions, from the environment's infos."""
     length: Array
     """int64 (E,): steps, counted here."""
 
@@ -79,7 +79,7 @@ def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episode
     """Plays at least this many episodes, the same number on each board."""
     boards, infos = envs.reset(seed=seed)
     num_envs, each = envs.num_envs, -(-episodes // envs.num_envs)
-    shape = (num_envs, each + 1)  # the last place takes what nobody wants any more
+    shape = (num_envs, each + 1)  # the last row receives surplus episodes
     starts = np.zeros((*shape, *boards.shape[1:]), np.uint8)
     ends = np.zeros_like(starts)
     score, moves, length = (np.zeros(shape, np.int64) for _ in range(3))
@@ -120,7 +120,7 @@ def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episode
 
 
 def uniform_legal(rng: np.random.Generator) -> Choose:
-    """A legal action, all alike; any where none is legal."""
+    """A legal action, each equally likely; any action if none is legal."""
 
     def choose(boards: Array, mask: Array) -> Array:
         # In (0, 1], so that no legal action loses to the others' zeros.
@@ -141,7 +141,7 @@ def uniform_any(rng: np.random.Generator) -> Choose:
 
 
 def from_table(policy: dict[str, int]) -> Choose:
-    """A policy that exact.py has found, on small boards."""
+    """A policy that exact.py computed, for small boards."""
     cells = len(next(iter(policy)))
     table = np.zeros(16**cells, np.uint8)
     weights = 16 ** np.arange(cells)

@@ -1,11 +1,11 @@
 """Exact values of 2048 on small boards: dynamic programming over all states.
 
-What a server's statistics are compared with. It shares no code with the server and none with
-tests/reference.py: a board is a string with one character per cell ("." is empty, "a" a 2, "b" a 4
-...), pairs are found by a regular expression, and instead of drawing a tile it sums over all that
-can be drawn. It reads well and takes any policy, and it is slow: see forward.py for 3 x 3.
+The certificate compares a server's statistics with these values. The solver shares no code with the
+server and none with tests/reference.py: a board is a string with one character per cell ("." is
+empty, "a" a 2, "b" a 4 ...), a regular expression finds the pairs, and instead of drawing a tile it
+sums over all possible tiles. It is readable and takes any policy, but slow; for 3 x 3 see forward.py.
 
-    uniform = Solver(2, 2).solve()              # legal actions, all alike
+    uniform = Solver(2, 2).solve()              # legal actions, equally likely
     uniform["score"], uniform["moves"]          # 19.65654018, 5.60072300
     uniform[16]                                 # probability that a 16 is ever made: 0.121752664444
     Solver(2, 2).solve(best=16)[16]             # by the policy that makes it as likely as possible
@@ -41,7 +41,7 @@ def slide(line: str) -> tuple[str, int]:
 
 
 def transpose(board: str, columns: int) -> str:
-    """A board with so many columns, rows and columns changed."""
+    """A board with this many columns, transposed."""
     return "".join(board[column::columns] for column in range(columns))
 
 
@@ -60,9 +60,9 @@ class Solver:
         self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
         self.tiles = {"a": 1 - four_probability, "b": four_probability}
         self.goal = HIGHEST if goal is None else goal.bit_length() - 1
-        # Of each reachable board, its legal actions: afterstate, score and action.
+        # The legal actions of each reachable board: afterstate, score and action.
         self.after: dict[str, list[tuple[str, int, int]]] = {}
-        # Of each board that is not terminal, the action that the last `solve` chose.
+        # For each non-terminal board, the action that the last `solve` chose.
         self.policy: dict[str, int] = {}
 
     def spawns(self, board: str) -> Iterator[tuple[str, float]]:
@@ -85,7 +85,7 @@ class Solver:
         return boards
 
     def afterstates(self, board: str) -> list[tuple[str, int, int]]:
-        """What the legal actions make of a board: the afterstate, the score and the action.
+        """The results of the legal actions on a board: afterstate, score and action.
 
         Empty when the game is over. Actions are 0 up, 1 right, 2 down, 3 left.
         """
@@ -106,7 +106,7 @@ class Solver:
         return found
 
     def boards(self) -> list[str]:
-        """Every board that can be reached, each before all that can follow it."""
+        """Every reachable board, each before all boards that can follow it."""
         waiting = list(self.starts())
         while waiting:
             board = waiting.pop()
@@ -140,7 +140,7 @@ class Solver:
 
 
 def mix(weighted: Iterable[tuple[Values, float]]) -> Values:
-    """The mean of values by weight; a name that one of them lacks counts as 0 there."""
+    """The weighted mean of values; a missing name counts as 0."""
     total: Values = {}
     for values, weight in weighted:
         for name, value in values.items():

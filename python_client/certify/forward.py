@@ -2,8 +2,8 @@
 
 A board is one number, four bits for each cell. From the start boards forward, sum of tiles by sum
 of tiles (a move keeps the sum, the spawn adds 2 or 4), every board gets its probability to be
-visited; boards that turn or mirror into each other count as one. What is wanted are sums over
-visits: the expected number of moves is the expected number of boards that are left by one.
+visited; rotated and reflected boards count as one. The results are sums over visits: the
+expected number of moves is the expected number of visited boards with a legal move.
 
     play = Forward(3, 3).solve()
     play.score, play.moves, play.reaching(64)
@@ -30,11 +30,11 @@ class Play:
     score: float = 0.0
     moves: float = 0.0
     states: int = 0
-    """Boards that were visited, up to symmetry."""
+    """Number of visited boards, up to symmetry."""
     terminal: int = 0
-    """Those where nothing is legal."""
+    """Number of those without a legal action."""
     left_out: float = 0.0
-    """The probability of the episodes that were not followed to their end."""
+    """The probability of episodes not followed to their end."""
     highest: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     """Probability of each highest tile value."""
 
@@ -59,7 +59,7 @@ class Forward:
         """Expected values from the start.
 
         Args:
-            negligible: The probability of episodes that need not be followed to their end.
+            negligible: The maximum probability of episodes not followed to their end.
         """
         play = Play()
         waiting: dict[int, list[tuple[Boards, Weights]]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Forward:
         waiting: dict[int, list[tuple[Boards, Weights]]],
         play: Play,
     ) -> None:
-        """Plays all boards of one sum of tiles; what comes of them waits."""
+        """Plays all boards of one sum of tiles, and queues the resulting boards."""
         boards, weights = visits
         moved = [self._slide(boards, direction) for direction in range(4)]
         legal = np.array([after != boards for after, _ in moved])
@@ -114,7 +114,7 @@ class Forward:
         return layers
 
     def _spawns(self, boards: Boards, weights: Weights) -> dict[int, tuple[Boards, Weights]]:
-        """What one new tile makes of boards, by what it adds to their sum."""
+        """The boards after one new tile, by the value that it adds to their sum."""
         is_empty = np.array([self._cell(boards, cell) == 0 for cell in range(self.cells)])
         share = weights / np.maximum(is_empty.sum(axis=0), 1)
         spawned = {}
@@ -164,7 +164,7 @@ class Forward:
         return turned
 
     def _mirrored(self, boards: Boards, rows: int, columns: int) -> Boards:
-        """Left and right changed."""
+        """The boards reflected left to right."""
         mirrored = np.zeros_like(boards)
         for row in range(rows):
             line = boards >> np.uint64(4 * columns * row) & np.uint64(16**columns - 1)
@@ -172,7 +172,7 @@ class Forward:
         return mirrored
 
     def _canonical(self, boards: Boards) -> Boards:
-        """The least of all boards that a board turns or mirrors into."""
+        """The smallest of a board's rotated and reflected images."""
         across = self._mirrored(boards, self.rows, self.columns)
         least = np.minimum(boards, across)
         for one in (boards, across):

@@ -1,8 +1,8 @@
-"""2048 on 4 x 4 in numpy, right and in the ways that others have got it wrong.
+"""2048 on 4 x 4 in numpy: correct, and with the defects of other implementations.
 
-Each mutant is one defect that has been published with scores (or is easily made). A certificate
-that lets one of them pass certifies nothing: certify.py builds them all and shows what catches
-each. The code is made for being changed in one place, and is nobody's reference.
+Each mutant has one defect that has been published with scores (or is easy to make). A certificate
+that lets one of them pass certifies nothing: certify.py builds them all and shows which checks
+catch each. The code is made to be changed in one place; it is not a reference.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ Array = NDArray[Any]
 Line = list[int]
 
 HIGHEST = 12
-"""Exponents above this are never met in random play, and have no place in the tables."""
+"""Exponents above this never occur in random play; the tables leave them out."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """What is wrong with an engine; nothing, by default."""
+    """An engine's defect; none by default."""
 
     name: str = "none"
     four_probability: float = 0.1
     start_tiles: int = 2
     merges_from_far_end: bool = False
-    """Of three equal tiles the two far from the wall become one."""
+    """Of three equal tiles, the two farthest from the wall merge."""
     cascades: bool = False
     """A merged tile merges again in the same move."""
     needs_room_before: bool = False
-    """Nothing spawns after a move on a full board, which only a merge can make room on."""
+    """Nothing spawns after a move on a full board, where only a merge makes room."""
     illegal_spawns: bool = False
-    """A tile spawns also where nothing has moved."""
+    """A tile spawns even if nothing has moved."""
     score: float = 0.0
-    """What the defect is known to make of the mean score of random play; 0 where unknown."""
+    """The known mean score of random play with this defect; 0 if unknown."""
     moves: float = 0.0
-    """The same for the mean number of moves; of steps, where illegal ones spawn too."""
+    """The same for the mean number of moves; of steps, if illegal ones spawn too."""
 
 
 DEFECTS = (
@@ -55,11 +55,11 @@ DEFECTS = (
 
 
 class Engine:
-    """N boards, with the part of Gymnasium's interface that certificates use.
+    """N boards, with the part of Gymnasium's interface that the certificate uses.
 
     Args:
         num_envs: N.
-        defect: What is to be wrong.
+        defect: The defect.
     """
 
     def __init__(self, num_envs: int, defect: Defect | None = None) -> None:
@@ -78,7 +78,7 @@ class Engine:
         return self._boards.copy(), self._infos()
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """One action on each board; a finished one starts anew."""
+        """Plays one action on each board; a finished board starts a new episode."""
         playing, new = ~self._finished, np.flatnonzero(self._finished)
         legal = self._mask[np.arange(self.num_envs), actions].astype(np.bool_) & playing
         had_room = (self._boards == 0).any(axis=(1, 2))
@@ -110,7 +110,7 @@ class Engine:
             self._spawn(lanes)
 
     def _spawn(self, lanes: Array) -> None:
-        """A tile on each of these boards, where there is room."""
+        """Adds a tile to each of these boards that has room."""
         cells = self._boards.reshape(self.num_envs, 16)
         empty = cells[lanes] == 0
         lanes, empty = lanes[empty.any(axis=1)], empty[empty.any(axis=1)]
@@ -119,7 +119,7 @@ class Engine:
         cells[lanes, chosen] = 1 + is_four
 
     def _look(self) -> None:
-        """The lines of all boards as table rows, and what is legal."""
+        """The lines of all boards as table rows, and the legal actions."""
         weights = np.array([HIGHEST**3, HIGHEST**2, HIGHEST, 1])
         rows = self._boards @ weights
         columns = self._boards.transpose(0, 2, 1) @ weights
@@ -144,7 +144,7 @@ def _packed(lines: Array) -> Array:
 
 @functools.cache
 def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
-    """For each line, and each again for the slide to its last cell: the line after, and its pay."""
+    """For each line, and again for the slide to its last cell: the line after it, and the score."""
     slide: Callable[[Line], tuple[Line, int]] = _cascade if cascades else _merge_once
     after = np.zeros((2 * HIGHEST**4, 4), np.uint8)
     paid = np.zeros(2 * HIGHEST**4, np.int64)
@@ -164,7 +164,7 @@ def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
 
 
 def _merge_once(tiles: Line) -> tuple[Line, int]:
-    """Neighbours from the first on; what was merged is left alone."""
+    """Merges neighbours from the first on; merged tiles don't merge again."""
     merged, pay, place = [], 0, 0
     while place < len(tiles):
         if tiles[place : place + 2] == [tiles[place]] * 2:
@@ -178,7 +178,7 @@ def _merge_once(tiles: Line) -> tuple[Line, int]:
 
 
 def _cascade(tiles: Line) -> tuple[Line, int]:
-    """A merged tile goes on merging with what comes next."""
+    """A merged tile merges again with the next one."""
     merged: Line = []
     pay = 0
     for tile in tiles:

@@ -1,10 +1,9 @@
-"""The dialects beside the packages they are named for, transition by transition.
+"""The dialects against the packages they are named for, transition by transition.
 
-A script in peers/ plays the package in its own virtual environment and writes down every
-transition: board, action, reward, flags, next board, masks. Each is then played here: Twofold
-starts from the package's board, with a seed that makes its generator place the tile that the
-package has placed, and takes the package's action. Everything that the step tells has to be the
-same.
+A script in peers/ plays the package in its own virtual environment and records every transition:
+board, action, reward, flags, next board, masks. Each is then replayed here: Twofold starts from the
+package's board, with a seed that makes its generator place the package's tile, and takes the
+package's action. All results of the step have to be the same.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ CHUNK = 4096
 def record(
     dialect: Dialect, venvs: Path, out: Path, *, boards: int, steps: int, given: int
 ) -> dict[str, Any]:
-    """Lets the package play, in a virtual environment that is made where there is none.
+    """Lets the package play, in a virtual environment that is made if necessary.
 
     Raises:
         environments.InstallationFailed: It could not be installed.
-        subprocess.CalledProcessError: It did not play to its end.
+        subprocess.CalledProcessError: Its script failed.
     """
     python = environments.python_of(venvs / dialect, ENVIRONMENTS[dialect])
     file = out / f"{dialect}.npz"
@@ -57,13 +56,13 @@ def record(
 
 
 def load(file: Path) -> dict[str, Any]:
-    """A recording as the peer's script has written it."""
+    """A recording in the form that the peer's script writes."""
     with np.load(file) as recording:
         return {name: recording[name] for name in recording.files}
 
 
 def load_short(dialect: Dialect) -> dict[str, Any]:
-    """A short recording that is kept, with the same dtypes."""
+    """A short recording from Tests/Fixtures, with the same dtypes."""
     content = json.loads((RECORDINGS / f"{dialect}.json").read_text())
     boards = {name: np.array(content[name], np.uint8).reshape(-1, 4, 4) for name in _BOARDS}
     flags = ("mask", "mask_after", "terminated", "truncated")
@@ -75,7 +74,7 @@ def load_short(dialect: Dialect) -> dict[str, Any]:
 def compare(
     dialect: Dialect, recording: dict[str, Any], endpoint: str | None = None
 ) -> Iterator[Check]:
-    """A recording of the package against the dialect.
+    """Compares a recording of the package with the dialect.
 
     pgx places a tile after an illegal action too, and has a mask of ones at the end of an episode:
     neither is compared.
@@ -84,7 +83,7 @@ def compare(
         CHUNK, endpoint=endpoint, dialect=dialect, autoreset_mode="disabled"
     )
     try:
-        # No episode starts from a board where nothing is legal.
+        # No episode starts from a board without a legal action.
         is_stuck = ~movable(recording["before"])
         stuck = recording["mask"][is_stuck].any(axis=1)
         yield count("boards where nothing is legal but in the package's mask", stuck)
@@ -95,7 +94,7 @@ def compare(
         places, rooms, fours = [], [], []
         illegal = 0
         for first in range(0, total, CHUNK):
-            rows = np.minimum(np.arange(first, first + CHUNK), total - 1)  # the last one over again
+            rows = np.minimum(np.arange(first, first + CHUNK), total - 1)  # repeats the last one
             fresh = min(CHUNK, total - first)
             part = {name: recording[name][rows] for name in _COLUMNS}
             legal, place, room, four, found = _play(envs, dialect, part)
@@ -111,7 +110,7 @@ def compare(
         yield Check("whether illegal actions are among them", 1.0, float(illegal > 0))
         room, place = np.concatenate(rooms), np.concatenate(places)
         yield share("share of 4s that the package places", 0.1, np.concatenate(fours))
-        # The k-th of n cells, all alike: uniform up to a known spread.
+        # The k-th of n cells, equally likely: uniform up to a known spread.
         choice = room > 1
         centred = ((place + 0.5) / room - 0.5) / np.sqrt((1 - 1 / np.maximum(room, 2) ** 2) / 12)
         yield mean("place of the tile among the empty cells", 0.0, centred[choice])
@@ -136,10 +135,10 @@ _NAMES = {
 def _play(
     envs: twofold.Game2048VectorEnv, dialect: Dialect, part: dict[str, Array]
 ) -> tuple[Array, Array, Array, Array, dict[str, Array]]:
-    """Plays CHUNK transitions again.
+    """Replays CHUNK transitions.
 
     Returns:
-        Which are legal; where a tile was placed, among how many empty cells, whether it is a 4; and
+        Which are legal; the new tile's place, the number of empty cells, and whether it is a 4; and
         by name, which differ.
     """
     lanes, actions = np.arange(CHUNK), part["action"]
@@ -152,7 +151,7 @@ def _play(
     new = (slid != theirs) & legal[:, np.newaxis]
     cell = new.argmax(axis=1)
     tile = theirs[lanes, cell]
-    # After a legal action: one new tile, on a cell that was empty, a 2 or a 4.
+    # After a legal action: one new tile, a 2 or a 4, on an empty cell.
     right = (new.sum(axis=1) == 1) & (slid[lanes, cell] == 0) & ((tile == 1) | (tile == 2))
     found["slide"] = legal & ~right
     room = np.where(legal, (slid == 0).sum(axis=1), 1)
@@ -182,7 +181,7 @@ def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) ->
 
 
 def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
-    """That EnvPool's step limit is what docs/dialects.md says: none, and a wrong flag."""
+    """Checks that EnvPool's step limit is as in docs/dialects.md: no limit, and a wrong flag."""
     past = float(recording["steps_past_limit"])
     yield Check("steps that EnvPool goes on after max_episode_steps, up to 100", 100.0, past)
     told = {tuple(flags) for flags in recording["told_as"].tolist()}

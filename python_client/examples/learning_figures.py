@@ -1,11 +1,11 @@
-"""Compares trainings of train_ntuple.py: how much is learned by when, median and range.
+"""Compares training runs of train_ntuple.py: mean scores over time, median and range.
 
     python learning_figures.py runs/seed*/train_ntuple-*.json
 
-Each file is the report of one training with `--evaluate-every`; give several that differ in their
-`--seed`. Prints Markdown: mean scores at equal games, equal moves and equal minutes of training,
-between two evaluations on the straight line. The last row of each part is where the first of the
-trainings ended.
+Each file is the report of one training run with `--evaluate-every`; pass several with different
+`--seed`. Prints Markdown: mean scores after equal games, equal moves and equal minutes of training,
+interpolated linearly between evaluations. The last row of each part is the end of the run that
+ended first.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-# What trainings are compared by: its name in a report, in the table, and how it is written there.
+# The scales of the comparison: name in a report, name in the table, and format.
 AXES = (
     ("games", "games", "{:,.0f}"),
     ("steps", "million moves", "{:,.0f}"),
@@ -25,7 +25,7 @@ ROWS = 5
 
 
 def evaluations(path: Path) -> list[dict[str, float]]:
-    """The evaluations of one training."""
+    """The evaluations of one training run."""
     found: list[dict[str, float]] = json.loads(path.read_text())["training"]["evaluations"]
     if len(found) < 2:
         raise SystemExit(f"{path} has fewer than two evaluations; train with --evaluate-every")

@@ -1,4 +1,4 @@
-"""Concentration: what a memory is worth, and how a game looks.
+"""Concentration: the value of a memory, and the look of a game.
 
     python python_client/examples/play_concentration.py
     python python_client/examples/play_concentration.py --games 20000 --picture games.png
@@ -23,7 +23,7 @@ Policy = Callable[[Any, dict[str, Any]], Any]
 
 
 def chance(seed: int) -> Policy:
-    """Turns any card that can be turned."""
+    """Flips a random card among those that can be flipped."""
     rng = np.random.default_rng(seed)
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:

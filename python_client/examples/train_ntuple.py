@@ -5,7 +5,7 @@
     python train_ntuple.py --endpoint tcp://10.0.0.7:5555 --seconds 900      on a server elsewhere
     python train_ntuple.py --seconds 1800 --checkpoint agent.npz --evaluate-every 300
     python train_ntuple.py --seconds 3600 --checkpoint agent.npz --resume    the second half hour
-    twofold evaluate ntuple:agent.npz                                        the agent, judged
+    twofold evaluate ntuple:agent.npz                                        evaluates the agent
 
 TD learning of afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
 difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after
@@ -45,7 +45,7 @@ import twofold  # noqa: F401  (registers twofold/Game2048-v0)
 Array = NDArray[Any]
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
-# Evaluation draws its boards from here up, and so never meets a seed of the training.
+# Evaluation seeds start here, above all training seeds.
 EVALUATION_SEED = 2**63
 TILES = (256, 512, 1024, 2048, 4096, 8192)
 
@@ -57,7 +57,7 @@ TILES = (256, 512, 1024, 2048, 4096, 8192)
 #    8  9 10 11       .  .  .  .     8  9  .  .     .  .  .  .     8  9 10  .
 #   12 13 14 15       .  .  .  .     .  .  .  .     .  .  .  .     .  .  .  .
 TUPLES = ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10))
-EXPONENTS = 16  # a cell is 0 ... 15; a 65536 counts as a 32768
+EXPONENTS = 16  # a cell holds 0 ... 15; a 65536 counts as a 32768
 FEATURES = 8 * len(TUPLES)
 
 
@@ -69,7 +69,7 @@ def symmetries() -> Array:
 
 
 class TupleTable:
-    """The weights of one 6-tuple: one for each content of its cells, shared by its eight images."""
+    """The weights of one 6-tuple: one per combination of its cells, shared by its eight images."""
 
     def __init__(self, cells: tuple[int, ...]) -> None:
         # An image's place in the table is a number whose digits are the tiles in its cells, so the
@@ -89,7 +89,7 @@ class TupleTable:
         return places, self.weights.take(places).sum(axis=0)
 
     def update(self, places: Array, errors: Array) -> None:
-        """Moves the weights at `places` (8, M) by what was wrong about M boards.
+        """Moves the weights at `places` (8, M) by the errors of M boards.
 
         A weight that occurs several times moves by the *mean* of its errors: each of them asks for
         the whole correction, and their sum overshoots. Its rate is temporal coherence, |sum of
@@ -112,7 +112,7 @@ class TupleTable:
 
 
 class Network:
-    """Four tables, one thread for each: numpy lets go of Python's lock while it works."""
+    """Four tables, one thread for each: numpy releases Python's lock while it works."""
 
     def __init__(self) -> None:
         self.tables = [TupleTable(cells) for cells in TUPLES]
@@ -133,7 +133,7 @@ class Network:
 
 
 class Choice(NamedTuple):
-    """What the greedy policy does on N lanes, and what learning has to remember of it."""
+    """The greedy policy's choice on N lanes, with the data that learning needs."""
 
     actions: Array  # (N)
     worth: Array  # (N) reward + V(afterstate) of the action; 0 where none is legal
@@ -142,7 +142,7 @@ class Choice(NamedTuple):
     values: Array  # (K) and their V
 
     def on(self, wanted: Array) -> "Choice":
-        """The same with only the `lanes` that are wanted (N)."""
+        """The same for only the selected `lanes` (N)."""
         keep = wanted[self.lanes]
         if keep.all():
             return self
@@ -174,7 +174,7 @@ def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choi
 
 
 def save_checkpoint(path: Path, network: Network, progress: "Progress") -> None:
-    """All that is needed to go on, or to play; the file is replaced at once or not at all.
+    """Everything needed to continue training, or to play; the file is replaced atomically.
 
     A numpy .npz file: of table k its cells (`tuple_k`), all its weights (`weights_k`), and the
     places that were ever learnt (`places_k`) with what TC learning remembers of them
@@ -201,7 +201,7 @@ def save_checkpoint(path: Path, network: Network, progress: "Progress") -> None:
 
 
 def load_checkpoint(path: Path, network: Network) -> dict[str, Any]:
-    """Fills a network; what was told of the training."""
+    """Fills a network; returns the checkpoint's `training`."""
     with np.load(path, allow_pickle=False) as arrays:
         for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
             if tuple(arrays[f"tuple_{k}"]) != cells or int(arrays["exponents"]) != EXPONENTS:
@@ -216,13 +216,13 @@ def load_checkpoint(path: Path, network: Network) -> dict[str, Any]:
 
 
 class Stopwatch:
-    """Calls functions and adds up the time that they take."""
+    """Calls functions and adds up their time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns."""
+        """Calls the function; returns its result."""
         start = time.perf_counter()
         result = function(*arguments)
         self.seconds += time.perf_counter() - start
@@ -242,14 +242,14 @@ def train(
     `before` is what a checkpoint tells: its time counts, and the boards get seeds that it has not
     had. `now_and_then` is called after each step of all boards; its time does not count.
     """
-    # glibc's malloc asks the system for every large block anew, and fresh pages cost more than the
-    # arithmetic on them. Once it has taken back one of nearly 32 MB, it keeps the smaller ones.
+    # glibc's malloc asks the system for every large block again, and fresh pages cost more than the
+    # arithmetic on them. After it has freed one of nearly 32 MB, it keeps the smaller ones.
     np.empty(31 << 20, np.uint8)
 
     env: Any = envs.unwrapped  # wrappers pass on reset and step; afterstates are Twofold's own
     environment = Stopwatch()
     progress = Progress(seconds, before or {})
-    scores: deque[int] = deque(maxlen=envs.num_envs)  # of the episodes that ended last
+    scores: deque[int] = deque(maxlen=envs.num_envs)  # of the last episodes
     last: Choice | None = None
 
     envs.reset(seed=seed + progress.steps)
@@ -259,8 +259,8 @@ def train(
         if last is not None:
             # A terminated lane has no legal action: its last afterstate is worth 0.
             network.update(last.places, choice.worth[last.lanes] - last.values)
-        # A finished lane ignores its action and brings the next episode's first board (NEXT_STEP
-        # autoreset): what was chosen there does not happen, so nothing is learnt from it.
+        # A finished lane ignores its action and returns the next episode's first board (NEXT_STEP
+        # autoreset): the chosen action does not happen, so nothing is learnt from it.
         last = choice.on(~finished)
 
         _, _, terminations, truncations, infos = environment(envs.step, choice.actions)
@@ -275,7 +275,7 @@ def train(
 
 
 class Progress:
-    """How training goes: a bar on a terminal, a line now and then elsewhere, and the curve."""
+    """Progress of the training: a bar on a terminal, occasional lines elsewhere, and the curve."""
 
     def __init__(self, seconds: float, before: dict[str, Any]) -> None:
         self.seconds = seconds
@@ -291,7 +291,7 @@ class Progress:
         self.next_point, self.next_line = 0.0, 0.0
 
     def elapsed(self) -> float:
-        """Seconds of training since the start, those before a checkpoint included."""
+        """Seconds of training since the start, including those before a checkpoint."""
         return time.perf_counter() - self.start
 
     def add(self, steps: int, scores: deque[int], environment_seconds: float) -> None:
@@ -310,7 +310,7 @@ class Progress:
         return (self.steps - self.steps_before) / max(1e-9, elapsed - self.before)
 
     def show(self, elapsed: float, mean: float) -> None:
-        """Tells it on the screen."""
+        """Prints the progress."""
         is_last = elapsed >= self.seconds
         text = (
             f"{clock(elapsed)} of {clock(self.seconds)}  {self.speed(elapsed):9,.0f} steps/s  "
@@ -337,7 +337,7 @@ Policy = Callable[[Array, Array, Array], Array]  # afterstates, their rewards, t
 
 
 def random_policy(seed: int) -> Policy:
-    """Legal actions, all alike."""
+    """Legal actions, each equally likely."""
     rng = np.random.default_rng(seed)
     return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
 
@@ -370,7 +370,7 @@ class Games(NamedTuple):
 def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
     """Plays a fixed number of games on every lane.
 
-    Not "the games that finish first": with many lanes under way those would be the short ones.
+    Not "the games that finish first": with many lanes at once, those would be the short ones.
     """
     env: Any = envs.unwrapped
     left = np.full(envs.num_envs, episodes)
@@ -378,7 +378,7 @@ def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
     envs.reset(seed=seed)
     while left.any():
         boards, rewards, mask = env.afterstates()
-        actions = policy(boards, rewards, mask * (left > 0)[:, None])  # no thought for idle lanes
+        actions = policy(boards, rewards, mask * (left > 0)[:, None])  # idle lanes need no choice
         _, _, terminations, truncations, infos = envs.step(actions)
         ended = (terminations | truncations) & (left > 0)
         left -= ended
@@ -474,7 +474,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 class NowAndThen:
-    """Checkpoints and evaluations while training, each after so many seconds of it."""
+    """Checkpoints and evaluations during training, each at its interval in seconds."""
 
     def __init__(self, config: argparse.Namespace, network: Network) -> None:
         self.config, self.network = config, network
@@ -494,7 +494,7 @@ class NowAndThen:
             save_checkpoint(config.checkpoint, self.network, progress)
 
     def evaluate(self, progress: Progress, elapsed: float) -> None:
-        """Some games with what is learnt so far, always on the same seeds."""
+        """Some games with the weights learnt so far, always on the same seeds."""
         lanes = min(self.config.episodes, 512)
         envs = make(lanes, self.config.endpoint)
         row = play(envs, greedy_policy(self.network), 1, EVALUATION_SEED).row("so far")
@@ -516,7 +516,7 @@ def make(num_envs: int, endpoint: str | None) -> VectorEnv:
 
 
 def step_seconds(num_envs: int, endpoint: str) -> float:
-    """What a step takes there: the median of some hundreds."""
+    """The time of a step there: the median of some hundreds."""
     envs = make(num_envs, endpoint)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, (300, num_envs))
@@ -530,7 +530,7 @@ def step_seconds(num_envs: int, endpoint: str) -> float:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    """Trains, evaluates, reports; returns what it saves as JSON."""
+    """Trains, evaluates, reports; returns the data that it saves as JSON."""
     config = parse(arguments)
     network, before = Network(), None
     if config.resume:

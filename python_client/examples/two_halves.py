@@ -4,9 +4,9 @@
     python two_halves.py --endpoint tcp://127.0.0.1:5555
 
 In lock-step the server waits for the policy, and the policy for the server. With two environments
-of N / 2 boards, `step_async` sends the one half's actions, and while the server carries them out,
-the policy looks at the other half. It gains most where both take equally long, and nothing in the
-process itself (endpoint "embedded"), where nobody else could step meanwhile.
+of N / 2 boards, `step_async` sends one half's actions, and while the server executes them, the
+policy works on the other half. The gain is largest when both take equally long, and zero in the
+process itself (endpoint "embedded"), where nothing runs in parallel.
 """
 
 import argparse
@@ -27,7 +27,7 @@ class Policy:
     """One score for each tile on each cell and action: the legal action with the largest sum.
 
     Args:
-        work: How often it looks; to make it as slow as another policy is.
+        work: How often it repeats its work, to make it as slow as another policy.
     """
 
     def __init__(self, work: int = 1) -> None:
@@ -47,27 +47,27 @@ class Policy:
 
 
 class Gain(NamedTuple):
-    """What the halves gain."""
+    """The gain of two halves."""
 
     lock_step: float
-    """Steps of a board per second, in lock-step."""
+    """Board steps per second, in lock-step."""
     halves: float
     """The same with two halves."""
     policy: float
-    """Seconds that the policy takes for all boards."""
+    """Seconds of the policy for all boards."""
     step: float
     """Seconds of a step of all boards."""
 
     @property
     def ratio(self) -> float:
-        """How many times as many steps the halves make."""
+        """Steps per second with halves relative to lock-step."""
         return self.halves / self.lock_step
 
 
 def in_lock_step(
     envs: twofold.TwofoldVectorEnv, policy: Callable[..., Actions], steps: int
 ) -> tuple[float, float]:
-    """Seconds that the policy and that the environment take in so many steps."""
+    """Seconds of the policy and of the environment in this many steps."""
     observations, infos = envs.reset(seed=0)
     thinking = stepping = 0.0
     for _ in range(steps):
@@ -83,7 +83,7 @@ def in_lock_step(
 def in_halves(
     halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
 ) -> float:
-    """Seconds that so many steps of both halves take."""
+    """Seconds of this many steps of both halves."""
     for envs in halves:
         envs.step_async(policy(*envs.reset(seed=0)))
     started = time.perf_counter()
@@ -98,14 +98,14 @@ def in_halves(
 
 
 def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | None) -> Gain:
-    """Medians over rounds in which both ways take their turns.
+    """Medians over rounds in which both ways take turns.
 
     Args:
-        endpoint: Where the server is.
+        endpoint: The server's address.
         num_envs: Boards N, an even number.
-        rounds: How often each way has its turn.
-        steps: Of each turn.
-        work: How often the policy looks; None until it takes as long as a step.
+        rounds: Number of turns of each way.
+        steps: Number of steps in each turn.
+        work: How often the policy repeats its work; None makes it take as long as a step.
     """
     whole = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint)
     halves: list[twofold.TwofoldVectorEnv] = [

@@ -1,4 +1,4 @@
-"""Plays EnvPool's `Game2048-v1` and writes down what it does.
+"""Plays EnvPool's `Game2048-v1` and records every transition.
 
 envpool_games.py OUT.npz --boards 256 --steps 1000 --given 256 --seed 0
 """
@@ -62,10 +62,10 @@ def main() -> None:
 
 
 def limits(seed: int) -> dict[str, Any]:
-    """What max_episode_steps does.
+    """The effect of max_episode_steps.
 
     Returns:
-        steps_past_limit: how many steps an episode with a limit of 1000 went on after it;
+        steps_past_limit: number of steps of an episode beyond its limit of 1000;
         told_as: the flags (terminated, truncated) of ends by the rules after a limit of 10 steps.
     """
     envs = make(1, seed)
@@ -73,7 +73,7 @@ def limits(seed: int) -> dict[str, Any]:
     steps, is_over = 0, False
     while not is_over and steps < 1100:
         mask = np.asarray(observations["action_mask"])[0].astype(np.bool_)
-        action = mask.argmin() if not mask.all() else mask.argmax()  # illegal where there is one
+        action = mask.argmin() if not mask.all() else mask.argmax()  # illegal, if any is
         observations, _, terminated, truncated, _ = envs.step(np.array([action], np.int32))
         is_over, steps = bool(terminated[0] or truncated[0]), steps + 1
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Plays Jumanji's `Game2048-v1` and writes down what it does.
+"""Plays Jumanji's `Game2048-v1` and records every transition.
 
 jumanji_games.py OUT.npz --boards 256 --steps 1000 --given 256 --seed 0
 """

@@ -1,4 +1,4 @@
-"""Plays pgx's `2048` and writes down what it does.
+"""Plays pgx's `2048` and records every transition.
 
 pgx_games.py OUT.npz --boards 256 --steps 1000 --given 256 --seed 0
 """
@@ -28,7 +28,7 @@ def main() -> None:
         nonlocal key
         key, now = jax.random.split(key)
         after = step(state, actions, jax.random.split(now, len(actions)))
-        # What an agent sees is one plane for each exponent.
+        # The observation has one plane for each exponent.
         planes = np.asarray(after.observation)
         recorder.transitions(
             before=state._board,

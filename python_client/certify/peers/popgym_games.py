@@ -1,9 +1,9 @@
-"""Plays POPGym's Concentration and writes down everything; runs where popgym is installed.
+"""Plays POPGym's Concentration and records everything; needs popgym to be installed.
 
     python popgym_games.py Easy 60 7 out.npz
 
-An episode follows one of three players in turn: any card at random, touched or not; face-down cards
-at random; and one with a perfect memory.
+Three players take the episodes in turn: any card at random, face down or not; face-down cards at
+random; and a perfect memory.
 """
 
 import sys
@@ -36,7 +36,7 @@ class PerfectMemory:
 
 
 def play(name: str, episodes: int, seed: int) -> dict[str, Any]:
-    """Every transition of so many episodes, padded to the same length with -1."""
+    """Every transition of this many episodes, padded to the same length with -1."""
     env = getattr(peer, f"Concentration{name}")()
     cards, steps = int(env.action_space.n), int(env.episode_length)
     rng = np.random.default_rng(seed)

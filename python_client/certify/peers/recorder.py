@@ -1,6 +1,6 @@
-"""Keeps what a package's 2048 does, for comparison; runs in the package's virtual environment.
+"""Records a package's 2048, for comparison; runs in the package's virtual environment.
 
-Needs nothing but numpy. Boards are uint8 exponents (4, 4), actions and masks the package's own.
+Needs only numpy. Boards are uint8 exponents (4, 4), actions and masks the package's own.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Array = NDArray[Any]
 
 
 class Recorder:
-    """Transitions and start boards, as they come."""
+    """Transitions and start boards, in order of arrival."""
 
     def __init__(self) -> None:
         self._transitions: dict[str, list[Array]] = {}
         self._starts: list[Array] = []
 
     def transitions(self, kept: Array | None = None, **columns: Any) -> None:
-        """One transition of each board; `kept` (N,) tells of which to take it."""
+        """Adds one transition of each board; `kept` (N,) selects the boards."""
         for name, column in columns.items():
             array = np.asarray(column)
             chosen = array if kept is None else array[kept]
@@ -33,7 +33,7 @@ class Recorder:
         self._starts.append(np.asarray(boards).astype(np.uint8).reshape(-1, 4, 4))
 
     def save(self, path: str, **facts: Any) -> None:
-        """Writes everything, and single facts beside it."""
+        """Writes everything, with single facts."""
         columns = {name: np.concatenate(parts) for name, parts in self._transitions.items()}
         for name in ("before", "after"):
             columns[name] = columns[name].astype(np.uint8).reshape(-1, 4, 4)
@@ -49,7 +49,7 @@ def choose(rng: np.random.Generator, mask: Array, any_share: float = 0.1) -> Arr
 
 
 def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
-    """Boards that no game would lead to: empty to full, tiles up to 65,536."""
+    """Boards that no game would reach: empty to full, tiles up to 65,536."""
     boards = np.zeros((count, 4, 4), np.int32)
     for index in range(count):
         highest = rng.choice([2, 3, 5, 9, 16])
