@@ -1,9 +1,10 @@
 """Exact values of 2048 on small boards: dynamic programming over all states.
 
-The certificate compares a server's statistics with these values. The solver shares no code with the
-server and none with tests/reference.py: a board is a string with one character per cell ("." is
-empty, "a" a 2, "b" a 4 ...), a regular expression finds the pairs, and instead of drawing a tile it
-sums over all possible tiles. It is readable and takes any policy, but slow; for 3 x 3 see forward.py.
+The certificate compares a server's statistics with these values. The solver shares no code with
+the server and none with tests/reference.py: a board is a string with one character per cell ("."
+is empty, "a" a 2, "b" a 4 ...), a regular expression finds the pairs, and instead of drawing a
+tile it sums over all possible tiles. It is readable and takes any policy, but slow; for 3 x 3 see
+forward.py.
 
     uniform = Solver(2, 2).solve()              # legal actions, equally likely
     uniform["score"], uniform["moves"]          # 19.65654018, 5.60072300
