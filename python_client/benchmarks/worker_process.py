@@ -53,7 +53,7 @@ class WorkerProcess:
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
         """Lets it measure one slice, with this much policy work between two steps."""
-        with contextlib.suppress(BrokenPipeError):  # the answer will tell
+        with contextlib.suppress(BrokenPipeError):  # the missing answer reports it
             self._input.write(f"run {seconds} {work}\n".encode())
             self._input.flush()
         return self._answer(seconds * SLACK_FACTOR + SLACK_SECONDS, "in a slice")

@@ -108,7 +108,7 @@ def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator
 
 
 def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Episodes:
-    """At least so many episodes on the server."""
+    """At least this many episodes on the server."""
     boards = min(16384, max(1, count // 16))
     envs = twofold.Game2048VectorEnv(boards, **arguments)
     try:

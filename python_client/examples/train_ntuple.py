@@ -239,8 +239,8 @@ def train(
 ) -> "Progress":
     """Plays and learns until the time is up.
 
-    `before` is what a checkpoint tells: its time counts, and the boards get seeds that it has not
-    had. `now_and_then` is called after each step of all boards; its time does not count.
+    `before` is a checkpoint's `training`: its time counts, and the boards get seeds that it has not
+    used. `now_and_then` is called after each step of all boards; its time does not count.
     """
     # glibc's malloc asks the system for every large block again, and fresh pages cost more than the
     # arithmetic on them. After it has freed one of nearly 32 MB, it keeps the smaller ones.
