@@ -1,91 +1,94 @@
 internal import TwofoldCore
 
-/// What to measure.
+/// The settings of a benchmark.
 public struct BenchmarkPlan: Sendable {
     /// Boards in a batch.
     public var sizes = [1, 16, 256, 4096, 65_536, 1_048_576]
-    /// Threads that a batch is spread over, each measured.
+    /// Numbers of threads to spread a batch over.
     public var threads: [Int]
-    /// How often everything is measured, one after the other.
+    /// Number of measurements of each engine, interleaved.
     public var rounds = 5
-    /// How long each measurement steps.
+    /// Duration of the steps in each measurement.
     public var time = Duration.milliseconds(200)
-    /// How the names of those begin that are measured; empty for all.
+    /// The prefix of the engines to measure; empty for all.
     public var only = ""
 
     /// The defaults, with 1 and all threads.
     public init(allThreads: Int) { threads = allThreads == 1 ? [1] : [1, allThreads] }
 }
 
-/// Steps of one board in a second, over the rounds.
+/// The measured steps of one board in a second, over the rounds.
 public struct BenchmarkRow: Codable, Sendable {
     /// The game: "2048", "Concentration".
     public let game: String
-    /// What was measured.
+    /// The measured engine.
     public let engine: String
     /// Boards in a batch.
     public let boards: Int
     /// Threads that a batch is spread over.
     public let threads: Int
-    /// Boards stepped in a second: the middle one of the rounds.
+    /// Boards stepped in a second, in the median round.
     public let median: Double
-    /// The slowest round.
+    /// The same in the slowest round.
     public let minimum: Double
-    /// The fastest round.
+    /// The same in the fastest round.
     public let maximum: Double
+
+    init(game: String, engine: String, boards: Int, threads: Int, rates: [Double]) {
+        (self.game, self.engine, self.boards, self.threads) = (game, engine, boards, threads)
+        let sorted = rates.sorted()
+        (median, minimum, maximum) = (sorted[rates.count / 2], sorted[0], sorted[rates.count - 1])
+    }
 }
 
-/// The signature of one way to run the boards.
+/// The signature of one engine, number of threads and chunk.
 public struct BenchmarkSignature: Codable, Sendable {
-    /// What ran.
+    /// The engine.
     public let engine: String
-    /// Threads that it was spread over.
+    /// Threads that the batch was spread over.
     public let threads: Int
     /// Lanes in a chunk.
     public let chunk: Int
-    /// What was played: the game, and a reward that is not its own.
+    /// The game, and its reward unless it is the game's own.
     public let play: String
     /// 16 hex digits.
     public let signature: String
 }
 
-/// Lanes and steps of the run whose signature is taken: a partly used last block, several chunks, and
-/// episodes that end.
+/// Lanes and steps of a signature's run: with a partly used last block, several chunks and ended episodes.
 private let signatureRun = (lanes: 1000, steps: 400)
 
 /// Measures all engines at all sizes, in rounds, so that a slow moment of the machine hits all of them.
 public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes {
-        var contests: [(contestant: Contestant, threads: Int, rollout: Rollout, rates: [Double])] = []
+        var contests: [(contestant: Contestant, threads: Int, play: RandomPlay, rates: [Double])] = []
         for contestant in Contestant.available
         where contestant.isMeasured && contestant.rawValue.hasPrefix(plan.only) {
             for threads in plan.threads {
                 let workers = Workers(threads: threads)
                 let environment = try contestant.makeEnvironment(lanes: boards, workers: workers)
-                contests.append((contestant, threads, try Rollout(environment, workers), []))
+                contests.append((contestant, threads, try RandomPlay(environment, workers), []))
             }
         }
-        // The first round brings boards into mid-game and caches up to date; it does not count.
+        // The first round brings the boards to mid-game and fills the caches; it does not count.
         for round in 0...plan.rounds {
             for index in contests.indices {
-                let rate = try contests[index].rollout.measure(plan.time)
+                let rate = try contests[index].play.measure(plan.time)
                 if round > 0 { contests[index].rates.append(rate) }
             }
         }
         for contest in contests {
-            let rates = contest.rates.sorted()
             rows.append(
                 BenchmarkRow(
                     game: contest.contestant.game, engine: contest.contestant.rawValue, boards: boards,
-                    threads: contest.threads,
-                    median: rates[rates.count / 2], minimum: rates[0], maximum: rates[rates.count - 1]))
+                    threads: contest.threads, rates: contest.rates))
         }
     }
     return rows
 }
 
-/// The signature of each engine, thread count and chunk size; those that play the same have to be equal.
+/// The signature of each engine, thread count and chunk size; all with the same `play` have to be equal.
 public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
     var signatures: [BenchmarkSignature] = []
     for contestant in Contestant.available {
@@ -94,7 +97,7 @@ public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
                 let workers = Workers(threads: threads, chunk: chunk)
                 let environment = try contestant.makeEnvironment(
                     lanes: signatureRun.lanes, workers: workers)
-                let signature = try Rollout(environment, workers).signature(steps: signatureRun.steps)
+                let signature = try RandomPlay(environment, workers).signature(steps: signatureRun.steps)
                 let digits = String(signature, radix: 16)
                 signatures.append(
                     BenchmarkSignature(

@@ -1,6 +1,6 @@
 internal import TwofoldCore
 
-/// One way to run the boards, as the benchmark calls it.
+/// An engine of the benchmark, by its name there.
 enum Contestant: String, CaseIterable {
     /// 64 boards at a time, AVX2.
     case avx2 = "kernel, AVX2"
@@ -10,32 +10,31 @@ enum Contestant: String, CaseIterable {
     case rowTables = "row tables"
     /// The readable rules.
     case reference = "reference"
-    /// `avx2` under a reward of the eight terms that take longest.
+    /// `avx2` with a reward of the eight slowest terms.
     case avx2Terms = "kernel, AVX2, eight reward terms"
-    /// `baseline` under the same reward.
+    /// `baseline` with the same reward.
     case baselineTerms = "kernel, baseline, eight reward terms"
-    /// `reference` under the same reward: for the signature only.
+    /// `reference` with the same reward; for the signature only.
     case referenceTerms = "reference, eight reward terms"
-    /// Concentration in its playground, by its readable rules, which are its only ones.
+    /// Concentration with its default arguments, by its readable rules.
     case concentration = "Concentration"
 
-    /// Those that this processor can run.
+    /// The engines that this processor can run.
     static var available: [Contestant] {
         allCases.filter { ($0 != .avx2 && $0 != .avx2Terms) || Engine.hasAVX2 }
     }
 
-    /// Whether its speed is of interest.
+    /// Whether its speed is measured.
     var isMeasured: Bool { self != .referenceTerms }
 
     /// The game.
     var game: String { self == .concentration ? "Concentration" : "2048" }
 
-    /// What is played: those that play the same have the same signature.
+    /// The game and its reward; engines with the same `play` have the same signature.
     var play: String {
         switch self {
-        case .avx2, .baseline, .rowTables, .reference: game
+        case .avx2, .baseline, .rowTables, .reference, .concentration: game
         case .avx2Terms, .baselineTerms, .referenceTerms: "\(game), eight reward terms"
-        case .concentration: game
         }
     }
 

@@ -2,18 +2,17 @@ internal import TwofoldCore
 
 /// A batch under random legal play, with the memory of its replies.
 ///
-/// The actions are drawn from the masks that the environment tells, on the same threads that step it; that takes
-/// longer than a step of the kernel, and is never timed.
-final class Rollout {
+/// The actions are drawn from the reported masks, on the same threads that step; drawing takes longer than a
+/// step of the kernel and is never timed.
+final class RandomPlay {
     private let environment: any VectorEnvironment
     private let workers: Workers
-    private let memory: UnsafeMutableRawBufferPointer
-    private let stepReply: BatchArrays
+    private let stepReply: ArrayMemory
+    /// The first arrays of `stepReply`.
     private let resetReply: BatchArrays
     private let actions: UnsafeMutableRawBufferPointer
-    private let stepBytes: Int
     private let actionCount: Int
-    /// How often actions were drawn.
+    /// Number of draws of actions.
     private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 
@@ -22,19 +21,9 @@ final class Rollout {
         self.workers = workers
         let lanes = environment.lanes
         actionCount = environment.actions.count
-        var offsets: [Int] = []
-        var end = 0
-        for spec in environment.stepArrays {
-            offsets.append(end)
-            end += (spec.bytesPerLane * lanes + 63) / 64 * 64
-        }
-        stepBytes = end
-        memory = .allocate(byteCount: end, alignment: 64)
-        memory.initializeMemory(as: UInt8.self, repeating: 0)
-        stepReply = BatchArrays(memory, specs: environment.stepArrays, offsets: offsets, lanes: lanes)
-        resetReply = BatchArrays(
-            memory, specs: environment.resetArrays, offsets: Array(offsets[..<environment.resetArrays.count]),
-            lanes: lanes)
+        stepReply = ArrayMemory(environment.stepArrays, lanes: lanes)
+        stepReply.bytes.initializeMemory(as: UInt8.self, repeating: 0)
+        resetReply = BatchLayout(environment.resetArrays, lanes: lanes).arrays(in: stepReply.bytes)
         actions = .allocate(byteCount: lanes, alignment: 64)
         actions.initializeMemory(as: UInt8.self, repeating: 0)
         let seeds = UnsafeMutableRawBufferPointer.allocate(byteCount: lanes * 8, alignment: 8)
@@ -45,32 +34,28 @@ final class Rollout {
         try environment.reset(ResetInput(seeds: UnsafeRawBufferPointer(seeds)), into: resetReply)
     }
 
-    deinit {
-        memory.deallocate()
-        actions.deallocate()
-    }
+    deinit { actions.deallocate() }
 
-    /// Steps for about so long and returns boards stepped in a second of stepping.
+    /// Steps for about this long and returns boards stepped in a second of stepping.
     func measure(_ time: Duration) throws(EnvironmentError) -> Double {
         var stepping = Duration.zero
         var steps = 0
         while stepping < time {
             chooseActions()
             let start = clock.now
-            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply)
+            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
             stepping += clock.now - start
             steps += 1
         }
         return Double(steps * environment.lanes) / (stepping / .seconds(1))
     }
 
-    /// Everything that so many steps tell, and a last reset that goes on with the generators, as one
-    /// number (FNV-1a).
+    /// All replies of this many steps, and of a last reset that continues the streams, as one number (FNV-1a).
     func signature(steps: Int) throws(EnvironmentError) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for _ in 0..<steps {
             chooseActions()
-            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply)
+            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
             absorb(&hash)
         }
         try environment.reset(ResetInput(), into: resetReply)
@@ -79,13 +64,13 @@ final class Rollout {
     }
 
     private func absorb(_ hash: inout UInt64) {
-        for byte in memory { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        for byte in stepReply.bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
     }
 
-    /// A block of 64 lanes has a stream of its own for each draw, so the actions are the same for any threads.
+    /// Each block of 64 lanes has its own stream for each draw, so the actions are the same on any threads.
     private func chooseActions() {
         draws += 1
-        let draw = Draw(stepReply, actions, actionCount, number: draws)
+        let draw = Draw(stepReply.arrays, actions, actionCount, number: draws)
         workers.run(lanes: environment.lanes, nanosecondsPerLane: 10) { range, _ in
             for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
                 draw.choose(first..<min(first + 64, range.upperBound))

@@ -1,7 +1,7 @@
 internal import TwofoldCore
 
-/// Measures rollouts under random legal play, the choosing included: what a rollout's reply holds, written
-/// to memory and sent nowhere. One thread; rounds as in the plan.
+/// Measures rollouts under random legal play, the choice of actions included: the arrays of a rollout's reply,
+/// written to memory and not sent. One thread; rounds as in the plan.
 public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes where boards <= 65_536 {
@@ -11,12 +11,10 @@ public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
             let player = try RolloutPlayer(
                 contestant.makeEnvironment(lanes: boards, workers: Workers(threads: 1)))
             _ = try player.measure(plan.time)
-            let rates = try (0..<plan.rounds).map { _ in try player.measure(plan.time) }.sorted()
+            let rates = try (0..<plan.rounds).map { _ in try player.measure(plan.time) }
             rows.append(
                 BenchmarkRow(
-                    game: contestant.game, engine: name, boards: boards,
-                    threads: 1,
-                    median: rates[rates.count / 2], minimum: rates[0], maximum: rates[rates.count - 1]))
+                    game: contestant.game, engine: name, boards: boards, threads: 1, rates: rates))
         }
     }
     return rows
@@ -29,8 +27,9 @@ private final class RolloutPlayer {
     private let streams: PolicyStreams
     private let policy = RandomPolicy()
     private let steps: Int
-    private let frames: OwnArrays
-    private let rows: OwnArrays
+    private let frames: ArrayMemory
+    private let rows: ArrayMemory
+    private let finals: ArrayMemory
 
     init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
         self.environment = environment
@@ -40,12 +39,13 @@ private final class RolloutPlayer {
         let bytes = (rollout.frameArrays + rollout.stepArrays).reduce(0) { $0 + $1.bytesPerLane }
         let steps = max(1, (4 << 20) / bytes)
         self.steps = steps
-        frames = OwnArrays(rollout.frameArrays, lanes: steps + 1)
-        rows = OwnArrays(rollout.stepArrays, lanes: steps)
+        frames = ArrayMemory(rollout.frameArrays, lanes: steps + 1)
+        rows = ArrayMemory(rollout.stepArrays, lanes: steps)
+        finals = ArrayMemory(rollout.finalArrays, lanes: 0)
 
         let seeds = (0..<lanes).map { UInt64($0).littleEndian }
         for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
-        let reply = OwnArrays(environment.resetArrays, lanes: lanes)
+        let reply = ArrayMemory(environment.resetArrays, lanes: lanes)
         defer { withExtendedLifetime(reply) {} }
         do {
             try seeds.withUnsafeBytes { try environment.reset(ResetInput(seeds: $0), into: reply.arrays) }
@@ -56,14 +56,14 @@ private final class RolloutPlayer {
         }
     }
 
-    /// Boards stepped in a second, over about so long.
+    /// Boards stepped in a second, over about this long.
     func measure(_ time: Duration) throws(EnvironmentError) -> Double {
         let start = ContinuousClock.now
         var done = 0
         while ContinuousClock.now - start < time {
             done += try rollout.run(
                 .policy(policy, streams), steps: steps, frames: frames.arrays, steps: rows.arrays,
-                finals: nil, finalsRoom: 0
+                finals: finals.arrays, finalsRoom: 0
             ).steps
         }
         return Double(done * environment.lanes) / ((ContinuousClock.now - start) / .seconds(1))

@@ -1,27 +1,26 @@
 internal import TwofoldCore
 
 /// 2048 as the fastest known scalar engines play it: a board in one 64-bit word, rows moved by table.
-/// The opponent that the kernel has to beat, written as well as we can.
+/// The opponent of the kernel, as fast as we can write it.
 ///
 ///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15     exponents up to 15
 ///
-/// It plays Twofold's own environment with the default arguments and next-step autoreset: its replies
-/// have to be the same, byte by byte, as long as no tile passes 32768.
+/// It plays Twofold's environment with the default arguments and NEXT_STEP autoreset, and gives the same
+/// bytes as long as no tile passes 32768.
 final class RowTableEnvironment: VectorEnvironment {
-    private let game: Game2048
-    private let options: BatchOptions
+    let game: Game2048
+    let options: BatchOptions
     private let tables = RowTables()
     private let storage: Storage
     private let fourThreshold: UInt64
 
     let resetArrays: [ArraySpec]
     let stepArrays: [ArraySpec]
-    let afterstateArrays: [ArraySpec] = []
     let rewardTerms: [String]
 
     init(_ options: BatchOptions) throws(EnvironmentError) {
         let game = try Game2048(.init())
-        // The arrays are the environment's own, asked of one board.
+        // The arrays are those of any environment of the game.
         let model = try game.makeEnvironment(BatchOptions(lanes: 1))
         self.game = game
         self.options = options
@@ -32,14 +31,8 @@ final class RowTableEnvironment: VectorEnvironment {
         rewardTerms = model.rewardTerms
     }
 
-    var lanes: Int { options.lanes }
-    var playedGame: any Game { game }
-    var autoreset: AutoresetMode { .nextStep }
     var nanosecondsPerLane: Int { 60 }
     func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
-    var observationSpace: ObservationSpace { game.observationSpace }
-    var boardSpace: ObservationSpace { game.boardSpace }
-    var actions: [String] { game.actions }
 
     // MARK: the rules
 
@@ -57,10 +50,7 @@ final class RowTableEnvironment: VectorEnvironment {
     func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         precondition(input.mask == nil && input.boards == nil, "the benchmark resets all lanes")
         for index in 0..<lanes {
-            if let seeds = input.seeds {
-                let seed = seeds.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)
-                storage.lanes[index].generator = Generator(seed: UInt64(littleEndian: seed))
-            }
+            if let seed = input.seed(index) { storage.lanes[index].generator = Generator(seed: seed) }
             start(&storage.lanes[index])
         }
         try observe(into: arrays)
@@ -84,7 +74,7 @@ final class RowTableEnvironment: VectorEnvironment {
                     reward = play(actions.bytes[index], &lane)
                 }
                 storage.lanes[index] = lane
-                tell(lane, index, into: arrays)
+                write(lane, index, into: arrays)
                 arrays.address(array: 7, lane: index).storeBytes(of: Float(reward), as: Float.self)
                 arrays.address(array: 8, lane: index).storeBytes(of: lane.isTerminated, as: Bool.self)
                 arrays.address(array: 9, lane: index).storeBytes(of: false, as: Bool.self)
@@ -95,9 +85,6 @@ final class RowTableEnvironment: VectorEnvironment {
     func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
         preconditionFailure("the benchmark has next-step autoreset")
     }
-
-    var gameRules: [Rule] { game.rules }
-    var recordSize: Int { 0 }
 
     func snapshot(
         _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
@@ -110,11 +97,11 @@ final class RowTableEnvironment: VectorEnvironment {
     }
 
     func observe(into arrays: BatchArrays) throws(EnvironmentError) {
-        for index in 0..<lanes { tell(storage.lanes[index], index, into: arrays) }
+        for index in 0..<lanes { write(storage.lanes[index], index, into: arrays) }
     }
 
     func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
-        preconditionFailure("the benchmark asks for no afterstates")
+        preconditionFailure("the benchmark reads no afterstates")
     }
 
     @inline(__always)
@@ -124,7 +111,7 @@ final class RowTableEnvironment: VectorEnvironment {
         lane.legal = legal(lane.board)
     }
 
-    /// Plays an action, and returns what it earned.
+    /// Plays an action, and returns the reward.
     @inline(__always)
     private func play(_ action: UInt8, _ lane: inout Lane) -> Int32 {
         lane.length += 1
@@ -185,10 +172,10 @@ final class RowTableEnvironment: VectorEnvironment {
         return vertical & 1 | horizontal & 2 | (vertical & 2) << 1 | (horizontal & 1) << 3
     }
 
-    // MARK: what a client receives
+    // MARK: the reply
 
     @inline(__always)
-    private func tell(_ lane: Lane, _ index: Int, into arrays: BatchArrays) {
+    private func write(_ lane: Lane, _ index: Int, into arrays: BatchArrays) {
         let low = spread(UInt32(truncatingIfNeeded: lane.board))
         let high = spread(UInt32(truncatingIfNeeded: lane.board >> 32))
         let observation = arrays.address(array: 0, lane: index)
@@ -223,7 +210,7 @@ final class RowTableEnvironment: VectorEnvironment {
         return UInt8(truncatingIfNeeded: larger(largest, largest >> 8))
     }
 
-    /// The larger of each two bytes below 128: bit 7 of the difference tells which.
+    /// The larger of each two bytes below 128, chosen by bit 7 of their difference.
     @inline(__always)
     private func larger(_ left: UInt64, _ right: UInt64) -> UInt64 {
         let isLeft = ((left | 0x8080_8080_8080_8080) &- right) & 0x8080_8080_8080_8080

@@ -1,4 +1,4 @@
-/// Every row of four exponents 0 ... 15, solved beforehand: 65,536 entries each.
+/// The slides of every row of four exponents 0 ... 15: 65,536 entries each.
 ///
 ///     bits 0...3 the leftmost cell, 12...15 the rightmost
 ///

@@ -42,7 +42,7 @@ public final class EnvironmentSession {
             environment.autoreset == .sameStep
             ? PayloadLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
         snapshotFormat = SnapshotFormat(
-            environmentID: id, rules: environment.gameRules, recordSize: environment.recordSize)
+            environmentID: id, rules: environment.game.rules, recordSize: environment.recordSize)
     }
 
     /// Number of boards.

@@ -104,7 +104,7 @@ final class SessionRollouts {
         switch source {
         case .actions: return nil
         case .random: return network
-        case .greedy, .ntuple: return network + AfterstateRoom.bytes(environment)
+        case .greedy, .ntuple: return network + AfterstateMemory.bytes(environment)
         case .expectimax(let wanted):
             return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), budget.maxBytes)
         }
@@ -196,8 +196,8 @@ final class SessionRollouts {
             let begin = ContinuousClock.now
             let done = try rollout.run(
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
-                steps: plan.rows.arrays(in: memory), finals: plan.finals?.arrays(in: memory),
-                finalsRoom: plan.finals?.lanes ?? 0, answerAt: begin + EnvironmentService.answerTime,
+                steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
+                finalsRoom: plan.finals.lanes, answerAt: begin + EnvironmentService.answerTime,
                 searchEnd: Self.isSearch(request) ? begin + budget.maxSearch : nil, stop: stop)
             // Kept only now: what is refused changes nothing, and gives its memory back.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
@@ -286,9 +286,8 @@ private struct Plan {
     let steps: Int
     let frames: PayloadLayout
     let rows: PayloadLayout
-    /// Room for the episodes that end, in SAME_STEP.
-    let finals: PayloadLayout?
-    private let finalSpecs: [ArraySpec]
+    /// Room for the ended episodes, in SAME_STEP.
+    let finals: PayloadLayout
     /// About as many bytes as are written before a rollout has to answer.
     private static let mostBytes = 256 << 20
 
@@ -305,13 +304,12 @@ private struct Plan {
         let each = bytes(frameSpecs) + bytes(stepSpecs)
         let room = max(0, min(Self.mostBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
         steps = max(1, min(Int(request.steps), mostSteps, room / each))
-        self.finalSpecs = finalSpecs
         frames = PayloadLayout(frameSpecs, lanes: steps + 1)
         rows = PayloadLayout(stepSpecs, lanes: steps, from: frames.size)
-        finals = finalSpecs.isEmpty ? nil : PayloadLayout(finalSpecs, lanes: finalRows, from: rows.size)
+        finals = PayloadLayout(finalSpecs, lanes: finalRows, from: rows.size)
     }
 
-    var size: Int { finals?.size ?? rows.size }
+    var size: Int { finals.size }
 
     /// Moves everything to where it belongs in a reply of as many steps as were done.
     func reply(
@@ -328,8 +326,8 @@ private struct Plan {
         reply.arrays.size = UInt64(rows.size)
         var size = rows.size
         if done.finals > 0 {
-            let finals = PayloadLayout(finalSpecs, lanes: done.finals, from: rows.size)
-            moves += zip(self.finals!.offsets, finals.ranges)
+            let finals = PayloadLayout(finals.specs, lanes: done.finals, from: rows.size)
+            moves += zip(self.finals.offsets, finals.ranges)
             reply.finals = finals.wire
             size = finals.size
         }

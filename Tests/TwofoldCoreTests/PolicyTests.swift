@@ -55,7 +55,7 @@ import Testing
             defer { for memory in [frameMemory, stepMemory, finalMemory] { memory.deallocate() } }
             let done = try rollout.run(
                 source, steps: steps, frames: frames, steps: rows,
-                finals: rollout.finalArrays.isEmpty ? nil : finals, finalsRoom: finalsRoom,
+                finals: finals, finalsRoom: finalsRoom,
                 answerAt: deadline,
                 searchEnd: deadline)
             var told = Told(steps: done.steps)

@@ -1,24 +1,4 @@
-/// An element type of the arrays that an environment hands out.
-public enum DataType: Sendable {
-    /// One byte, 0 or 1.
-    case bool
-    case uint8
-    case int8
-    case int32
-    case float32
-    case uint64
-
-    /// Bytes of one element.
-    public var size: Int {
-        switch self {
-        case .bool, .uint8, .int8: 1
-        case .int32, .float32: 4
-        case .uint64: 8
-        }
-    }
-}
-
-/// One array of a batch by name: what one lane has of it.
+/// One named array of a batch: the part of one lane.
 public struct ArraySpec: Equatable, Sendable {
     /// The name that users know: "observation", "action_mask".
     public let name: String
@@ -36,6 +16,26 @@ public struct ArraySpec: Equatable, Sendable {
 
     /// Bytes of one lane's part.
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
+}
+
+/// An element type of the arrays that an environment fills.
+public enum DataType: Sendable {
+    /// One byte, 0 or 1.
+    case bool
+    case uint8
+    case int8
+    case int32
+    case float32
+    case uint64
+
+    /// Bytes of one element.
+    public var size: Int {
+        switch self {
+        case .bool, .uint8, .int8: 1
+        case .int32, .float32: 4
+        case .uint64: 8
+        }
+    }
 }
 
 /// The observations of one board: an array of bytes in a closed range.

@@ -1,8 +1,8 @@
-/// The arrays of one reply, somewhere in the carrier's memory: lane after lane in each of them.
+/// The arrays of one reply, somewhere in the carrier's memory, one row per lane in each.
 ///
-/// This is the room for unsafe writes to the outside. `@unchecked Sendable` because the lanes of a
+/// This is the room for unsafe writes to memory of others. `@unchecked Sendable` because the lanes of a
 /// batch own disjoint rows: workers that write different lanes never touch the same byte. The memory
-/// is the carrier's and outlives the call that fills it. Nothing is assumed of its alignment.
+/// is the carrier's and outlives the call that fills it. It may have any alignment.
 public struct BatchArrays: @unchecked Sendable {
     @usableFromInline let bases: [UnsafeMutableRawPointer]
     @usableFromInline let strides: [Int]
@@ -17,7 +17,7 @@ public struct BatchArrays: @unchecked Sendable {
         strides = specs.map(\.bytesPerLane)
     }
 
-    /// Arrays that lie at these addresses, one for each of `specs`.
+    /// Arrays at these addresses, one for each of `specs`.
     init(bases: [UnsafeMutableRawPointer], specs: [ArraySpec]) {
         self.bases = bases
         strides = specs.map(\.bytesPerLane)
@@ -39,7 +39,7 @@ public struct BatchArrays: @unchecked Sendable {
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of other arrays, which may be longer lists, to these rows.
+    /// Copies the first rows of `other` to these rows; `other` may have more arrays.
     func copyRows(_ rows: Range<Int>, from other: BatchArrays) {
         for array in bases.indices {
             address(array: array, lane: rows.lowerBound)
@@ -57,19 +57,19 @@ public struct BatchArrays: @unchecked Sendable {
         }
     }
 
-    /// Where one array has a lane's row.
+    /// The address of a lane's row in one array.
     @inlinable @inline(__always)
     public func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
         bases[array] + lane * strides[array]
     }
 }
 
-/// One lane's rows: what a game writes its observation and infos to.
+/// One lane's rows, to which a game writes its observation and infos.
 public struct LaneRow {
     fileprivate let arrays: BatchArrays
     fileprivate let lane: Int
 
-    /// Writes one element of one array; `array` counts the arrays that were declared.
+    /// Writes one element; `array` is the array's index in the declared order.
     @inline(__always)
     func store<Value: BitwiseCopyable>(_ value: Value, array: Int, at element: Int = 0) {
         (arrays.address(array: array, lane: lane) + element * MemoryLayout<Value>.stride)
@@ -77,7 +77,7 @@ public struct LaneRow {
     }
 }
 
-/// A request's array of one fixed-width number for each lane, read without assuming alignment.
+/// A request's array with one fixed-width number per lane, of any alignment.
 ///
 /// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
 struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
@@ -85,7 +85,7 @@ struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// Where a lane's number is.
+    /// The address of a lane's number.
     func address(_ lane: Int) -> UnsafeRawPointer {
         bytes.baseAddress! + lane * MemoryLayout<Value>.stride
     }

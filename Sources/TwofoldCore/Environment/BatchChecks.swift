@@ -1,9 +1,9 @@
-/// What every environment refuses, whatever runs its boards: checked before the first lane is touched.
+/// The checks of every environment, whatever runs its boards; made before the first lane is touched.
 struct BatchChecks: Sendable {
     let lanes: Int
     let actionCount: Int
     let autoreset: AutoresetMode
-    /// Bytes of one board that a reset may bring.
+    /// Bytes of one board of ``ResetInput/boards``.
     let bytesPerBoard: Int
 
     init(_ game: some Game, _ options: BatchOptions) {
@@ -13,7 +13,7 @@ struct BatchChecks: Sendable {
         bytesPerBoard = game.boardSpace.shape.reduce(1, *)
     }
 
-    /// The first reset has to reset all lanes, so either all of them have been reset or none.
+    /// Throws before the first reset, which has to include all lanes.
     func seeded(_ isSeeded: Bool) throws(EnvironmentError) {
         guard isSeeded else {
             throw .precondition("reset", lane: 0, "lane 0 was never reset: call reset first")
@@ -25,7 +25,7 @@ struct BatchChecks: Sendable {
         isFinished: (_ lane: Int) -> Bool
     ) throws(EnvironmentError) {
         try seeded(isSeeded)
-        // One look at the largest; only a refused batch is looked at again for the lane.
+        // Only a refused batch is searched for the lane.
         var largest: UInt8 = 0
         for lane in 0..<lanes { largest = max(largest, actions[lane]) }
         if Int(largest) >= actionCount, let lane = actions.firstIndex(where: { Int($0) >= actionCount }) {
@@ -87,24 +87,5 @@ struct BatchChecks: Sendable {
                     "blob", lane: lane, "the record \(input.rows[index]) for lane \(lane) \(error.message)")
             }
         }
-    }
-}
-
-extension ResetInput {
-    /// Whether the mask, if there is one, includes a lane.
-    @inline(__always)
-    public func resets(_ lane: Int) -> Bool { mask.map { $0[lane] != 0 } ?? true }
-
-    /// A lane's new seed, nil where none is brought, or its stream goes on.
-    @inline(__always)
-    public func seed(_ lane: Int) -> UInt64? {
-        if let mask, mask[lane] == 2 { return nil }
-        return seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
-    }
-
-    /// The board that a lane starts from, nil where none is brought.
-    @inline(__always)
-    func board(_ lane: Int, bytes: Int) -> UnsafeRawBufferPointer? {
-        boards.map { UnsafeRawBufferPointer(rebasing: $0[lane * bytes..<(lane + 1) * bytes]) }
     }
 }

@@ -1,6 +1,6 @@
-/// CRC-32 as zlib, PNG and Ethernet have it (polynomial 0xedb88320, reflected), eight bytes at a time.
+/// The CRC-32 of zlib, PNG and Ethernet (polynomial 0xedb88320, reflected), eight bytes at a time.
 package enum Checksum {
-    /// Eight tables of 256: the k-th tells what a byte does with k bytes behind it.
+    /// Eight tables of 256: the k-th has the effect of a byte with k bytes behind it.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {

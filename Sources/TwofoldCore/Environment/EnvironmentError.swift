@@ -1,25 +1,25 @@
-/// Why an environment refused what a client asked: nothing has changed.
+/// An environment's refusal of a request; nothing has changed.
 public struct EnvironmentError: Error, Equatable, Sendable {
-    /// Whether the argument is wrong by itself or only now.
+    /// The kinds of refusal.
     public enum Kind: Sendable {
-        /// Wrong whatever the state.
+        /// The argument is wrong in any state.
         case invalidArgument
-        /// Wrong in the state that the lane is in.
+        /// The argument is wrong in the state of the lane.
         case failedPrecondition
-        /// More than there is.
+        /// The request exceeds a limit.
         case resourceExhausted
     }
 
-    /// What kind of refusal.
+    /// The kind of refusal.
     public let kind: Kind
-    /// The argument to blame, by the name that users know.
+    /// The name of the wrong argument, as users know it.
     public let field: String
-    /// The first lane to blame, where one is.
+    /// The first lane with a wrong argument, if lanes have arguments of their own.
     public let lane: Int?
-    /// One sentence: what was wrong, what was expected.
+    /// One sentence with the wrong value and the expected ones.
     public let message: String
 
-    /// An argument that is wrong by itself.
+    /// An argument that is wrong in any state.
     public static func invalid(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .invalidArgument, field: field, lane: lane, message: message)
     }
@@ -30,7 +30,7 @@ public struct EnvironmentError: Error, Equatable, Sendable {
         EnvironmentError(kind: .failedPrecondition, field: field, lane: lane, message: message)
     }
 
-    /// A limit that would be exceeded.
+    /// A request that exceeds a limit.
     public static func exhausted(_ field: String, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .resourceExhausted, field: field, lane: nil, message: message)
     }

@@ -1,38 +1,38 @@
 /// The rules of one game, for one board: what a game implements.
 ///
 /// A value of the conforming type holds the configuration and never changes; everything that changes
-/// is in `State`. Seeding, autoreset, step limits, episode lengths, batches and threads come for free
-/// from ``GameEnvironment``.
+/// is in `State`. ``GameEnvironment`` adds seeding, autoreset, step limits, episode lengths, batches and
+/// threads.
 public protocol Game: Sendable {
     /// One board in play.
     associatedtype State: Sendable
     /// The reward terms that the game has.
     associatedtype Term: RewardTerm
-    /// What one step did, as far as reward terms and extra infos ask; made once for all of them.
+    /// The effect of one step, as far as reward terms and extra infos need it; made once for all of them.
     associatedtype Transition
-    /// The infos of a step that are told on request, by the names that users write.
+    /// The infos that a step reports on request, by the names that users write.
     associatedtype ExtraInfo: RawRepresentable<String>, CaseIterable, Sendable
 
-    /// What an agent sees of one board.
+    /// The observations of one board.
     var observationSpace: ObservationSpace { get }
-    /// What ``start(_:from:)`` is given: the observations themselves where a game says nothing else.
+    /// The boards that ``start(_:from:)`` takes; by default the observations.
     var boardSpace: ObservationSpace { get }
     /// The actions' names, in the order of their numbers.
     var actions: [String] { get }
-    /// Arrays of the infos that every reset and step tells, apart from `action_mask` and
+    /// Arrays of the infos that every reset and step reports, apart from `action_mask` and
     /// `episode_length`, which every game has.
     var infos: [ArraySpec] { get }
     /// Arrays that ``writeAfterstates(of:isTerminated:to:)`` fills; empty where the game has no afterstates.
     var afterstates: [ArraySpec] { get }
 
-    /// A board before its first episode; never told to anybody.
+    /// A board before its first episode; no client sees it.
     func makeState() -> State
 
     /// Starts an episode, drawing from the board's stream.
     func start(_ state: inout State, generator: inout Generator)
 
     /// Starts an episode from a given board of ``boardSpace``; draws nothing. Throws, and leaves the state
-    /// alone, if no episode can start there.
+    /// as it is, if no episode can start there.
     func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(InvalidBoard)
 
     /// Plays one action, `0 ..< actions.count`, on a board that is not terminated.
@@ -48,25 +48,25 @@ public protocol Game: Sendable {
 
     // MARK: snapshots
 
-    /// The rules that decide how a state goes on, by the names of their arguments: a snapshot is restored
+    /// The rules that a state's future depends on, by the names of their arguments. A snapshot is restored
     /// only where they are the same.
     var rules: [Rule] { get }
-    /// Bytes that a snapshot takes for a state.
+    /// Bytes of a state in a snapshot.
     var stateSize: Int { get }
 
     /// Writes a state to ``stateSize`` bytes, little-endian.
     func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer)
 
-    /// The state in ``stateSize`` bytes, which may come from anybody. Throws if no such state is possible;
+    /// The state in ``stateSize`` untrusted bytes. Throws if no such state is possible;
     /// `isPlaying`: its episode has not ended, so an action has to be legal.
     func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State
 
     // MARK: rewards and extra infos, all of them functions of the transition
 
-    /// The reward where none is declared: the one that ``step(_:action:generator:)`` returns.
+    /// The default reward, the one that ``step(_:action:generator:)`` returns.
     var defaultReward: RewardSpec { get }
 
-    /// The table that a term takes, nil where it takes none.
+    /// The table that a term requires; nil for a term without one.
     func table(of term: Term) -> RewardTable?
 
     /// The transition of one played action.
@@ -75,28 +75,26 @@ public protocol Game: Sendable {
     /// The value of a term that is not a potential; `table` is the term's own.
     func value(of term: Term, table: [Double], in transition: Transition) -> Double
 
-    /// The potential phi of a state for a term that is one: an integer, so that it is exact.
+    /// The potential phi of a state for a potential term: an integer, so that it is exact.
     func potential(_ term: Term, table: [Double], of state: State) -> Double
 
-    /// The array of an extra info, under its name.
+    /// The array of an extra info.
     func array(of info: ExtraInfo) -> ArraySpec
 
-    /// Writes all elements of an extra info; nil stands for a lane that did not play.
+    /// Writes all elements of an extra info; nil for a lane that has not played its action.
     func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow)
 }
 
 extension Game {
     /// The names of the reward terms.
     public static var rewardTermNames: [String] { Term.allCases.map(\.rawValue) }
-    /// The names of the infos that a step tells on request.
+    /// The names of the infos that a step reports on request.
     public static var extraInfoNames: [String] { TransitionReport<Self>.names }
-}
 
-extension Game {
     public var boardSpace: ObservationSpace { observationSpace }
 }
 
-/// What one action did.
+/// The outcome of one action.
 public struct StepOutcome: Sendable, BitwiseCopyable {
     /// The game's own reward; a declared one takes its place.
     public var reward: Float
@@ -104,9 +102,29 @@ public struct StepOutcome: Sendable, BitwiseCopyable {
     public var terminated: Bool
 }
 
-/// Why no episode can start from a given board; one sentence.
+/// One rule of a game. A snapshot is restored only where all rules are the same, so that its lanes continue
+/// as they would have.
+public struct Rule: Equatable, Sendable {
+    /// The argument's name, as users know it.
+    public let name: String
+    /// Its value as text, on one line.
+    public let value: String
+
+    init(_ name: String, _ value: some Any) {
+        self.name = name
+        self.value = String(describing: value)
+    }
+}
+
+/// A board from which no episode can start.
 public struct InvalidBoard: Error, Sendable {
-    /// What is wrong with it.
+    /// The reason, to follow "the board of lane 3".
+    public let message: String
+}
+
+/// Bytes that are not a state of the game.
+public struct InvalidState: Error, Sendable {
+    /// The reason, to follow "the record 5 for lane 3".
     public let message: String
 }
 

@@ -1,18 +1,11 @@
-/// The vector environment of any ``Game``: one lane after the other.
-///
-/// A lane's life, with its autoreset mode:
-///
-///     first reset ──► playing ──step──► finished ──┬─ nextStep: the next step ──► playing …
-///                                                  ├─ sameStep: restart, before the step is told
-///                                                  └─ disabled: reset
-///
+/// The vector environment of any ``Game``: one lane after the other. ``LanePhase`` draws a lane's life.
 public final class GameEnvironment<Rules: Game>: VectorEnvironment {
-    private let game: Rules
-    private let options: BatchOptions
+    public let game: Rules
+    public let options: BatchOptions
     private let checks: BatchChecks
     private let report: TransitionReport<Rules>
     private let storage: LaneStorage<Lane>
-    /// Whether the first reset, which has to reset all lanes, has been.
+    /// Whether all lanes have been reset once.
     private var isSeeded = false
 
     public let resetArrays: [ArraySpec]
@@ -20,8 +13,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     private typealias Lane = LaneState<Rules.State>
 
-    /// A batch of boards; the first reset starts them. Throws where the reward or the extra infos are
-    /// wrong.
+    /// A batch of boards; the first reset starts them. Throws if the reward or an extra info is wrong.
     public init(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         precondition(options.lanes >= 1)
         self.game = game
@@ -33,18 +25,9 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         stepArrays = StandardArrays.step(game) + report.arrays
     }
 
-    public var lanes: Int { options.lanes }
-    public var playedGame: any Game { game }
-    public var autoreset: AutoresetMode { options.autoreset }
     public var nanosecondsPerLane: Int { 1000 }
     public func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
-    public var observationSpace: ObservationSpace { game.observationSpace }
-    public var boardSpace: ObservationSpace { game.boardSpace }
-    public var actions: [String] { game.actions }
-    public var afterstateArrays: [ArraySpec] { game.afterstates }
     public var rewardTerms: [String] { report.program.names }
-    public var gameRules: [Rule] { game.rules }
-    public var recordSize: Int { game.recordSize }
 
     // MARK: step
 
@@ -61,39 +44,39 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         let (terminated, truncated, extras) = (reward + 1, reward + 2, reward + 3)
         let (game, storage) = (game, storage)
         let report = report.isPlain ? nil : report
-        let limit = options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max
-        let holdsFinished = options.autoreset == .disabled
+        let (limit, autoreset) = (options.stepLimit, options.autoreset)
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 var lane = storage[index]
                 let row = arrays.row(index)
                 var outcome = StepOutcome(reward: 0, terminated: false)
-                let waits = holdsFinished && lane.phase != .playing
-                if waits {
-                    // It tells the same again.
-                    report?.tellNone(game, row: row, first: extras)
-                } else if lane.phase != .playing {
+                var isTruncated = false
+                switch lane.phase.step(autoreset) {
+                case .wait:
+                    report?.writeNone(game, row: row, first: extras)
+                case .start:
                     Self.start(game, &lane)
-                    report?.tellNone(game, row: row, first: extras)
-                } else {
+                    report?.writeNone(game, row: row, first: extras)
+                case .play:
                     let action = Int(actions[index])
-                    let before = report == nil ? nil : lane.state
-                    outcome = game.step(&lane.state, action: action, generator: &lane.generator)
-                    if let report, let before {
-                        outcome.reward = report.tell(
+                    if let report {
+                        let before = lane.state
+                        outcome = game.step(&lane.state, action: action, generator: &lane.generator)
+                        outcome.reward = report.write(
                             game, from: before, action: action, to: lane.state,
                             isTerminated: outcome.terminated, row: row, first: extras)
+                    } else {
+                        outcome = game.step(&lane.state, action: action, generator: &lane.generator)
                     }
                     lane.episodeLength += 1
-                    if lane.episodeLength >= limit { lane.phase = .truncated }
-                    if outcome.terminated { lane.phase = .terminated }
+                    isTruncated = lane.episodeLength >= limit
+                    lane.phase = .after(isTerminated: outcome.terminated, isTruncated: isTruncated)
                 }
                 storage[index] = lane
                 Self.write(game, lane, to: row)
                 row.store(outcome.reward, array: reward)
                 row.store(outcome.terminated, array: terminated)
-                row.store(
-                    !waits && lane.phase != .playing && lane.episodeLength >= limit, array: truncated)
+                row.store(isTruncated, array: truncated)
             }
         }
     }
@@ -216,5 +199,29 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     private static func write(_ game: Rules, _ lane: Lane, to row: LaneRow) {
         game.write(lane.state, isTerminated: lane.phase == .terminated, to: GameRow(row: row))
         row.store(lane.episodeLength, array: StandardArrays.episodeLength)
+    }
+}
+
+/// The lanes of one batch in memory of their own.
+///
+/// This is the room for unsafe access to lanes. `@unchecked Sendable` because the environment that owns
+/// it is called by one caller at a time, and within a call workers have disjoint ranges of lanes.
+final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
+    private let lanes: UnsafeMutableBufferPointer<Lane>
+
+    init(count: Int, repeating lane: Lane) {
+        lanes = .allocate(capacity: count)
+        lanes.initialize(repeating: lane)
+    }
+
+    deinit {
+        lanes.deinitialize()
+        lanes.deallocate()
+    }
+
+    @inline(__always)
+    subscript(lane: Int) -> Lane {
+        get { lanes[lane] }
+        set { lanes[lane] = newValue }
     }
 }

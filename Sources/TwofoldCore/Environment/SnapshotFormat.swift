@@ -1,24 +1,5 @@
-/// One rule of a game: lanes of a snapshot go on as they would have gone on only where all are the same.
-public struct Rule: Equatable, Sendable {
-    /// The argument's name, as users know it.
-    public let name: String
-    /// Its value as text, on one line.
-    public let value: String
-
-    init(_ name: String, _ value: some Any) {
-        self.name = name
-        self.value = String(describing: value)
-    }
-}
-
-/// Why bytes of a snapshot are no state of the game; one sentence.
-public struct InvalidState: Error, Sendable {
-    /// What is wrong with it.
-    public let message: String
-}
-
-/// The form of a snapshot: any number of lanes of one game, as bytes that can be kept. `docs/snapshots.md`
-/// has the whole of it; all numbers are little-endian.
+/// The format of a snapshot: any number of lanes of one game, as bytes to keep. All numbers are
+/// little-endian; `docs/snapshots.md` describes every field.
 ///
 ///     0          8         12      16      24      28
 ///     ┌──────────┬─────────┬───────┬───────┬───────┬─────────┬───────────┬───────────┬───────┐
@@ -26,36 +7,36 @@ public struct InvalidState: Error, Sendable {
 ///     │          │ 1       │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │       │
 ///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────┘
 ///
-/// The streams are those that the lanes' policies draw from in rollouts.
+/// In rollouts the lanes' policies draw from the streams.
 public struct SnapshotFormat: Sendable {
-    /// The version that is written, and read.
+    /// The version that is written and read.
     public static let version: UInt32 = 1
 
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
     private static let checksumSize = 4
     private static let streamSize = 16
-    /// Bytes of rules that are read: many times as many as any game has.
+    /// The most bytes of rules that are read: many times as many as any game has.
     private static let maxRulesSize = 4096
 
-    /// The environment's id, then the rules of its game: a line each, `name=value`.
+    /// The environment's id and the rules of its game, one line `name=value` each.
     private let rules: [UInt8]
-    /// Bytes of one lane.
+    /// Bytes of one lane's record.
     public let recordSize: Int
 
-    /// The form for an environment.
+    /// The format for an environment.
     public init(environmentID: String, rules: [Rule], recordSize: Int) {
         let lines = [Rule("environment_id", environmentID)] + rules
         self.rules = Array(lines.map { "\($0.name)=\($0.value)\n" }.joined().utf8)
         self.recordSize = recordSize
     }
 
-    /// Bytes of a snapshot of so many lanes.
+    /// Bytes of a snapshot of this many lanes.
     public func size(lanes: Int) -> Int {
         Self.headSize + rules.count + lanes * (recordSize + Self.streamSize) + Self.checksumSize
     }
 
-    /// Where the records lie in the memory of a snapshot.
+    /// The records within the memory of a snapshot.
     public func records(in memory: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
         let start = Self.headSize + rules.count
         let lanes = (memory.count - size(lanes: 0)) / (recordSize + Self.streamSize)
@@ -68,15 +49,12 @@ public struct SnapshotFormat: Sendable {
     ) {
         var offset = Self.headSize + rules.count + lanes.count * recordSize
         for lane in lanes {
-            let words = streams[lane]
-            for word in [words.0, words.1, words.2, words.3] {
-                memory.storeBytes(of: word.littleEndian, toByteOffset: offset, as: UInt32.self)
-                offset += 4
-            }
+            memory.storeStreamWords(streams[lane], at: offset)
+            offset += Self.streamSize
         }
     }
 
-    /// Writes what stands before the records and behind the streams.
+    /// Writes the head, the rules and the checksum around records and streams.
     public func seal(_ memory: UnsafeMutableRawBufferPointer, lanes: Int) {
         memory.copyBytes(from: Self.magic)
         memory.storeBytes(of: Self.version.littleEndian, toByteOffset: 8, as: UInt32.self)
@@ -89,7 +67,7 @@ public struct SnapshotFormat: Sendable {
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
     }
 
-    /// The records and streams of a snapshot that fits this environment.
+    /// The records and streams of a snapshot; throws unless it is whole and has this environment's rules.
     public func open(
         _ blob: UnsafeRawBufferPointer
     ) throws(EnvironmentError) -> (records: UnsafeRawBufferPointer, streams: SavedStreams) {
@@ -177,114 +155,26 @@ public struct SavedStreams {
     }
 
     /// The words of a row.
-    public subscript(row: Int) -> (UInt32, UInt32, UInt32, UInt32) {
+    public subscript(row: Int) -> Generator.Words { bytes.streamWords(at: 16 * row) }
+}
+
+// MARK: streams as bytes, for records and policies alike
+
+extension UnsafeRawBufferPointer {
+    /// The four words of a stream.
+    func streamWords(at offset: Int) -> Generator.Words {
         func word(_ index: Int) -> UInt32 {
-            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 16 * row + 4 * index, as: UInt32.self))
+            UInt32(littleEndian: loadUnaligned(fromByteOffset: offset + 4 * index, as: UInt32.self))
         }
         return (word(0), word(1), word(2), word(3))
     }
 }
 
-/// What a restore brings; the caller has checked numbers and sizes.
-///
-/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
-public struct RestoreInput: @unchecked Sendable {
-    /// The lanes to restore, all different.
-    public var lanes: [Int]
-    /// For each of them the number of its record.
-    public var rows: [Int]
-    /// For each of them the seed of a new stream, 8 bytes, little-endian; nil goes on with those of the
-    /// records.
-    public var seeds: UnsafeRawBufferPointer?
-    /// The records, one behind the other.
-    public var records: UnsafeRawBufferPointer
-    /// Bytes of one record.
-    public var recordSize: Int
-
-    /// A restore of these lanes from these records.
-    public init(
-        lanes: [Int], rows: [Int], seeds: UnsafeRawBufferPointer?, records: UnsafeRawBufferPointer,
-        recordSize: Int
-    ) {
-        self.lanes = lanes
-        self.rows = rows
-        self.seeds = seeds
-        self.records = records
-        self.recordSize = recordSize
-    }
-
-    /// The record for the index-th of the lanes.
-    func record(_ index: Int) -> UnsafeRawBufferPointer {
-        let start = rows[index] * recordSize
-        return UnsafeRawBufferPointer(rebasing: records[start..<start + recordSize])
-    }
-
-    /// The new seed for the index-th of the lanes.
-    public func seed(_ index: Int) -> UInt64? {
-        seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
+extension UnsafeMutableRawBufferPointer {
+    /// Writes the four words of a stream.
+    func storeStreamWords(_ words: Generator.Words, at offset: Int) {
+        for (index, word) in [words.0, words.1, words.2, words.3].enumerated() {
+            storeBytes(of: word.littleEndian, toByteOffset: offset + 4 * index, as: UInt32.self)
+        }
     }
 }
-
-/// The memory for a snapshot's records.
-///
-/// `@unchecked Sendable` because workers write different records, and the carrier keeps the memory for
-/// the call.
-struct RecordOutput: @unchecked Sendable {
-    let memory: UnsafeMutableRawBufferPointer
-    let recordSize: Int
-
-    subscript(index: Int) -> UnsafeMutableRawBufferPointer {
-        let start = index * recordSize
-        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + recordSize])
-    }
-}
-
-// MARK: records
-
-/// A record, for any game:
-///
-///     0               16      17       21
-///     ┌───────────────┬───────┬────────┬─────────────────┐
-///     │ generator     │ phase │ length │ the game's state│
-///     │ 4 words       │ byte  │ Int32  │                 │
-///     └───────────────┴───────┴────────┴─────────────────┘
-extension Game {
-    /// Bytes of a record.
-    var recordSize: Int { recordHeadSize + stateSize }
-
-    func encode(_ lane: LaneState<State>, into record: UnsafeMutableRawBufferPointer) {
-        let words = lane.generator.words
-        record.storeBytes(of: words.0.littleEndian, toByteOffset: 0, as: UInt32.self)
-        record.storeBytes(of: words.1.littleEndian, toByteOffset: 4, as: UInt32.self)
-        record.storeBytes(of: words.2.littleEndian, toByteOffset: 8, as: UInt32.self)
-        record.storeBytes(of: words.3.littleEndian, toByteOffset: 12, as: UInt32.self)
-        record.storeBytes(of: lane.phase.rawValue, toByteOffset: 16, as: UInt8.self)
-        record.storeBytes(of: lane.episodeLength.littleEndian, toByteOffset: 17, as: Int32.self)
-        encode(
-            lane.state, into: UnsafeMutableRawBufferPointer(rebasing: record[recordHeadSize...]))
-    }
-
-    func decode(_ record: UnsafeRawBufferPointer) throws(InvalidState) -> LaneState<State> {
-        func word(_ index: Int) -> UInt32 {
-            UInt32(littleEndian: record.loadUnaligned(fromByteOffset: 4 * index, as: UInt32.self))
-        }
-        let words = (word(0), word(1), word(2), word(3))
-        guard words != (0, 0, 0, 0) else { throw InvalidState(message: "has a stream of zeros") }
-        guard let phase = LanePhase(rawValue: record[16]) else {
-            throw InvalidState(message: "has phase \(record[16]); it has to be in 0...2")
-        }
-        let length = Int32(littleEndian: record.loadUnaligned(fromByteOffset: 17, as: Int32.self))
-        guard (0...maxRecordedCount).contains(length) else {
-            throw InvalidState(message: "has episode_length \(length); it has to be in 0...2^30")
-        }
-        let state = try decode(
-            UnsafeRawBufferPointer(rebasing: record[recordHeadSize...]), isPlaying: phase == .playing)
-        return LaneState(
-            state: state, generator: Generator(words: words), phase: phase, episodeLength: length)
-    }
-}
-
-private let recordHeadSize = 21
-
-/// The most steps or moves that a record may have: far from where a count would overflow.
-let maxRecordedCount: Int32 = 1 << 30

@@ -1,46 +1,33 @@
-/// Any number of boards of one game, stepped together: what a session holds.
+/// Any number of boards of one game, stepped together: the state of a session.
 ///
 /// Owned by one caller at a time; a call may spread over threads inside and returns when all lanes are
 /// done. A call that throws has changed nothing.
 public protocol VectorEnvironment: AnyObject {
-    /// Number of boards.
-    var lanes: Int { get }
-    /// The rules that the boards go by.
-    var playedGame: any Game { get }
-    /// What happens to a lane whose episode has ended.
-    var autoreset: AutoresetMode { get }
-    /// About how long one lane takes on one thread: decides into how many chunks a batch is cut, and
-    /// whether it is worth handing to another thread at all.
+    associatedtype Rules: Game
+
+    /// The rules of the boards.
+    var game: Rules { get }
+    /// The options that the batch was made with.
+    var options: BatchOptions { get }
+    /// Estimated time for one lane on one thread. It decides into how many chunks a batch is cut, and
+    /// whether the batch goes to another thread at all.
     var nanosecondsPerLane: Int { get }
-    /// About how much memory a batch of so many lanes takes, otherwise like this one; apart from what is told of it.
+    /// Estimated memory of a batch of this many lanes, otherwise like this one, without its replies.
     func bytes(lanes: Int) -> Int
-    /// What an agent sees of one board.
-    var observationSpace: ObservationSpace { get }
-    /// A board that ``ResetInput/boards`` brings for one lane.
-    var boardSpace: ObservationSpace { get }
-    /// The actions' names, in the order of their numbers.
-    var actions: [String] { get }
     /// The arrays that ``reset(_:into:)`` and ``observe(into:)`` fill.
     var resetArrays: [ArraySpec] { get }
-    /// The arrays that ``step(actions:into:)`` fills.
+    /// The arrays that ``step(actions:into:skippingFinished:)`` fills.
     var stepArrays: [ArraySpec] { get }
-    /// The arrays that ``afterstates(into:)`` fills; empty where the game has none.
-    var afterstateArrays: [ArraySpec] { get }
-    /// The names of the reward's terms, in the order in which `reward_terms` tells them.
+    /// The names of the reward's terms, in the order of `reward_terms`.
     var rewardTerms: [String] { get }
-
-    /// The rules that decide how a lane goes on.
-    var gameRules: [Rule] { get }
-    /// Bytes that a snapshot takes for a lane.
-    var recordSize: Int { get }
 
     /// Starts new episodes in the lanes of the mask.
     func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError)
 
-    /// Plays one action on each board; `actions` holds one byte for each lane.
+    /// Plays one action on each board; `actions` holds one byte per lane.
     ///
-    /// With autoreset disabled a step of a finished lane is refused, or, `skippingFinished`, the lane waits:
-    /// it tells the same again, reward 0, neither terminated nor truncated.
+    /// With autoreset disabled a step of a finished lane is refused. With `skippingFinished` the lane waits
+    /// instead: its rows repeat its last state, with reward 0, neither terminated nor truncated.
     func step(
         actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool
     ) throws(EnvironmentError)
@@ -48,29 +35,44 @@ public protocol VectorEnvironment: AnyObject {
     /// Whether a lane's episode has ended and its next one has not begun.
     func isFinished(_ lane: Int) -> Bool
 
-    /// Throws when the first reset has not been.
+    /// Throws before the first reset.
     func checkSeeded() throws(EnvironmentError)
 
-    /// Starts new episodes in single lanes, all different, of which a step has just told in `arrays`; their
-    /// streams go on. `finals`, which has the ``finalArrays`` with a row for each of `lanes`, gets what their
-    /// episodes ended with. Then these lanes' rows in `arrays` tell the new episodes; what only a step
-    /// tells stays.
+    /// Starts new episodes in single lanes, all different, after a step that has filled `arrays`; their
+    /// streams continue. `finals`, the ``finalArrays`` with one row for each of `lanes`, gets the last rows of
+    /// their old episodes. The reset arrays in `arrays` get the first rows of the new ones; reward, flags and
+    /// extra infos of the step stay.
     func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays)
 
-    /// Tells the current state again.
+    /// Writes the current state of all lanes again.
     func observe(into arrays: BatchArrays) throws(EnvironmentError)
 
-    /// Tells what each action would make of each board, before the spawn.
+    /// Writes each board's afterstate under each action.
     func afterstates(into arrays: BatchArrays) throws(EnvironmentError)
 
     /// Writes everything that the future of these lanes depends on: ``recordSize`` bytes for each.
     func snapshot(_ lanes: [Int], into records: UnsafeMutableRawBufferPointer) throws(EnvironmentError)
 
-    /// Puts records into lanes, and tells all lanes as they stand now.
+    /// Puts records into lanes, and writes the current state of all lanes.
     func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError)
 }
 
 extension VectorEnvironment {
+    /// Number of boards.
+    public var lanes: Int { options.lanes }
+    /// What happens to a lane whose episode has ended.
+    public var autoreset: AutoresetMode { options.autoreset }
+    /// The observations of one board.
+    public var observationSpace: ObservationSpace { game.observationSpace }
+    /// The board that ``ResetInput/boards`` has for one lane.
+    public var boardSpace: ObservationSpace { game.boardSpace }
+    /// The actions' names, in the order of their numbers.
+    public var actions: [String] { game.actions }
+    /// The arrays that ``afterstates(into:)`` fills; empty where the game has none.
+    public var afterstateArrays: [ArraySpec] { game.afterstates }
+    /// Bytes of one lane in a snapshot.
+    public var recordSize: Int { game.recordSize }
+
     /// A step that refuses finished lanes where autoreset is disabled.
     public func step(
         actions: UnsafeRawBufferPointer, into arrays: BatchArrays
@@ -79,109 +81,43 @@ extension VectorEnvironment {
     }
 }
 
-/// What a reset may bring, each part for all lanes and in the lane's place; rows outside the mask are
-/// ignored. The caller has checked the sizes.
+// MARK: SAME_STEP
+
+/// SAME_STEP autoreset follows the step instead of being a part of it, so that the kernel's loops and the
+/// other modes know nothing of it:
 ///
-/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
-public struct ResetInput: @unchecked Sendable {
-    /// A new seed for each lane: 8 bytes, little-endian.
-    public var seeds: UnsafeRawBufferPointer?
-    /// One byte a lane: 1 to reset it, 2 to reset it without its new seed, 0 to leave it. Absent means 1 for all.
-    public var mask: UnsafeRawBufferPointer?
-    /// The board of ``VectorEnvironment/boardSpace`` that each lane starts from. Absent means a random start.
-    public var boards: UnsafeRawBufferPointer?
+///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
+extension VectorEnvironment {
+    /// The arrays of each ended episode: its lane, then the arrays of a reset.
+    public var finalArrays: [ArraySpec] { [ArraySpec("lanes", .uint64)] + resetArrays }
 
-    /// A reset with these parts.
-    public init(
-        seeds: UnsafeRawBufferPointer? = nil, mask: UnsafeRawBufferPointer? = nil,
-        boards: UnsafeRawBufferPointer? = nil
-    ) {
-        self.seeds = seeds
-        self.mask = mask
-        self.boards = boards
-    }
-}
-
-/// What happens to a lane whose episode has ended; Gymnasium's names.
-public enum AutoresetMode: Sendable {
-    /// The next step ignores its action and returns the new episode's first observation, reward 0.
-    case nextStep
-    /// The episode's last step already returns the new episode's first observation; what the old one
-    /// ended with is told beside it. See ``VectorEnvironment/endedLanes(in:)``.
-    case sameStep
-    /// The lane has to be reset; a step of it is refused.
-    case disabled
-}
-
-/// What every environment takes beside the game's own configuration.
-public struct BatchOptions: Sendable {
-    /// Number of boards, at least 1.
-    public var lanes: Int
-    /// What happens to a lane whose episode has ended.
-    public var autoreset: AutoresetMode
-    /// Steps after which an episode is truncated; nil means never.
-    public var maxEpisodeSteps: Int?
-    /// What the work of a batch is spread over.
-    public var workers: Workers
-    /// Which implementation of the rules runs.
-    public var engine: Engine
-    /// What a step earns; nil for the game's own reward.
-    public var reward: RewardSpec?
-    /// The infos that steps tell beyond the usual ones, by name.
-    public var extraInfos: [String] = []
-
-    /// Options for a batch.
-    public init(
-        lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
-        workers: Workers = Workers(threads: 1), engine: Engine = .automatic
-    ) {
-        self.lanes = lanes
-        self.autoreset = autoreset
-        self.maxEpisodeSteps = maxEpisodeSteps
-        self.workers = workers
-        self.engine = engine
-    }
-}
-
-/// Which implementation of the rules runs a batch: all of them do the same, bit by bit. For tests,
-/// benchmarks and debugging; users have the automatic choice.
-public enum Engine: String, CaseIterable, Sendable {
-    /// The fastest that the game, the board's size and the processor allow.
-    case automatic
-    /// The readable rules, one board at a time.
-    case reference
-    /// The kernel for 64 boards at once, as it runs on every processor.
-    case baseline
-    /// The kernel compiled for AVX2; the baseline where the processor lacks it.
-    case avx2
-}
-
-/// The arrays that every game has, and their places among the declared ones:
-///
-///     observation, action_mask, episode_length, the game's infos …, reward, terminated, truncated
-///     └──────────────────── a reset's arrays ─────────────────────┘
-///     └──────────────────────────────── a step's arrays ──────────────────────────────────┘
-///
-/// The extra infos that were asked for come behind those of a step.
-enum StandardArrays {
-    static let observation = 0
-    static let actionMask = 1
-    static let episodeLength = 2
-    static let firstInfo = 3
-
-    static func reset(_ game: some Game) -> [ArraySpec] {
-        [
-            ArraySpec("observation", .uint8, shape: game.observationSpace.shape),
-            ArraySpec("action_mask", .int8, shape: [game.actions.count]),
-            ArraySpec("episode_length", .int32),
-        ] + game.infos
-    }
-
-    static func step(_ game: some Game) -> [ArraySpec] {
-        reset(game) + [
-            ArraySpec("reward", .float32),
-            ArraySpec("terminated", .bool),
-            ArraySpec("truncated", .bool),
-        ]
+    /// The lanes, ascending, whose episode has ended in the step that has just filled `arrays`;
+    /// ``restart(_:in:keeping:)`` takes them.
+    public func endedLanes(in arrays: BatchArrays) -> [Int] {
+        let terminated = UnsafeRawPointer(arrays.address(array: resetArrays.count + 1, lane: 0))
+        let truncated = UnsafeRawPointer(arrays.address(array: resetArrays.count + 2, lane: 0))
+        var ended: [Int] = []
+        let lanes = lanes
+        var lane = 0
+        // Few episodes end at a time: look at eight lanes at once.
+        while lane + 8 <= lanes {
+            let flags =
+                terminated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
+                | truncated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
+            var rest = UInt64(littleEndian: flags)
+            while rest != 0 {
+                ended.append(lane + rest.trailingZeroBitCount / 8)
+                rest &= rest &- 1
+            }
+            lane += 8
+        }
+        while lane < lanes {
+            let flag =
+                terminated.load(fromByteOffset: lane, as: UInt8.self)
+                | truncated.load(fromByteOffset: lane, as: UInt8.self)
+            if flag != 0 { ended.append(lane) }
+            lane += 1
+        }
+        return ended
     }
 }

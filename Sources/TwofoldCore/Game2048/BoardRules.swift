@@ -1,15 +1,15 @@
 internal import Kernel2048
 
-/// The rules of 2048 over arrays of arbitrary boards: no lanes, no episodes, nothing is remembered.
+/// The rules of 2048 over arrays of arbitrary boards, without lanes, episodes or memory of earlier calls.
 ///
-/// Boards lie one behind the other, each as its exponents row by row. They need not be reachable by play.
-/// On 4 x 4 the kernel does 64 at a time, other sizes go by the readable rules; both tell the same bytes.
-/// Rows of the result that an error would name are those of the input, "lane" in ``EnvironmentError``.
+/// Boards follow one another, each as its exponents row by row. They need not be reachable by play.
+/// On 4 x 4 the kernel does 64 at a time, on other sizes the readable rules do one; both give the same bytes.
+/// The lane of an ``EnvironmentError`` is the index of the board.
 public struct BoardRules: Sendable {
-    /// The largest exponent on a board that is to slide. A merge makes 27 of two such, and eight of these
-    /// are the most that a slide of a 4 x 4 board can earn: 2^30, which an Int32 holds.
+    /// The largest exponent on a board that slides. Two of them merge into a 27, and eight such merges are the
+    /// most that a slide of a 4 x 4 board can earn: 2^30, which an Int32 holds.
     public static let maxExponent: UInt8 = 26
-    /// The largest exponent of any other board: what an observation can hold.
+    /// The largest exponent on any other board, the maximum of observations.
     public static let largestExponent: UInt8 = 31
 
     private let rows: Int
@@ -33,14 +33,14 @@ public struct BoardRules: Sendable {
             }
     }
 
-    /// Cells of a board, and its bytes.
+    /// Cells of a board, one byte each.
     public var cells: Int { rows * columns }
-    /// About how long a board takes on one thread.
+    /// Estimated time for a board on one thread.
     public var nanosecondsPerBoard: Int { operations == nil ? 4000 : 20 }
 
-    // MARK: what is told
+    // MARK: arrays
 
-    /// boards, rewards and mask of ``afterstates(_:into:)``.
+    /// The arrays of ``afterstates(_:into:)``.
     public var afterstateArrays: [ArraySpec] {
         [
             ArraySpec("boards", .uint8, shape: [4, rows, columns]),
@@ -49,7 +49,7 @@ public struct BoardRules: Sendable {
         ]
     }
 
-    /// boards, rewards and legal of ``move(_:actions:into:)``.
+    /// The arrays of ``move(_:actions:into:)``.
     public var moveArrays: [ArraySpec] {
         [
             ArraySpec("boards", .uint8, shape: [rows, columns]),
@@ -58,17 +58,17 @@ public struct BoardRules: Sendable {
         ]
     }
 
-    /// mask of ``legal(_:into:)``.
+    /// The array of ``legal(_:into:)``.
     public var legalArrays: [ArraySpec] { [ArraySpec("mask", .int8, shape: [4])] }
 
-    /// boards and outcomes of ``spawn(_:seeds:into:)``.
+    /// The arrays of ``spawn(_:seeds:into:)``.
     public var spawnArrays: [ArraySpec] {
         [ArraySpec("boards", .uint8, shape: [rows, columns]), ArraySpec("outcomes", .int32)]
     }
 
     // MARK: the operations
 
-    /// What each action makes of each board, before the spawn; an illegal one leaves it.
+    /// The afterstate of each board under each action; an illegal one leaves the board.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
         guard let operations else {
@@ -90,7 +90,7 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// What its action makes of each board, before the spawn; `actions` holds a byte for each.
+    /// The afterstate of each board under its action; `actions` holds one byte per board.
     public func move(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -113,7 +113,7 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Which actions would move something.
+    /// The legal actions of each board.
     public func legal(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
         guard let operations else {
@@ -130,8 +130,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Draws a new tile for each board from the stream that belongs to its seed, 8 bytes each; a full board
-    /// stays as it is.
+    /// Draws a new tile for each board from the stream of its seed, 8 bytes little-endian; a full board stays
+    /// as it is.
     public func spawn(
         _ boards: BoardInput, seeds: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -162,11 +162,11 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Tells what happened, tile by tile, from each board through its action to its next board; nothing where
-    /// the action was illegal and the board stayed.
+    /// Reports each board's move to its next board, tile by tile; an empty list where the action was illegal
+    /// and the board stayed.
     public func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput,
-        tell: (_ board: Int, _ happened: [MoveAction]) -> Void
+        report: (_ board: Int, _ moves: [MoveAction]) -> Void
     ) throws(EnvironmentError) {
         try check(boards)
         try check(actions: actions)
@@ -176,7 +176,7 @@ public struct BoardRules: Sendable {
             let after = nextBoards.board(index, rows, columns)
             let direction = Direction(rawValue: actions[index])!
             do throws(InvalidBoard) {
-                tell(index, try TrackedBoard.explain(before, direction, after))
+                report(index, try TrackedBoard.explain(before, direction, after))
             } catch {
                 throw .invalid("next_board", lane: index, "next_board \(index) \(error.message)")
             }
@@ -189,7 +189,7 @@ public struct BoardRules: Sendable {
         _ boards: BoardInput, limit: UInt8 = BoardRules.maxExponent
     ) throws(EnvironmentError) {
         precondition(boards.bytes.count == boards.count * cells)
-        // One look at the largest; only refused boards are looked at again for the row.
+        // Only refused boards are searched for the row.
         var largest: UInt8 = 0
         for exponent in boards.bytes { largest = max(largest, exponent) }
         guard largest > limit, let first = boards.bytes.firstIndex(where: { $0 > limit }) else { return }
@@ -204,7 +204,7 @@ public struct BoardRules: Sendable {
         throw .invalid("actions", lane: row, "action \(actions[row]) of board \(row) is outside 0...3")
     }
 
-    // MARK: one after the other
+    // MARK: one at a time
 
     private func forEach(_ boards: BoardInput, _ body: @Sendable (_ index: Int, _ board: Board) -> Void) {
         let (rows, columns) = (rows, columns)
@@ -220,8 +220,8 @@ public struct BoardRules: Sendable {
     // MARK: 64 at a time
 
     /// Calls `body` with each 64 boards loaded into a worker's block, the range of their rows, and the
-    /// arrays and the row in them to write to. The last block may be partly used: it writes to 64 rows of
-    /// the worker's own, which are copied as far as there are boards.
+    /// arrays and the row in them to write to. A partly used last block writes to 64 rows of the worker's own;
+    /// the used ones are copied.
     private func forEachBlock(
         _ boards: BoardInput, _ operations: KernelOperations, _ specs: [ArraySpec],
         into arrays: BatchArrays,
@@ -246,7 +246,7 @@ public struct BoardRules: Sendable {
     }
 }
 
-/// Boards of one size that a request brings, and the name that it has for them.
+/// The boards of a request, all of one size, and the field's name for errors.
 ///
 /// `@unchecked Sendable` because they are only read, and the carrier keeps the memory for the call.
 public struct BoardInput: @unchecked Sendable {
@@ -254,7 +254,7 @@ public struct BoardInput: @unchecked Sendable {
     let count: Int
     let field: String
 
-    /// `count` boards, one behind the other.
+    /// `count` boards, one after the other.
     public init(_ bytes: UnsafeRawBufferPointer, count: Int, field: String = "boards") {
         self.bytes = bytes
         self.count = count
@@ -267,15 +267,15 @@ public struct BoardInput: @unchecked Sendable {
     }
 }
 
-/// What a worker needs to run the kernel on boards that belong to no environment: a block in play, scratch
-/// memory, 64 rows for what is told of a block that is partly used, and copies of its input.
+/// A worker's memory to run the kernel on boards outside of any environment: a block in play, scratch memory,
+/// and for a partly used block 64 rows of results and copies of its input.
 ///
 /// This is the room for that memory; it belongs to the one worker that made it.
 private final class BlockMemory {
     let block: UnsafeMutableRawPointer
     let scratch: UnsafeMutableRawPointer
     private let input: UnsafeMutableRawPointer
-    private let ownTail: OwnArrays
+    private let tailMemory: ArrayMemory
 
     init(_ specs: [ArraySpec]) {
         block = .allocate(byteCount: KernelBlock.size, alignment: 64)
@@ -285,7 +285,7 @@ private final class BlockMemory {
         scratch = .allocate(byteCount: KernelBlock.scratchSize, alignment: 64)
         input = .allocate(byteCount: 17 * KernelBlock.lanes, alignment: 64)
         input.initializeMemory(as: UInt8.self, repeating: 0, count: 17 * KernelBlock.lanes)
-        ownTail = OwnArrays(specs, lanes: KernelBlock.lanes)
+        tailMemory = ArrayMemory(specs, lanes: KernelBlock.lanes)
     }
 
     deinit {
@@ -294,14 +294,14 @@ private final class BlockMemory {
         input.deallocate()
     }
 
-    var tail: BatchArrays { ownTail.arrays }
+    var tail: BatchArrays { tailMemory.arrays }
 
-    /// 64 boards: where they are, or a copy that is as long.
+    /// 64 boards in place, or a full-length copy of fewer.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(boards.bytes.baseAddress! + range.lowerBound * 16, bytes: 16, range.count, at: 0)
     }
 
-    /// 64 actions: where they are, or a copy that is as long.
+    /// 64 actions in place, or a full-length copy of fewer.
     func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(actions.address(range.lowerBound), bytes: 1, range.count, at: 16 * KernelBlock.lanes)
     }

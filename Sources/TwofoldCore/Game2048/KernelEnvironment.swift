@@ -22,8 +22,8 @@ extension Game2048 {
 /// It does what ``GameEnvironment`` does with the readable rules, bit by bit; only the start of an
 /// episode is done lane by lane.
 final class KernelEnvironment: VectorEnvironment {
-    private let game: Game2048
-    private let options: BatchOptions
+    let game: Game2048
+    let options: BatchOptions
     private let operations: KernelOperations
     private let rules: KernelRules
     private let checks: BatchChecks
@@ -61,18 +61,9 @@ final class KernelEnvironment: VectorEnvironment {
             afterstateArrays: game.afterstates)
     }
 
-    var lanes: Int { options.lanes }
-    var playedGame: any Game { game }
-    var autoreset: AutoresetMode { options.autoreset }
-    var gameRules: [Rule] { game.rules }
     var nanosecondsPerLane: Int { report == nil ? 10 : 25 }
     /// About how long it takes to start one lane's episode by itself.
     private static let nanosecondsPerSingleLane = 200
-    var observationSpace: ObservationSpace { game.observationSpace }
-    var boardSpace: ObservationSpace { game.boardSpace }
-    var actions: [String] { game.actions }
-    var afterstateArrays: [ArraySpec] { game.afterstates }
-    var recordSize: Int { game.recordSize }
 
     func bytes(lanes: Int) -> Int {
         BlockStorage.bytes(

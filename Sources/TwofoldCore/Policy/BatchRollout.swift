@@ -1,17 +1,17 @@
-/// Many steps of a batch in one go: what they tell, step after step, and who chooses the actions.
+/// Many steps of a batch in one go, with the actions of a policy or given ones:
 ///
 ///     frames   observation, action_mask                       T + 1 rows, row t before step t
 ///     steps    action, reward, terminated, truncated, valid,  T rows
-///              then the infos that were asked for
-///     finals   step, lane, what the episode ended with        a row for each (SAME_STEP)
+///              then the requested infos
+///     finals   step, lane, the arrays of a reset              a row for each ended episode (SAME_STEP)
 ///
 /// A row holds all lanes. Belongs to one caller at a time.
 public struct BatchRollout {
-    /// Who chooses.
+    /// The source of the actions.
     public enum Source {
         /// A policy, drawing from these streams.
         case policy(any Policy, PolicyStreams)
-        /// Actions that are known beforehand: a byte for each step and lane.
+        /// Given actions: a byte for each step and lane.
         case actions(UnsafeRawBufferPointer)
     }
 
@@ -19,7 +19,7 @@ public struct BatchRollout {
     /// Indices of the infos among the environment's step arrays.
     private let infos: [Int]
 
-    /// A rollout that tells these infos too; throws for a name that the environment doesn't have.
+    /// A rollout that reports these infos too; throws for a name that the environment doesn't have.
     public init(_ environment: any VectorEnvironment, infos names: [String]) throws(EnvironmentError) {
         self.environment = environment
         let arrays = environment.stepArrays
@@ -40,9 +40,9 @@ public struct BatchRollout {
         self.infos = infos
     }
 
-    /// Memory that a rollout of a batch takes while it runs, beside its arrays.
+    /// Bytes that a rollout of a batch takes while it runs, beside its arrays.
     public static func bytes(_ environment: any VectorEnvironment) -> Int {
-        OwnArrays.bytes(environment.stepArrays, lanes: environment.lanes) + environment.lanes
+        ArrayMemory.size(environment.stepArrays, lanes: environment.lanes) + environment.lanes
     }
 
     private static let always = ["observation", "action_mask", "reward", "terminated", "truncated"]
@@ -59,7 +59,7 @@ public struct BatchRollout {
             + [batched(ArraySpec("valid", .bool))] + infos.map { batched(environment.stepArrays[$0]) }
     }
 
-    /// One row for each episode that ends, in SAME_STEP.
+    /// One row for each ended episode in SAME_STEP; empty in the other modes.
     public var finalArrays: [ArraySpec] {
         environment.autoreset == .sameStep ? [ArraySpec("steps", .uint64)] + environment.finalArrays : []
     }
@@ -70,35 +70,34 @@ public struct BatchRollout {
 
     // MARK: the rollout
 
-    /// What has been done.
+    /// The completed part of a rollout.
     public struct Progress: Sendable {
-        /// Steps.
+        /// Completed steps.
         public var steps = 0
-        /// Episodes that have ended, in SAME_STEP.
+        /// Ended episodes, in SAME_STEP.
         public var finals = 0
     }
 
-    /// Plays `steps` steps, fewer where the time to answer has come, `stop` is set, or `finals`, which has room for
-    /// `finalsRoom` rows, could run over; at least one, or throws and has changed nothing. A search for actions ends
-    /// at `searchEnd`, or with `stop`.
+    /// Plays up to `steps` steps: it ends early at `answerAt`, after `stop`, and in SAME_STEP when the remaining
+    /// rows of `finals`, `finalsRoom` in all, are fewer than the lanes. It completes at least one step, or throws
+    /// and has changed nothing. A search for actions ends at `searchEnd`, or with `stop`.
     public func run(
-        _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays?,
+        _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answerAt: ContinuousClock.Instant? = nil, searchEnd: ContinuousClock.Instant? = nil,
         stop: Flag? = nil
     ) throws(EnvironmentError) -> Progress {
-        let lanes = environment.lanes
-        if case .actions(let actions) = source { try check(actions) }
-        let row = StepRow(environment, infos: infos, frames: frames, steps: steps)
-        row.select(frame: 0, step: nil)
-        try environment.observe(into: row.arrays)
-        var finished = [UInt8](repeating: 0, count: lanes)
-        for lane in 0..<lanes where environment.isFinished(lane) { finished[lane] = 1 }
+        let (lanes, autoreset) = (environment.lanes, environment.autoreset)
+        let actionCount = environment.actions.count
+        if case .actions(let actions) = source { try check(actions, actionCount) }
+        var rows = RolloutRows(environment, frames: frames, steps: steps, names: stepArrays.map(\.name))
+        // The first step overwrites the infos.
+        try environment.observe(into: rows.arrays(frame: 0, step: 0))
 
-        let searchEnd = searchEnd.map { SearchEnd($0, or: stop) }
+        let deadline = searchEnd.map { SearchDeadline($0, or: stop) }
         var progress = Progress()
         while progress.steps < count {
             let step = progress.steps
-            if finals != nil, finalsRoom - progress.finals < lanes { break }
+            if autoreset == .sameStep, finalsRoom - progress.finals < lanes { break }
             if step > 0, stop?.isSet == true { break }
             if step > 0, let answerAt, ContinuousClock.now >= answerAt { break }
             let actions = steps.address(array: 0, lane: step)
@@ -108,43 +107,46 @@ public struct BatchRollout {
             case .policy(let policy, let streams):
                 streams.draw()
                 let view = PolicyView(
-                    environment: environment, observations: frames.address(array: 0, lane: step),
+                    environment: environment, lanes: lanes, actionCount: actionCount,
+                    observations: frames.address(array: 0, lane: step),
                     masks: frames.address(array: 1, lane: step), words: streams.words, actions: actions)
                 do throws(EnvironmentError) {
-                    try policy.choose(view, until: searchEnd)
+                    try policy.choose(view, until: deadline)
                 } catch {
-                    // What is done is done, and the rest is for another request.
+                    // The completed steps count; another request plays the rest.
                     streams.takeBack()
                     guard step > 0 else { throw error }
                     return progress
                 }
             }
-            row.select(frame: step + 1, step: step)
+            let arrays = rows.arrays(frame: step + 1, step: step)
             try environment.step(
-                actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: row.arrays,
+                actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: arrays,
                 skippingFinished: true)
-            row.tellValid(&finished, step: step, keepsFinished: environment.autoreset == .disabled)
-            if let finals {
-                let ended = environment.endedLanes(in: row.arrays)
-                if !ended.isEmpty {
-                    let rows = finals.dropping(arrays: 1, rows: progress.finals)
-                    environment.restart(ended, in: row.arrays, keeping: rows)
-                    for index in ended.indices {
-                        finals.address(array: 0, lane: progress.finals + index)
-                            .storeBytes(of: UInt64(step).littleEndian, as: UInt64.self)
-                    }
-                    progress.finals += ended.count
-                }
-                // An episode that has just begun is nobody's last step.
-                row.forget(&finished)
+            rows.writeValid(step)
+            if autoreset == .sameStep {
+                progress.finals += restartEnded(arrays, step: step, into: finals, at: progress.finals)
             }
             progress.steps += 1
         }
         return progress
     }
 
-    private func check(_ actions: UnsafeRawBufferPointer) throws(EnvironmentError) {
-        let count = environment.actions.count
+    /// Restarts the lanes that a step has ended, keeping their final rows from row `first` on; returns their number.
+    private func restartEnded(
+        _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
+    ) -> Int {
+        let ended = environment.endedLanes(in: arrays)
+        guard !ended.isEmpty else { return 0 }
+        environment.restart(ended, in: arrays, keeping: finals.dropping(arrays: 1, rows: first))
+        for index in ended.indices {
+            finals.address(array: 0, lane: first + index)
+                .storeBytes(of: UInt64(step).littleEndian, as: UInt64.self)
+        }
+        return ended.count
+    }
+
+    private func check(_ actions: UnsafeRawBufferPointer, _ count: Int) throws(EnvironmentError) {
         var largest: UInt8 = 0
         for action in actions { largest = max(largest, action) }
         guard Int(largest) >= count, let index = actions.firstIndex(where: { Int($0) >= count }) else {
@@ -154,72 +156,5 @@ public struct BatchRollout {
         throw .invalid(
             "actions", lane: lane,
             "action \(actions[index]) of lane \(lane) in step \(step) is outside 0...\(count - 1)")
-    }
-}
-
-/// Where a step of the environment writes: rows of the rollout's arrays, and memory that nobody looks at
-/// for what was not asked for.
-private final class StepRow {
-    private(set) var arrays: BatchArrays
-    private let specs: [ArraySpec]
-    private let lanes: Int
-    private let frames: BatchArrays
-    private let steps: BatchArrays
-    /// For each of the environment's step arrays, which array of `steps` it is; nil where none.
-    private var places: [Int?]
-    private let ignored: OwnArrays
-    private let valid: Int
-    private let ends: (Int, Int)
-
-    init(
-        _ environment: any VectorEnvironment, infos: [Int], frames: BatchArrays, steps: BatchArrays
-    ) {
-        specs = environment.stepArrays
-        lanes = environment.lanes
-        self.frames = frames
-        self.steps = steps
-        places = specs.map { _ in nil }
-        var next = 1
-        for (index, spec) in specs.enumerated()
-        where ["reward", "terminated", "truncated"].contains(spec.name) {
-            places[index] = next
-            next += 1
-        }
-        valid = next
-        for (index, info) in infos.enumerated() { places[info] = valid + 1 + index }
-        ends = (
-            specs.firstIndex { $0.name == "terminated" }!, specs.firstIndex { $0.name == "truncated" }!
-        )
-        ignored = OwnArrays(specs, lanes: lanes)
-        arrays = ignored.arrays
-    }
-
-    /// The rows to write to next; without a step only a frame is told.
-    func select(frame: Int, step: Int?) {
-        let bases = specs.indices.map { index -> UnsafeMutableRawPointer in
-            if index < 2 { return frames.address(array: index, lane: frame) }
-            if let step, let place = places[index] { return steps.address(array: place, lane: step) }
-            return ignored.arrays.address(array: index, lane: 0)
-        }
-        arrays = BatchArrays(bases: bases, specs: specs)
-    }
-
-    /// Tells which lanes were in an episode at a step, and which have finished it now.
-    func tellValid(_ finished: inout [UInt8], step: Int, keepsFinished: Bool) {
-        let valid = steps.address(array: valid, lane: step).assumingMemoryBound(to: UInt8.self)
-        let terminated = arrays.address(array: ends.0, lane: 0).assumingMemoryBound(to: UInt8.self)
-        let truncated = arrays.address(array: ends.1, lane: 0).assumingMemoryBound(to: UInt8.self)
-        let keeps: UInt8 = keepsFinished ? 1 : 0
-        finished.withUnsafeMutableBufferPointer { finished in
-            for lane in 0..<lanes { valid[lane] = finished[lane] ^ 1 }
-            for lane in 0..<lanes {
-                finished[lane] = (finished[lane] & keeps) | terminated[lane] | truncated[lane]
-            }
-        }
-    }
-
-    /// All lanes are in an episode again.
-    func forget(_ finished: inout [UInt8]) {
-        finished.withUnsafeMutableBufferPointer { $0.update(repeating: 0) }
     }
 }

@@ -1,27 +1,26 @@
-/// The lanes' streams for policies: apart from the boards' own, so that what a policy draws never changes
-/// what a board draws.
+/// The lanes' streams for policies, apart from the boards' own: a policy's draws never change those of a board.
 ///
-/// A stream is that of the lane's seed, salted. Each step takes one word of each lane, whatever the policy
-/// does with it; a step that comes to nothing gives its words back.
+/// A lane's stream starts at its seed, salted. Each step takes one word of each lane, however many of them the
+/// policy uses; an unfinished step gives its words back.
 ///
-/// This is the room for that memory, laid out as in a kernel's block: four rows of 64 words for 64 lanes.
-/// `@unchecked Sendable` because its owner is called by one caller at a time.
+/// This is the room for that memory: in blocks of 64 lanes, four rows of 64 words each, so that the compiler
+/// makes vector code of ``draw()``. `@unchecked Sendable` because its owner is called by one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
-    /// Memory that so many lanes take: whole blocks of four words of state for each, and the one that was drawn.
-    public static func bytes(lanes: Int) -> Int { (lanes + 63) / 64 * (1024 + 256) }
-    /// What a seed is salted with: "policy" in ASCII, then two zero bytes.
+    /// Bytes for this many lanes: in whole blocks, four words of state and the drawn word for each.
+    public static func bytes(lanes: Int) -> Int { blocks(lanes) * 5 * 64 * MemoryLayout<UInt32>.stride }
+    /// The salt of a seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
 
     private let blocks: Int
-    private let states: UnsafeMutableRawPointer
-    /// One word for each lane, drawn for the next step.
+    private let states: UnsafeMutablePointer<UInt32>
+    /// One word per lane, drawn for the next step.
     let words: UnsafeMutablePointer<UInt32>
 
-    /// Streams that have no seeds yet.
+    /// Streams without seeds.
     public init(lanes: Int) {
-        blocks = (lanes + 63) / 64
-        states = .allocate(byteCount: blocks * 1024, alignment: 64)
-        states.initializeMemory(as: UInt8.self, repeating: 0, count: blocks * 1024)
+        blocks = Self.blocks(lanes)
+        states = .allocate(capacity: blocks * 256)
+        states.initialize(repeating: 0, count: blocks * 256)
         words = .allocate(capacity: blocks * 64)
         words.initialize(repeating: 0, count: blocks * 64)
     }
@@ -31,8 +30,10 @@ public final class PolicyStreams: @unchecked Sendable {
         words.deallocate()
     }
 
-    /// A lane's stream. All of its words are 0 before the lane's first seed.
-    public subscript(lane: Int) -> (UInt32, UInt32, UInt32, UInt32) {
+    private static func blocks(_ lanes: Int) -> Int { (lanes + 63) / 64 }
+
+    /// A lane's stream; all words are 0 before the lane's first seed.
+    public subscript(lane: Int) -> Generator.Words {
         get {
             let state = state(lane)
             return (state[0], state[64], state[128], state[192])
@@ -43,21 +44,21 @@ public final class PolicyStreams: @unchecked Sendable {
         }
     }
 
-    private func state(_ lane: Int) -> UnsafeMutablePointer<UInt32> {
-        (states + lane / 64 * 1024).assumingMemoryBound(to: UInt32.self) + lane % 64
-    }
+    private func state(_ lane: Int) -> UnsafeMutablePointer<UInt32> { states + lane / 64 * 256 + lane % 64 }
 
-    /// Starts a lane's stream anew.
+    /// Restarts a lane's stream.
     public func seed(_ lane: Int, _ seed: UInt64) {
         self[lane] = Generator(seed: seed ^ PolicyStreams.salt).words
     }
 
     /// Draws a word for each lane.
     func draw() {
-        for block in 0..<blocks { KernelOperations.avx2.draw(states + block * 1024, words + block * 64) }
+        for block in 0..<blocks {
+            KernelOperations.avx2.draw(states + block * 256, words + block * 64)
+        }
     }
 
-    /// Takes the last words back: the next draw brings them again.
+    /// Returns the last words: the next draw yields them again.
     func takeBack() {
         for lane in 0..<blocks * 64 where self[lane] != (0, 0, 0, 0) {
             var generator = Generator(words: self[lane])

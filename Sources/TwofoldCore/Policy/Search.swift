@@ -1,15 +1,14 @@
 internal import Dispatch
 internal import Synchronization
 
-/// Runs a choice that takes long over the lanes, one after the other on a few threads, until all have
-/// chosen or the time is up.
+/// A search for actions, lane after lane on a few threads, until all have one or the time is up.
 struct Search: Sendable {
     let workers: Workers
 
-    /// Calls `body` once for each lane; `worker`, below the workers' number, tells those apart that run at the same
-    /// time, and false says that the time was up. Throws, some lanes left out, when it is.
+    /// Calls `body` once for each lane. `worker`, below the workers' number, differs between calls that run at the
+    /// same time; `body` returns false when the time is up. Throws then, with some lanes left out.
     func run(
-        lanes: Int, until end: SearchEnd?,
+        lanes: Int, until deadline: SearchDeadline?,
         _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool
     ) throws(EnvironmentError) {
         let next = Atomic(0)
@@ -18,7 +17,7 @@ struct Search: Sendable {
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard lane < lanes, !isLate.load(ordering: .relaxed) else { return }
-                let isOver = end?.hasCome ?? false
+                let isOver = deadline?.hasPassed ?? false
                 guard !isOver, body(lane, worker) else {
                     isLate.store(true, ordering: .relaxed)
                     return
@@ -32,4 +31,18 @@ struct Search: Sendable {
                     + "search (--max-search-milliseconds): take fewer boards or a smaller depth")
         }
     }
+}
+
+/// The end of a search for actions: a moment, or a stop that comes earlier.
+public struct SearchDeadline: Sendable {
+    private let moment: ContinuousClock.Instant
+    private let stop: Flag?
+
+    /// At this moment; earlier once `stop` is set.
+    init(_ moment: ContinuousClock.Instant, or stop: Flag?) {
+        self.moment = moment
+        self.stop = stop
+    }
+
+    var hasPassed: Bool { stop?.isSet == true || ContinuousClock.now >= moment }
 }

@@ -7,10 +7,13 @@
 ///     seed ── SplitMix64 ──► first output  = word1 : word0   (high : low 32 bits)
 ///                            second output = word3 : word2
 public struct Generator: Equatable, Sendable, BitwiseCopyable {
-    /// The four words of state; never all zero.
-    public private(set) var words: (UInt32, UInt32, UInt32, UInt32)
+    /// The four words of state.
+    public typealias Words = (UInt32, UInt32, UInt32, UInt32)
 
-    /// The stream that belongs to `seed`; every value is a seed, 0 too.
+    /// The state; never all zero.
+    public private(set) var words: Words
+
+    /// The stream of a seed; every value is a seed, 0 too.
     public init(seed: UInt64) {
         var seeder = SplitMix64(seed: seed)
         let first = seeder.next()
@@ -21,23 +24,28 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         )
     }
 
-    /// A stream in the middle, by its four words.
-    public init(words: (UInt32, UInt32, UInt32, UInt32)) {
+    /// The stream that continues from a state.
+    public init(words: Words) {
         precondition(words != (0, 0, 0, 0), "the all-zero state has no stream")
         self.words = words
     }
 
     /// The next 32 bits.
     @inline(__always)
-    public mutating func next() -> UInt32 {
-        let result = rotateLeft(words.0 &+ words.3, by: 7) &+ words.0
-        let shifted = words.1 << 9
-        words.2 ^= words.0
-        words.3 ^= words.1
-        words.1 ^= words.2
-        words.0 ^= words.3
-        words.2 ^= shifted
-        words.3 = rotateLeft(words.3, by: 11)
+    public mutating func next() -> UInt32 { Self.next(&words.0, &words.1, &words.2, &words.3) }
+
+    /// The next 32 bits of a state that lies in four places.
+    @inline(__always)
+    static func next(_ w0: inout UInt32, _ w1: inout UInt32, _ w2: inout UInt32, _ w3: inout UInt32) -> UInt32
+    {
+        let result = rotateLeft(w0 &+ w3, by: 7) &+ w0
+        let shifted = w1 << 9
+        w2 ^= w0
+        w3 ^= w1
+        w1 ^= w2
+        w0 ^= w3
+        w2 ^= shifted
+        w3 = rotateLeft(w3, by: 11)
         return result
     }
 
@@ -45,7 +53,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
     mutating func goBack() {
         words.3 = rotateLeft(words.3, by: 32 - 11)
         words.0 ^= words.3
-        // With x for what words.2 was before the shifted word came in, this is x ^ x << 9; and then x.
+        // With x for words.2 before the shifted word was added, this is x ^ x << 9; then x itself.
         let mixed = words.2 ^ words.1 << 9
         words.2 = mixed ^ mixed << 9 ^ mixed << 18 ^ mixed << 27
         words.1 ^= words.2

@@ -5,7 +5,7 @@
 public struct SplitMix64: Sendable {
     private var state: UInt64
 
-    /// Starts the sequence that belongs to `seed`; every value is a seed, 0 too.
+    /// The sequence of a seed; every value is a seed, 0 too.
     public init(seed: UInt64) {
         state = seed
     }

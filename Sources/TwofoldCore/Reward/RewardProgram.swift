@@ -4,9 +4,9 @@ struct RewardProgram<Rules: Game>: Sendable {
     struct Line: Sendable {
         let term: Rules.Term
         let weight: Double
-        /// The discount of a potential term; 1 elsewhere.
+        /// The discount of a potential term; 1 for other terms.
         let gamma: Double
-        /// Empty where the term has none.
+        /// Empty for a term without a table.
         let table: [Double]
     }
 
@@ -14,16 +14,16 @@ struct RewardProgram<Rules: Game>: Sendable {
     let scale: Double
     let low: Double
     let high: Double
-    /// Whether it is what the game's steps tell anyway.
+    /// Whether it is the game's own reward.
     let isDefault: Bool
 
-    /// Terms that a spec may have.
+    /// The most terms of a spec.
     static var maxTerms: Int { 32 }
 
-    /// No number may be larger: then no reward overflows a Float.
+    /// The largest magnitude of any number, so that no reward overflows a Float.
     static var limit: Double { 1e9 }
 
-    /// Compiles a spec, the game's own where none is given; throws with the name of the part that is wrong,
+    /// Compiles a spec, nil for the game's own; throws with the name of the wrong part:
     /// "reward.empty_cells.gamma".
     init(_ spec: RewardSpec?, of game: Rules) throws(EnvironmentError) {
         let defaultSpec = game.defaultReward
@@ -47,13 +47,13 @@ struct RewardProgram<Rules: Game>: Sendable {
     /// The names of the terms in order: the columns of `reward_terms`.
     var names: [String] { lines.map(\.term.rawValue) }
 
-    /// What one transition earns; `tell` gets each term's weighted value.
+    /// The reward of one transition; `report` gets each term's weighted value.
     ///
-    /// Adding 0.0 makes a zero of either sign the positive one, so that equal rewards are equal bytes.
+    /// Adding 0.0 turns -0.0 into 0.0, so that equal rewards are equal bytes.
     @inline(__always)
     func reward(
         _ game: Rules, _ transition: Rules.Transition, from before: Rules.State, to after: Rules.State,
-        isTerminated: Bool, tell: (_ term: Int, _ value: Float) -> Void
+        isTerminated: Bool, report: (_ term: Int, _ value: Float) -> Void
     ) -> Float {
         var sum = 0.0
         for index in lines.indices {
@@ -67,7 +67,7 @@ struct RewardProgram<Rules: Game>: Sendable {
             }
             let weighted = line.weight * value + 0.0
             sum += weighted
-            tell(index, Float(weighted))
+            report(index, Float(weighted))
         }
         let scaled = sum * scale + 0.0
         return Float(scaled < low ? low : scaled > high ? high : scaled)
@@ -114,8 +114,8 @@ extension RewardProgram.Line {
                 "\(name) is a potential and needs gamma, the discount that the learner uses, in 0...1")
         }
         guard given.count == 1, (0...1).contains(given[0]) else {
-            let told = given.count == 1 ? "\(given[0])" : "a list of \(given.count)"
-            throw .invalid("reward.\(name).gamma", "gamma of \(name) is \(told); it has to be in 0...1")
+            let shown = given.count == 1 ? "\(given[0])" : "a list of \(given.count)"
+            throw .invalid("reward.\(name).gamma", "gamma of \(name) is \(shown); it has to be in 0...1")
         }
         return given[0]
     }
@@ -141,7 +141,7 @@ extension RewardProgram.Line {
     }
 }
 
-/// A number that is neither infinite, nor NaN, nor larger than the limit.
+/// The number, unless it is infinite, NaN or larger than the limit.
 private func checked(
     _ value: Double, _ field: String, of owner: String, limit: Double
 ) throws(EnvironmentError) -> Double {

@@ -1,18 +1,18 @@
-/// What a step earns, as it is declared: terms that add up, then a scale, then a clip.
+/// A declared reward: terms that add up, then a scale, then a clip.
 ///
 ///     reward = clip(scale · (weight₁ · term₁ + weight₂ · term₂ + …))
 ///
 /// Terms never overwrite each other. They are summed in declared order in Double, scaled, clipped, and
-/// rounded once, to Float, so that every engine gives the same bytes. Which terms there are is the game's
-/// business; docs/rewards.md has their formulas.
+/// rounded once, to Float, so that every engine gives the same bytes. Each game has its own terms;
+/// docs/rewards.md has their formulas.
 public struct RewardSpec: Equatable, Sendable {
     /// One line of the declaration.
     public struct Term: Equatable, Sendable {
         /// The term's name: "merge_score".
         public var name: String
-        /// What its value is multiplied with.
+        /// The factor of its value.
         public var weight: Double
-        /// What else it takes, by name: "gamma" of a potential, "table" of a term that has one. A number is
+        /// Its other arguments by name: "gamma" of a potential, "table" of a term that has one. A number is
         /// a list of one.
         public var parameters: [Parameter]
 
@@ -23,7 +23,7 @@ public struct RewardSpec: Equatable, Sendable {
             self.parameters = parameters
         }
 
-        /// A potential term with the learner's discount, and its table where it takes one.
+        /// A potential term with the learner's discount, and its table if it has one.
         public init(_ name: String, weight: Double = 1, gamma: Double, table: [Double]? = nil) {
             self.init(name, weight: weight, parameters: [Parameter("gamma", [gamma])])
             if let table { parameters.append(Parameter("table", table)) }
@@ -46,7 +46,7 @@ public struct RewardSpec: Equatable, Sendable {
 
     /// The terms, in the order in which they are summed.
     public var terms: [Term]
-    /// What the sum is multiplied with.
+    /// The factor of the sum.
     public var scale = 1.0
     /// The smallest reward after scaling; nil for no such bound.
     public var clipLow: Double?
@@ -64,7 +64,7 @@ public protocol RewardTerm: RawRepresentable<String>, CaseIterable, Equatable, S
     var isPotential: Bool { get }
 }
 
-/// What the table of a reward term has to be.
+/// The shape and the range of a reward term's table.
 public struct RewardTable: Equatable, Sendable {
     /// Its length.
     public let count: Int

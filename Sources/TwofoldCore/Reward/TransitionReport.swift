@@ -1,7 +1,7 @@
-/// What a step tells of its transition on request: a declared reward, its terms, and the game's extra infos.
+/// The requested report on a step's transition: a declared reward, its terms, and the game's extra infos.
 ///
-/// A step that asks for none of it does not come here at all. A lane that only waits for its autoreset has
-/// no transition: reward and terms are 0, and each extra info has the value that stands for "none".
+/// It runs only on request. A lane that waits or starts an episode has no transition: reward and terms are
+/// 0, and each extra info has its value for "nothing happened".
 struct TransitionReport<Rules: Game>: Sendable {
     /// One array of `extra_infos`.
     enum Info: Sendable {
@@ -10,12 +10,12 @@ struct TransitionReport<Rules: Game>: Sendable {
     }
 
     let program: RewardProgram<Rules>
-    /// The arrays of the extra infos, which a step tells after all others, in the order asked for.
+    /// The arrays of the extra infos, in the requested order, behind the usual arrays of a step.
     let arrays: [ArraySpec]
-    /// What each of them is.
+    /// The source of each of them.
     let infos: [Info]
 
-    /// Throws with the name of what is wrong in the reward or in the extra infos.
+    /// Throws with the name of the wrong part of the reward or of the extra infos.
     init(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         program = try RewardProgram(options.reward, of: game)
         var infos: [Info] = []
@@ -41,7 +41,7 @@ struct TransitionReport<Rules: Game>: Sendable {
         self.arrays = arrays
     }
 
-    /// Whether a step tells nothing that it does not tell anyway.
+    /// Whether there is nothing to report beyond the game's own reward.
     var isPlain: Bool { program.isDefault && infos.isEmpty }
 
     /// The extra info that every game has: each term's weighted part of the reward, before scale and clip.
@@ -52,7 +52,7 @@ struct TransitionReport<Rules: Game>: Sendable {
 
     /// Writes the extra infos of one step, from array `first` on, and returns the reward.
     @inline(__always)
-    func tell(
+    func write(
         _ game: Rules, from before: Rules.State, action: Int, to after: Rules.State, isTerminated: Bool,
         row: LaneRow, first: Int
     ) -> Float {
@@ -72,9 +72,9 @@ struct TransitionReport<Rules: Game>: Sendable {
         }
     }
 
-    /// Writes the extra infos of a lane that began a new episode instead of playing its action.
+    /// Writes the extra infos of a lane that has not played its action.
     @inline(__always)
-    func tellNone(_ game: Rules, row: LaneRow, first: Int) {
+    func writeNone(_ game: Rules, row: LaneRow, first: Int) {
         for (index, info) in infos.enumerated() {
             switch info {
             case .rewardTerms:
@@ -86,7 +86,7 @@ struct TransitionReport<Rules: Game>: Sendable {
     }
 }
 
-/// The row of one lane in one extra info: what a game writes it to.
+/// The row of one lane in one extra info, to which a game writes it.
 public struct InfoRow {
     let row: LaneRow
     let array: Int

@@ -1,15 +1,15 @@
 internal import Synchronization
 
-/// Something that one thread says once and others ask.
+/// A signal that one thread sets once and others check.
 public final class Flag: Sendable {
     private let value = Atomic(false)
 
-    /// Not said yet.
+    /// A flag that is not set.
     public init() {}
 
-    /// Whether it was said.
+    /// Whether it was set.
     public var isSet: Bool { value.load(ordering: .relaxed) }
 
-    /// Says it.
+    /// Sets it.
     public func set() { value.store(true, ordering: .relaxed) }
 }

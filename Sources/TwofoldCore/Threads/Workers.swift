@@ -5,16 +5,16 @@ internal import Synchronization
 ///
 /// What a lane computes never depends on the chunk that it falls into.
 public struct Workers: Sendable {
-    /// Work that a thread should have at a time: many times what it takes to wake another one up.
+    /// Work for a thread at a time: many times the cost of waking another one.
     private static let nanosecondsPerChunk = 80_000
 
     /// Threads that one batch may use, the calling one included.
     public let threads: Int
-    /// Lanes in a chunk; nil where it follows from how long a lane takes.
+    /// Lanes in a chunk; nil to derive it from the time that a lane takes.
     public let chunk: Int?
 
-    /// At most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes; it is for
-    /// tests, to show that it makes no difference.
+    /// At most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes; tests use it to
+    /// show that the chunk makes no difference.
     public init(threads: Int, chunk: Int? = nil) {
         precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
@@ -24,7 +24,7 @@ public struct Workers: Sendable {
     private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
 
     /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all are done.
-    /// A batch of one chunk stays on the calling thread. `worker`, below ``threads``, tells those apart
+    /// A batch of one chunk stays on the calling thread. `worker`, below ``threads``, differs between calls
     /// that run at the same time.
     public func run(
         lanes: Int, nanosecondsPerLane: Int, _ body: @Sendable (_ range: Range<Int>, _ worker: Int) -> Void

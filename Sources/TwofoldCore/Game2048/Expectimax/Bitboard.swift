@@ -34,7 +34,7 @@ struct Bitboard: Equatable, BitwiseCopyable, Sendable {
                 | (inner & 0x0000_0000_ff00_ff00) << 24)
     }
 
-    /// Bit 0 of each cell: whether it is empty.
+    /// The empty cells, in bit 0 of each.
     @inline(__always)
     var empties: UInt64 {
         var filled = bits | bits >> 1
@@ -43,7 +43,7 @@ struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     }
 }
 
-/// Every row of four exponents, slid beforehand: 65,536 entries each.
+/// The slide of every row of four exponents: 65,536 entries each.
 ///
 /// This is the room for the tables' memory. `@unchecked Sendable` because nothing writes after init.
 final class SlideTables: @unchecked Sendable {
@@ -78,7 +78,7 @@ final class SlideTables: @unchecked Sendable {
         (0..<4).reduce(0) { $0 | UInt16(min(board[$1], 15)) << UInt16(4 * $1) }
     }
 
-    /// A slide to the left or to the right, and what it earned; the board itself where nothing moves.
+    /// The board after a slide to the left or to the right, and the merge score.
     @inline(__always)
     func slide(_ board: Bitboard, toRight: Bool) -> (board: Bitboard, earned: Float) {
         let table = toRight ? right : left

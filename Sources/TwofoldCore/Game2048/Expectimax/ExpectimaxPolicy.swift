@@ -1,34 +1,34 @@
-/// Full-width expectimax for 2048 on 4 x 4: `depth` layers of own moves, with all new tiles between them,
-/// and ``Heuristic`` at the end.
+/// Full-width expectimax for 2048 on 4 x 4: `depth` layers of moves, with all new tiles between them, and
+/// ``Heuristic`` at the end.
 ///
 ///     depth 1    the best reward + heuristic of the afterstates
 ///     depth 2    max over moves, mean over new tiles, max over moves
 ///
-/// Where the search would end on an afterstate with at most `extension` empty cells, it looks one layer
-/// further: there few tiles can come, and the game is decided.
+/// A search that would end on an afterstate with at most `extension` empty cells goes one layer deeper:
+/// few tiles can follow there, and the game is decided.
 ///
-/// The value of a board depends on the board and the depth alone, so what one lane has computed serves all
-/// others: each worker has a table of values (of afterstates and layers below them) that lives as long as
-/// the policy, and never changes what is chosen.
+/// The value of a board depends on the board and the depth alone, so all lanes share it: each worker has a
+/// table of values (by afterstate and layers below) that lives as long as the policy. The tables never change
+/// a choice.
 public final class ExpectimaxPolicy: Policy {
-    /// Layers of moves that can be asked for.
+    /// Accepted layers of moves.
     public static let depths = 1...8
-    /// Empty cells up to which a search can be asked to look further; 0 for never.
+    /// Accepted numbers of empty cells up to which a search goes one layer deeper; 0 for never.
     public static let extensions = 0...16
-    /// What the tables of all workers may take, in bytes.
+    /// Accepted bytes for the tables of all workers.
     public static let tableBytes = (1 << 12)...(1 << 34)
-    /// What the heuristic takes beside them, in bytes.
+    /// Bytes of the heuristic beside them.
     public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
 
     private let search: Search
     private let searchers: [Searcher]
 
-    /// A search; throws with the argument's name where the game is another or an argument out of range.
+    /// A search; throws with the argument's name if the game is another or an argument out of range.
     public init(
         _ environment: any VectorEnvironment, depth: Int, extension: Int, tableBytes: Int,
         heuristic: Heuristic, workers: Workers
     ) throws(EnvironmentError) {
-        guard let game = environment.playedGame as? Game2048, game.config.rows == 4, game.config.columns == 4
+        guard let game = environment.game as? Game2048, game.config.rows == 4, game.config.columns == 4
         else {
             throw .invalid("policy", "the policy 'expectimax' plays 2048 on 4 x 4 only")
         }
@@ -56,20 +56,18 @@ public final class ExpectimaxPolicy: Policy {
         }
     }
 
-    public func choose(
-        _ view: PolicyView, until end: SearchEnd?
-    ) throws(EnvironmentError) {
+    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
         let searchers = searchers
-        try search.run(lanes: view.lanes, until: end) { lane, worker in
+        try search.run(lanes: view.lanes, until: deadline) { lane, worker in
             var mask: UInt8 = 0
-            for action in 0..<4 where view.isLegal(lane, action, of: 4) { mask |= 1 << action }
+            view.forEachLegal(lane) { mask |= 1 << $0 }
             let board = Bitboard(
                 (view.observations + lane * 16).assumingMemoryBound(to: UInt8.self))
             guard mask != 0 else {
                 view.choose(0, lane: lane)
                 return true
             }
-            guard let action = searchers[worker].best(board, mask: mask, until: end) else {
+            guard let action = searchers[worker].best(board, mask: mask, until: deadline) else {
                 return false
             }
             view.choose(action, lane: lane)
@@ -115,7 +113,7 @@ private final class HeuristicTable: @unchecked Sendable {
     }
 }
 
-/// One worker's search and its table; it looks at the clock now and then.
+/// One worker's search and its table. It looks at the clock once every few thousand afterstates.
 ///
 /// This is the room for the table's memory. `@unchecked Sendable` because one worker uses it at a time.
 private final class Searcher: @unchecked Sendable {
@@ -133,10 +131,10 @@ private final class Searcher: @unchecked Sendable {
     private let `extension`: Int
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
-    private var end: SearchEnd?
-    /// Afterstates to look into before the next look at the clock.
-    private var patience = Searcher.patience
-    private static let patience = 4096
+    private var deadline: SearchDeadline?
+    /// Afterstates to search before the next look at the clock.
+    private var untilClock = Searcher.clockInterval
+    private static let clockInterval = 4096
     private var isLate = false
 
     init(
@@ -156,8 +154,8 @@ private final class Searcher: @unchecked Sendable {
     deinit { entries.deallocate() }
 
     /// The best of the actions in the mask, the first of equal ones; nil when the time is up.
-    func best(_ board: Bitboard, mask: UInt8, until end: SearchEnd?) -> Int? {
-        self.end = end
+    func best(_ board: Bitboard, mask: UInt8, until deadline: SearchDeadline?) -> Int? {
+        self.deadline = deadline
         isLate = false
         var best = -Float.infinity
         var chosen = mask.trailingZeroBitCount
@@ -178,7 +176,7 @@ private final class Searcher: @unchecked Sendable {
         return (columns.transposed, earned)
     }
 
-    /// What an afterstate is worth with so many layers of moves to come; -1 behind an extension.
+    /// The value of an afterstate with this many layers of moves below; -1 below an extension.
     private func expected(_ afterstate: Bitboard, _ layers: Int) -> Float {
         let empties = afterstate.empties
         if layers < 0 || layers == 0 && empties.nonzeroBitCount > self.extension {
@@ -188,12 +186,12 @@ private final class Searcher: @unchecked Sendable {
         if entries[place].board == afterstate.bits, entries[place].depth == layers + 1 {
             return entries[place].value
         }
-        patience -= 1
-        if patience == 0 {
-            patience = Searcher.patience
-            if let end, end.hasCome { isLate = true }
+        untilClock -= 1
+        if untilClock == 0 {
+            untilClock = Searcher.clockInterval
+            if let deadline, deadline.hasPassed { isLate = true }
         }
-        // What comes of a search that is late is thrown away.
+        // The result of a late search is discarded.
         guard !isLate else { return 0 }
         var sum: Float = 0
         var count: Float = 0
@@ -216,7 +214,7 @@ private final class Searcher: @unchecked Sendable {
         return mean
     }
 
-    /// What a board is worth to whoever moves next: 0 where nothing can.
+    /// The value of a board before the next move; 0 where no action is legal.
     private func bestValue(_ board: Bitboard, _ layers: Int) -> Float {
         var best: Float = 0
         var isStuck = true

@@ -1,6 +1,6 @@
-/// What an afterstate is worth to a search that looks no further: the sum over its rows and columns of
+/// The value of an afterstate at the end of a search: the sum over its rows and columns of
 ///
-///     base                                 so that a board in play is worth more than none
+///     base                                 so that a board in play beats a finished one
 ///     + empty         x empty cells
 ///     + merges        x pairs of equal neighbours (empty cells between them don't count)
 ///     - monotonicity  x min(rise, fall)    sums of |a^4 - b^4| over neighbours a < b, a > b
@@ -12,9 +12,9 @@
 public struct Heuristic: Equatable, Sendable {
     /// The weights of a line.
     public struct Line: Equatable, Sendable {
-        /// Of disorder.
+        /// The weight of disorder.
         public var monotonicity: Double
-        /// Of tiles.
+        /// The weight of tiles.
         public var crowding: Double
 
         /// These weights.
@@ -24,17 +24,17 @@ public struct Heuristic: Equatable, Sendable {
         }
     }
 
-    /// Of each line.
+    /// The value of each line.
     public var base = 100_000.0
-    /// Of each empty cell in a line.
+    /// The weight of each empty cell in a line.
     public var empty = 750.0
-    /// Of each pair that could merge.
+    /// The weight of each pair that could merge.
     public var merges = 2000.0
-    /// Of the first and last row and column.
+    /// The weights of the first and last row and column.
     public var outer = Line(monotonicity: 4, crowding: 3)
-    /// Of the other rows and columns.
+    /// The weights of the other rows and columns.
     public var inner = Line(monotonicity: 6, crowding: 1)
-    /// Of having little room.
+    /// The weight of a lack of empty cells.
     public var room = 6500.0
 
     /// The standard weights, found by playing thousands of games at depth 2.
@@ -47,7 +47,7 @@ public struct Heuristic: Equatable, Sendable {
         ]
     }
 
-    /// A line's part, its four exponents.
+    /// The value of a line of four exponents.
     func value(_ line: [Int], _ weights: Line) -> Double {
         var value = base + empty * Double(line.count { $0 == 0 })
         let tiles = line.filter { $0 != 0 }
@@ -62,6 +62,6 @@ public struct Heuristic: Equatable, Sendable {
         return value - weights.crowding * Double(powers.reduce(0, +))
     }
 
-    /// What little room costs.
+    /// The cost of this few empty cells.
     func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
 }

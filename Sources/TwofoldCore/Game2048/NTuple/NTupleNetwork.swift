@@ -1,35 +1,35 @@
 /// An n-tuple network (Szubert and Jaśkowski 2014): the value of a board is the sum of one weight for each
-/// tuple and image of the board. The weights come in pieces; it can be asked when all of them are there.
+/// tuple and image of the board. The weights arrive in pieces; the network is usable once it has all of them.
 ///
-/// A tuple is a list of cells; its table has `exponents` ^ cells weights, and the place of a board's weight
+/// A tuple is a list of cells; its table has `exponents` ^ cells weights. The place of a board's weight
 /// is the number whose k-th digit, from the least significant on, is the exponent in the tuple's k-th cell,
-/// at most `exponents - 1`. The tables lie one behind the other.
+/// at most `exponents - 1`. The tables follow one another.
 ///
 ///     tuple 0 1 4 5      1 2 . .        place = 1 + 2·b + 0·b² + 3·b³, b = exponents
 ///                        . 3 . .
 ///
-/// A symmetric network looks at all images of the board, turned and mirrored: 8 of a square one, else 4.
+/// A symmetric network reads all images of the board, turned and mirrored: 8 of a square one, else 4.
 ///
-/// This is the room for the weights. `@unchecked Sendable` because nothing writes while anybody reads: they
-/// belong to a session, whose requests come one after the other.
+/// This is the room for the weights. `@unchecked Sendable` because they are never read and written at the same
+/// time: they belong to a session, whose requests run one after the other.
 public final class NTupleNetwork: @unchecked Sendable {
-    /// What tuples there are.
+    /// The tuples, and how boards index their tables.
     public struct Form: Equatable, Sendable {
-        /// The cells of each tuple, row by row numbers.
+        /// The cells of each tuple, numbered row by row.
         public var tuples: [[Int]]
-        /// Exponents that are told apart, 2 ... 32: larger ones count as the largest of these.
+        /// Number of distinct exponents, 2 ... 32: larger exponents count as `exponents - 1`.
         public var exponents: Int
-        /// Whether all images of a board are looked at.
+        /// Whether all images of a board are read.
         public var isSymmetric: Bool
 
-        /// A form; checked when a network is made of it.
+        /// A form; checked by the network's initializer.
         public init(tuples: [[Int]], exponents: Int, isSymmetric: Bool) {
             self.tuples = tuples
             self.exponents = exponents
             self.isSymmetric = isSymmetric
         }
 
-        /// Bytes of all weights; nil where that is no number any more.
+        /// Bytes of all weights; nil if they overflow.
         public var bytes: Int? {
             var bytes = 0
             for tuple in tuples {
@@ -47,27 +47,31 @@ public final class NTupleNetwork: @unchecked Sendable {
         }
     }
 
-    /// Tuples and cells of one that are taken.
+    /// Accepted numbers of tuples, and of cells in each.
     private static let limits = (tuples: 1...256, cells: 1...12)
 
-    /// The cells that one image's tuple looks at, and where its table begins.
+    /// A tuple on one image of the board.
     private struct Feature {
+        /// Its first cell in `featureCells`.
         let first: Int
+        /// Number of its cells.
         let count: Int
+        /// Its first weight.
         let table: Int
     }
 
-    /// What it is made of.
+    /// The tuples.
     public let form: Form
     /// Cells of a board.
     let cells: Int
     /// Bytes of all weights.
     public let bytes: Int
-    /// Bytes that have come.
+    /// Bytes that have arrived.
     public private(set) var received = 0
     private let weights: UnsafeMutableRawPointer
     private let features: [[Feature]]
-    private let looks: [Int]
+    /// The cells of all features, one after the other.
+    private let featureCells: [Int]
 
     /// A network for boards of this size, without its weights; throws with the argument's name.
     public init(
@@ -101,28 +105,28 @@ public final class NTupleNetwork: @unchecked Sendable {
         self.bytes = bytes
         cells = rows * columns
         let images = form.isSymmetric ? boardImages(rows: rows, columns: columns) : [Array(0..<cells)]
-        var looks: [Int] = []
+        var featureCells: [Int] = []
         var features: [[Feature]] = []
         var table = 0
         for tuple in form.tuples {
             features.append(
                 images.map { image in
-                    looks += tuple.map { image[$0] }
-                    return Feature(first: looks.count - tuple.count, count: tuple.count, table: table)
+                    featureCells += tuple.map { image[$0] }
+                    return Feature(first: featureCells.count - tuple.count, count: tuple.count, table: table)
                 })
             table += tuple.reduce(1) { size, _ in size * form.exponents }
         }
-        self.looks = looks
+        self.featureCells = featureCells
         self.features = features
         weights = .allocate(byteCount: bytes, alignment: 64)
     }
 
     deinit { weights.deallocate() }
 
-    /// Whether all weights are there.
+    /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
-    /// Takes the next weights, float32, little-endian; throws when they are not the next, or too many.
+    /// Adds the next weights, float32, little-endian; throws if they are not the next ones or too many.
     public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
         guard offset == received else {
             throw .invalid("offset", "offset is \(offset); the weights that are missing begin at \(received)")
@@ -136,7 +140,7 @@ public final class NTupleNetwork: @unchecked Sendable {
         received += piece.count
     }
 
-    /// The weights that have come.
+    /// The weights that have arrived.
     public func withReceived<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
@@ -146,7 +150,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)
         let (base, largest) = (form.exponents, UInt8(form.exponents - 1))
-        return looks.withUnsafeBufferPointer { looks in
+        return featureCells.withUnsafeBufferPointer { cells in
             var value: Float = 0
             for tuple in features {
                 var sum: Float = 0
@@ -155,7 +159,7 @@ public final class NTupleNetwork: @unchecked Sendable {
                     for index in stride(
                         from: feature.first + feature.count - 1, through: feature.first, by: -1)
                     {
-                        place = place &* base &+ Int(min(board[looks[index]], largest))
+                        place = place &* base &+ Int(min(board[cells[index]], largest))
                     }
                     sum += weights[feature.table &+ place]
                 }
@@ -166,9 +170,8 @@ public final class NTupleNetwork: @unchecked Sendable {
     }
 }
 
-/// For each image of a board, turned and mirrored so that its shape stays, which cell of the image shows
-/// the board's cell: the board itself first, then its transposed image, then both a quarter turn on, and so
-/// on; of a board that isn't square only those that fit.
+/// The images of a board, turned and mirrored, each as the board's cells in the image's order: the board
+/// itself, its transposed image, then both a quarter turn on, and so on; only images of the board's own shape.
 func boardImages(rows: Int, columns: Int) -> [[Int]] {
     typealias Grid = [[Int]]
     func transposed(_ grid: Grid) -> Grid { grid[0].indices.map { column in grid.map { $0[column] } } }
@@ -183,52 +186,4 @@ func boardImages(rows: Int, columns: Int) -> [[Int]] {
         grid = turned(grid)
     }
     return images
-}
-
-/// The highest reward + value of the afterstate, by an n-tuple network; the first of equal ones.
-public final class NTuplePolicy: Policy {
-    private let network: NTupleNetwork
-    private let afterstates: AfterstateRoom
-    private let search: Search
-
-    /// Throws where the game has no afterstates, or the network is incomplete.
-    public init(
-        _ environment: any VectorEnvironment, _ network: NTupleNetwork, workers: Workers
-    ) throws(EnvironmentError) {
-        guard network.isComplete else {
-            throw .precondition(
-                "policy",
-                "of the network's weights \(network.received) of \(network.bytes) bytes have come: send the rest"
-            )
-        }
-        self.network = network
-        afterstates = try AfterstateRoom(environment, policy: "ntuple")
-        search = Search(workers: workers)
-    }
-
-    public func choose(
-        _ view: PolicyView, until end: SearchEnd?
-    ) throws(EnvironmentError) {
-        try afterstates.ask(view.environment)
-        let actions = view.environment.actions.count
-        let (network, afterstates) = (network, afterstates)
-        // A lane takes a few microseconds: 64 at a time.
-        let groups = (view.lanes + 63) / 64
-        try search.run(lanes: groups, until: end) { group, _ in
-            for lane in group * 64..<min(view.lanes, group * 64 + 64) {
-                var best = -Float.infinity
-                var chosen = 0
-                for action in 0..<actions where view.isLegal(lane, action, of: actions) {
-                    let board = afterstates.board(lane, action, cells: network.cells)
-                    let worth = afterstates.reward(lane, action) + network.value(board)
-                    if worth > best {
-                        best = worth
-                        chosen = action
-                    }
-                }
-                view.choose(chosen, lane: lane)
-            }
-            return true
-        }
-    }
 }

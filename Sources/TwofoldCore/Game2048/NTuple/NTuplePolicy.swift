@@ -1,0 +1,44 @@
+/// The highest reward + afterstate value by an n-tuple network; the first of equal ones.
+public final class NTuplePolicy: Policy {
+    private let network: NTupleNetwork
+    private let afterstates: AfterstateMemory
+    private let search: Search
+
+    /// Throws where the game has no afterstates, or the network is incomplete.
+    public init(
+        _ environment: any VectorEnvironment, _ network: NTupleNetwork, workers: Workers
+    ) throws(EnvironmentError) {
+        guard network.isComplete else {
+            throw .precondition(
+                "policy",
+                "of the network's weights \(network.received) of \(network.bytes) bytes have come: send the rest"
+            )
+        }
+        self.network = network
+        afterstates = try AfterstateMemory(environment, policy: "ntuple")
+        search = Search(workers: workers)
+    }
+
+    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
+        try afterstates.fill(from: view.environment)
+        let (network, afterstates) = (network, afterstates)
+        // A lane takes a few microseconds: 64 at a time.
+        let groups = (view.lanes + 63) / 64
+        try search.run(lanes: groups, until: deadline) { group, _ in
+            for lane in group * 64..<min(view.lanes, group * 64 + 64) {
+                var best = -Float.infinity
+                var chosen = 0
+                view.forEachLegal(lane) { action in
+                    let board = afterstates.board(lane, action, cells: network.cells)
+                    let value = afterstates.reward(lane, action) + network.value(board)
+                    if value > best {
+                        best = value
+                        chosen = action
+                    }
+                }
+                view.choose(chosen, lane: lane)
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/// The highest reward of the next move; the k-th of equal ones, k = (word x equal ones) >> 32.
+public final class GreedyPolicy: Policy {
+    private let afterstates: AfterstateMemory
+
+    /// Throws where the game has no afterstates.
+    public init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
+        afterstates = try AfterstateMemory(environment, policy: "greedy")
+    }
+
+    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
+        try afterstates.fill(from: view.environment)
+        for lane in 0..<view.lanes {
+            var best = -Float.infinity
+            var ties = 0
+            view.forEachLegal(lane) { action in
+                let reward = afterstates.reward(lane, action)
+                if reward > best { ties = 0 }
+                if reward >= best { ties += 1 }
+                best = max(best, reward)
+            }
+            var skip = pick(view.words[lane], of: ties)
+            var chosen = 0
+            view.forEachLegal(lane) { action in
+                guard afterstates.reward(lane, action) == best else { return }
+                if skip == 0 { chosen = action }
+                skip -= 1
+            }
+            view.choose(chosen, lane: lane)
+        }
+    }
+}
