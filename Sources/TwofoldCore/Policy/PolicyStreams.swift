@@ -54,7 +54,11 @@ public final class PolicyStreams: @unchecked Sendable {
     /// Draws a word for each lane.
     func draw() {
         for block in 0..<blocks {
-            KernelOperations.avx2.draw(states + block * 256, words + block * 64)
+            let (state, drawn) = (states + block * 256, words + block * 64)
+            for lane in 0..<64 {
+                drawn[lane] = Generator.next(
+                    &state[lane], &state[lane + 64], &state[lane + 128], &state[lane + 192])
+            }
         }
     }
 

@@ -1,0 +1,1 @@
+../UniformChoice/UniformChoice.swift
