@@ -24,23 +24,23 @@ public final class EnvironmentSession {
 
     private let environment: any VectorEnvironment
     private let rollouts: SessionRollouts
-    private let resetLayout: PayloadLayout
-    private let stepLayout: PayloadLayout
-    private let afterstatesLayout: PayloadLayout
+    private let resetLayout: BatchLayout
+    private let stepLayout: BatchLayout
+    private let afterstatesLayout: BatchLayout
     /// Of the finals when all episodes end at once: no step's payload is longer. Nil but in SAME_STEP.
-    private let longestFinals: PayloadLayout?
+    private let longestFinals: BatchLayout?
     private let snapshotFormat: SnapshotFormat
 
     init(_ id: String, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
         self.id = id
         self.environment = environment
         rollouts = SessionRollouts(environment, service)
-        resetLayout = PayloadLayout(environment.resetArrays, lanes: environment.lanes)
-        stepLayout = PayloadLayout(environment.stepArrays, lanes: environment.lanes)
-        afterstatesLayout = PayloadLayout(environment.afterstateArrays, lanes: environment.lanes)
+        resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
+        stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
+        afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)
         longestFinals =
             environment.autoreset == .sameStep
-            ? PayloadLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
+            ? BatchLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
         snapshotFormat = SnapshotFormat(
             environmentID: id, rules: environment.game.rules, recordSize: environment.recordSize)
     }
@@ -213,7 +213,7 @@ public final class EnvironmentSession {
         }
         let ended = environment.endedLanes(in: arrays)
         guard !ended.isEmpty else { return Outcome(result: .step(reply), payloadSize: stepLayout.size) }
-        let finals = PayloadLayout(environment.finalArrays, lanes: ended.count, from: stepLayout.size)
+        let finals = BatchLayout(environment.finalArrays, lanes: ended.count, from: stepLayout.size)
         environment.restart(ended, in: arrays, keeping: finals.arrays(in: memory))
         reply.finals = finals.wire
         return Outcome(result: .step(reply), payloadSize: finals.size)

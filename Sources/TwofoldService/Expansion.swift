@@ -61,7 +61,7 @@ public struct Expansion: Sendable {
             func tell(
                 _ specs: [ArraySpec], _ body: (BatchArrays) throws(EnvironmentError) -> Void
             ) throws(EnvironmentError) -> ExpandReply {
-                let layout = PayloadLayout(specs, lanes: count)
+                let layout = BatchLayout(specs, lanes: count)
                 try body(layout.arrays(in: replyMemory(layout.size)))
                 var reply = ExpandReply()
                 reply.arrays = layout.wire
@@ -128,7 +128,7 @@ public struct Expansion: Sendable {
         var rows = 0
         try rules.explain(boards, actions: actions, nextBoards: nextBoards) { rows += $1.count }
         let names = ["board", "kind", "tile", "other", "made", "source", "target", "value"]
-        let layout = PayloadLayout(names.map { ArraySpec($0, .int32) }, lanes: rows)
+        let layout = BatchLayout(names.map { ArraySpec($0, .int32) }, lanes: rows)
         var reply = ExpandReply()
         reply.arrays = layout.wire
         reply.count = UInt64(count)

@@ -284,10 +284,10 @@ private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(Environment
 /// How many steps fit into a reply, and where their arrays lie.
 private struct Plan {
     let steps: Int
-    let frames: PayloadLayout
-    let rows: PayloadLayout
+    let frames: BatchLayout
+    let rows: BatchLayout
     /// Room for the ended episodes, in SAME_STEP.
-    let finals: PayloadLayout
+    let finals: BatchLayout
     /// About as many bytes as are written before a rollout has to answer.
     private static let mostBytes = 256 << 20
 
@@ -304,9 +304,9 @@ private struct Plan {
         let each = bytes(frameSpecs) + bytes(stepSpecs)
         let room = max(0, min(Self.mostBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
         steps = max(1, min(Int(request.steps), mostSteps, room / each))
-        frames = PayloadLayout(frameSpecs, lanes: steps + 1)
-        rows = PayloadLayout(stepSpecs, lanes: steps, from: frames.size)
-        finals = PayloadLayout(finalSpecs, lanes: finalRows, from: rows.size)
+        frames = BatchLayout(frameSpecs, lanes: steps + 1)
+        rows = BatchLayout(stepSpecs, lanes: steps, from: frames.size)
+        finals = BatchLayout(finalSpecs, lanes: finalRows, from: rows.size)
     }
 
     var size: Int { finals.size }
@@ -315,8 +315,8 @@ private struct Plan {
     func reply(
         _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
     ) -> (RolloutReply, payloadSize: Int) {
-        let frames = PayloadLayout(frames.specs, lanes: done.steps + 1)
-        let rows = PayloadLayout(rows.specs, lanes: done.steps, from: frames.size)
+        let frames = BatchLayout(frames.specs, lanes: done.steps + 1)
+        let rows = BatchLayout(rows.specs, lanes: done.steps, from: frames.size)
         var moves =
             Array(zip(self.frames.offsets, frames.ranges)) + Array(zip(self.rows.offsets, rows.ranges))
         var reply = RolloutReply()
@@ -326,7 +326,7 @@ private struct Plan {
         reply.arrays.size = UInt64(rows.size)
         var size = rows.size
         if done.finals > 0 {
-            let finals = PayloadLayout(finals.specs, lanes: done.finals, from: rows.size)
+            let finals = BatchLayout(finals.specs, lanes: done.finals, from: rows.size)
             moves += zip(self.finals.offsets, finals.ranges)
             reply.finals = finals.wire
             size = finals.size
@@ -342,12 +342,5 @@ private struct Plan {
             end = target.upperBound
         }
         return (reply, size)
-    }
-}
-
-extension PayloadLayout {
-    /// The bytes of each array.
-    fileprivate var ranges: [Range<Int>] {
-        zip(specs, offsets).map { $1..<$1 + $0.bytesPerLane * lanes }
     }
 }
