@@ -115,6 +115,6 @@ extension Concentration.Config {
             throw .invalid("illegal_action", "illegal_action \(number) is not known to this server")
         }
         observesLastAction = wire.observeLastAction
-        tellsDeck = wire.tellDeck
+        reportsDeck = wire.tellDeck
     }
 }

@@ -8,7 +8,7 @@ extension Concentration.Config {
         rows: Int = 2, columns: Int = 4, symbols: Int? = nil, peeks: Int? = 0,
         matchedCards: Concentration.MatchedCards = .removed,
         illegalAction: Concentration.IllegalAction = .noop, observesLastAction: Bool = false,
-        tellsDeck: Bool = false
+        reportsDeck: Bool = false
     ) {
         self.init()
         self.rows = rows
@@ -18,11 +18,20 @@ extension Concentration.Config {
         self.matchedCards = matchedCards
         self.illegalAction = illegalAction
         self.observesLastAction = observesLastAction
-        self.tellsDeck = tellsDeck
+        self.reportsDeck = reportsDeck
     }
 }
 
-/// Every way in which `pairs` pairs of cards can lie.
+extension Concentration {
+    /// The events of an action, in display order.
+    func events(of action: Int, on state: CardTable) -> [FlipEvent] {
+        var (state, events) = (state, [FlipEvent]())
+        _ = play(&state, action: action) { events.append($0) }
+        return events
+    }
+}
+
+/// All arrangements of `pairs` pairs of cards.
 func allDecks(pairs: Int) -> [[UInt8]] {
     func extend(_ left: [Int]) -> [[UInt8]] {
         guard left.contains(where: { $0 > 0 }) else { return [[]] }
@@ -268,7 +277,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 
     @Test func `the whole deck is told on request, at all times`() throws {
-        let batch = try game(.init(tellsDeck: true))
+        let batch = try game(.init(reportsDeck: true))
         #expect(batch.bytes("deck", lane: 0) == Self.deck)
         for action: UInt8 in [0, 7, 1] {
             try batch.step([action])

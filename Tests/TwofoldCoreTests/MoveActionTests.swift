@@ -9,23 +9,23 @@ import Testing
 
     @Test func `tiles are numbered row by row, and one that only slides keeps its number`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 4], [0, 0, 8, 0]]))
-        #expect(tracked.tile(at: 1) == id(1))
-        #expect(tracked.tile(at: 3) == id(2))
-        #expect(tracked.tile(at: 6) == id(3))
-        #expect(tracked.tile(at: 0) == nil)
+        #expect(tracked.tiles[1] == id(1))
+        #expect(tracked.tiles[3] == id(2))
+        #expect(tracked.tiles[6] == id(3))
+        #expect(tracked.tiles[0] == nil)
         #expect(
             tracked.slide(towards: .left) == [
                 .slide(tile: id(1), source: 1, target: 0, value: 2),
                 .slide(tile: id(2), source: 3, target: 1, value: 4),
                 .slide(tile: id(3), source: 6, target: 4, value: 8),
             ])
-        #expect(tracked.tile(at: 0) == id(1))
-        #expect(tracked.tile(at: 1) == id(2))
-        #expect(tracked.tile(at: 4) == id(3))
-        #expect(tracked.tile(at: 3) == nil)
+        #expect(tracked.tiles[0] == id(1))
+        #expect(tracked.tiles[1] == id(2))
+        #expect(tracked.tiles[4] == id(3))
+        #expect(tracked.tiles[3] == nil)
         #expect(
             tracked.slide(towards: .down) == [.slide(tile: id(2), source: 1, target: 5, value: 4)])
-        #expect(tracked.tile(at: 5) == id(2))
+        #expect(tracked.tiles[5] == id(2))
     }
 
     @Test func `a merge stands behind its two slides and makes a new tile`() {
@@ -36,7 +36,7 @@ import Testing
                 .slide(tile: id(2), source: 3, target: 0, value: 2),
                 .merge(first: id(1), second: id(2), into: id(3), target: 0, value: 4),
             ])
-        #expect(tracked.tile(at: 0) == id(3))
+        #expect(tracked.tiles[0] == id(3))
         #expect(tracked.board == Board([[4, 0, 0, 0], [0, 0, 0, 0]]))
     }
 
@@ -66,7 +66,7 @@ import Testing
         var tracked = TrackedBoard(Board([[2, 0], [0, 4]]))
         #expect(
             tracked.spawn(Spawn(cell: 1, exponent: 2)) == .spawn(tile: id(3), target: 1, value: 4))
-        #expect(tracked.tile(at: 1) == id(3))
+        #expect(tracked.tiles[1] == id(3))
         #expect(tracked.board == Board([[2, 4], [0, 4]]))
         #expect(
             tracked.slide(towards: .up).last
@@ -124,7 +124,7 @@ import Testing
 
         init(_ tracked: TrackedBoard) {
             for cell in 0..<tracked.board.count where tracked.board[cell] != 0 {
-                let tile = tracked.tile(at: cell)!
+                let tile = tracked.tiles[cell]!
                 cells[cell] = [(tile, 1 << Int(tracked.board[cell]))]
                 used.insert(tile)
             }
@@ -161,7 +161,7 @@ import Testing
             for cell in 0..<tracked.board.count {
                 let tiles = cells[cell] ?? []
                 let exponent = tracked.board[cell]
-                #expect(tiles.map(\.tile) == (tracked.tile(at: cell).map { [$0] } ?? []))
+                #expect(tiles.map(\.tile) == (tracked.tiles[cell].map { [$0] } ?? []))
                 #expect(tiles.map(\.value) == (exponent == 0 ? [] : [1 << Int(exponent)]))
             }
         }

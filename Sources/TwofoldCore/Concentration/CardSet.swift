@@ -1,11 +1,11 @@
 /// A set of cards by their numbers, one bit for each: card 0 is the lowest.
 public struct CardSet: Equatable, Sendable, BitwiseCopyable {
-    /// Cards that a set can tell apart.
+    /// The most cards, numbered from 0.
     public static let capacity = 128
 
     private(set) var bits: UInt128
 
-    /// No card.
+    /// The empty set.
     public init() { bits = 0 }
 
     init(bits: UInt128) { self.bits = bits }
@@ -15,11 +15,11 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
         bits = count == CardSet.capacity ? .max : (1 << UInt128(count)) - 1
     }
 
-    /// Whether the card is among them.
+    /// Whether the set contains a card.
     @inline(__always)
     public func contains(_ card: Int) -> Bool { (bits &>> UInt128(card)) & 1 == 1 }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     public var isEmpty: Bool { bits == 0 }
 
     /// Number of cards.
@@ -31,7 +31,7 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
     @inline(__always)
     mutating func remove(_ card: Int) { bits &= ~(1 &<< UInt128(card)) }
 
-    /// Those that are not in `other`.
+    /// The cards that are not in `other`.
     func subtracting(_ other: CardSet) -> CardSet { CardSet(bits: bits & ~other.bits) }
 
     /// Calls `body` for each card, ascending.

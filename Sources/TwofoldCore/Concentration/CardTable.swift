@@ -1,25 +1,25 @@
-/// The cards of one game of Concentration: what lies where, what is matched, what is face up.
+/// The cards of one game of Concentration: their symbols, and which are matched or face up.
 ///
 /// Cards are numbered row by row. Between two steps a card is in one of four states:
 ///
 ///     face down ──turn──► open ──the second matches──► matched
 ///         ▲                 │
-///         └────next step────┴─ the second does not: both are visible once, and count as face down
+///         └────next step────┴─ the second does not: both are visible once, and face down for the rules
 ///
 /// A value without heap storage.
 public struct CardTable: Equatable, Sendable {
-    /// What an action did, as far as rewards ask.
+    /// The outcome of an action, as rewards need it.
     public struct Outcome: Equatable, Sendable, BitwiseCopyable {
         /// A pair was found.
         public var isMatch = false
-        /// The second card of a turn was another than the first.
+        /// The second card of a turn differed from the first.
         public var isMismatch = false
-        /// Cards that turn back, the touched one included, because one was touched that is not face down:
-        /// 2 where that ends a turn with an open card, else 1; 0 where no such card was touched.
+        /// Cards that turn back because a card was touched that is not face down, the touched one included:
+        /// 2 if that ends a turn with an open card, else 1; 0 if no such card was touched.
         public var touched: Int32 = 0
         /// A peek was used.
         public var isPeek = false
-        /// The action was one that the mask forbids.
+        /// The mask forbids the action.
         public var isIllegal = false
     }
 
@@ -31,15 +31,15 @@ public struct CardTable: Equatable, Sendable {
     private var symbols: InlineArray<128, UInt8>
     /// Cards that are out of play.
     public private(set) var matched = CardSet()
-    /// Cards that the last action left visible, matched ones of earlier turns not among them.
+    /// Cards that the last action left visible, without the matched ones of earlier turns.
     public private(set) var visible = CardSet()
-    /// The turn's first card, which waits for its second; -1 between turns.
+    /// The first card of a turn until the second is turned; -1 between turns.
     public private(set) var open = CardTable.none
-    /// Turns that have ended.
+    /// Number of ended turns.
     public private(set) var turns: Int32 = 0
-    /// Peeks that were used.
+    /// Number of used peeks.
     public private(set) var peeks: Int32 = 0
-    /// The action before, -1 at the start of an episode.
+    /// The last action, -1 at the start of an episode.
     public private(set) var lastAction: Int32 = -1
 
     /// A game that starts with these symbols, card by card.
@@ -55,21 +55,21 @@ public struct CardTable: Equatable, Sendable {
         @inline(__always) get { symbols[card] }
     }
 
-    /// Pairs that were found.
+    /// Number of found pairs.
     public var pairs: Int { matched.count / 2 }
     /// Whether all pairs are found.
     public var isCleared: Bool { matched.count == count }
 
-    /// Whether a card can be turned: face down, or about to be.
+    /// Whether a card can be turned: face down, or face down from the next step on.
     @inline(__always)
     public func canTurn(_ card: Int) -> Bool { !matched.contains(card) && Int32(card) != open }
 
-    /// Exchanges two cards of a table that nobody has played on.
+    /// Exchanges two cards before the first action.
     mutating func swap(_ first: Int, _ second: Int) {
         (symbols[first], symbols[second]) = (symbols[second], symbols[first])
     }
 
-    /// Puts a table that nobody has played on in the middle of a game; all of it has been checked.
+    /// Turns a new table into one in mid-game; the caller has checked all of it.
     mutating func resume(
         matched: CardSet, visible: CardSet, open: Int32, turns: Int32, peeks: Int32, lastAction: Int32
     ) {
@@ -79,15 +79,15 @@ public struct CardTable: Equatable, Sendable {
 
     // MARK: actions
 
-    /// Turns a card; `endsTurn` says whether touching one that can't be turned ends the turn. `tell` hears
-    /// the events.
+    /// Turns a card; with `endsTurn`, touching one that can't be turned ends the turn. `report` gets the
+    /// events.
     @inline(__always)
-    mutating func turn(_ card: Int, endsTurn: Bool, tell: (FlipEvent) -> Void) -> Outcome {
+    mutating func turn(_ card: Int, endsTurn: Bool, report: (FlipEvent) -> Void) -> Outcome {
         lastAction = Int32(card)
-        guard canTurn(card) else { return touch(card, endsTurn: endsTurn, tell: tell) }
-        hideVisible(tell)
+        guard canTurn(card) else { return touch(card, endsTurn: endsTurn, report: report) }
+        hideVisible(report)
         visible.insert(card)
-        tell(.turn(card: card, symbol: symbols[card]))
+        report(.turn(card: card, symbol: symbols[card]))
         guard open != CardTable.none else {
             open = Int32(card)
             return Outcome()
@@ -98,15 +98,15 @@ public struct CardTable: Equatable, Sendable {
         guard symbols[first] == symbols[card] else { return Outcome(isMismatch: true) }
         matched.insert(first)
         matched.insert(card)
-        tell(.match(first: first, second: card, symbol: symbols[card]))
+        report(.match(first: first, second: card, symbol: symbols[card]))
         return Outcome(isMatch: true)
     }
 
-    /// Touches a card that is matched or open. Where that ends the turn, an open card is visible once more.
+    /// Touches a card that is matched or open. If that ends the turn, an open card is visible once more.
     @inline(__always)
-    private mutating func touch(_ card: Int, endsTurn: Bool, tell: (FlipEvent) -> Void) -> Outcome {
+    private mutating func touch(_ card: Int, endsTurn: Bool, report: (FlipEvent) -> Void) -> Outcome {
         let cards: Int32 = endsTurn && open != CardTable.none ? 2 : 1
-        hideVisible(tell)
+        hideVisible(report)
         if endsTurn {
             open = CardTable.none
             turns &+= 1
@@ -114,37 +114,37 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(touched: cards, isIllegal: true)
     }
 
-    /// Shows all cards in play for one observation; the turn goes on where it was.
+    /// Shows all cards in play for one observation; the turn continues.
     @inline(__always)
-    mutating func peek(action: Int, tell: (FlipEvent) -> Void) -> Outcome {
+    mutating func peek(action: Int, report: (FlipEvent) -> Void) -> Outcome {
         lastAction = Int32(action)
-        hideVisible(tell)
+        hideVisible(report)
         peeks &+= 1
         let shown = CardSet(first: count).subtracting(matched)
         shown.forEach { card in
-            if !visible.contains(card) { tell(.show(card: card, symbol: symbols[card])) }
+            if !visible.contains(card) { report(.show(card: card, symbol: symbols[card])) }
         }
         visible = shown
-        tell(.peeked(count: Int(peeks)))
+        report(.peeked(count: Int(peeks)))
         return Outcome(isPeek: true)
     }
 
-    /// A peek with none left: it does nothing but pass the time of what was visible. It never ends the turn, or every
-    /// card could be seen by turning it and taking that back.
+    /// A peek when all are used: cards that were visible turn back. It never ends the turn, or an agent could see
+    /// every card by turning it and taking that back.
     @inline(__always)
-    mutating func refusePeek(action: Int, tell: (FlipEvent) -> Void) -> Outcome {
+    mutating func refusePeek(action: Int, report: (FlipEvent) -> Void) -> Outcome {
         lastAction = Int32(action)
-        hideVisible(tell)
+        hideVisible(report)
         return Outcome(isIllegal: true)
     }
 
-    /// What was visible for one observation turns back; an open card stays.
+    /// Turns back the cards that were visible for one observation; an open card stays.
     @inline(__always)
-    private mutating func hideVisible(_ tell: (FlipEvent) -> Void) {
+    private mutating func hideVisible(_ report: (FlipEvent) -> Void) {
         let hidden = visible.subtracting(matched)
         visible = CardSet()
         if open != CardTable.none { visible.insert(Int(open)) }
-        hidden.subtracting(visible).forEach { tell(.hide(card: $0)) }
+        hidden.subtracting(visible).forEach { report(.hide(card: $0)) }
     }
 
     /// The same cards in the same state.

@@ -11,13 +11,13 @@ extension Concentration {
         public var isPotential: Bool { false }
     }
 
-    /// The infos of a step that are told on request.
+    /// The infos that a step reports on request.
     public enum ExtraInfo: String, CaseIterable, Sendable {
-        /// What became of each card: a ``Flip``.
+        /// The ``Flip`` of each card.
         case flips
     }
 
-    /// What became of a card in one step, as the extra info `flips` tells it.
+    /// The change of a card in one step, as the extra info `flips` reports it.
     public enum Flip: UInt8, Sendable {
         /// Nothing.
         case none = 0
@@ -25,13 +25,13 @@ extension Concentration {
         case turned = 1
         /// It turned back.
         case hidden = 2
-        /// It found its mate.
+        /// It was matched.
         case matched = 3
-        /// A peek shows it.
+        /// A peek showed it.
         case shown = 4
     }
 
-    /// One step, played again on the cards before it.
+    /// One step, replayed on the cards before it.
     public struct Transition {
         let before: CardTable
         let action: Int
@@ -42,8 +42,8 @@ extension Concentration {
 
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
-    /// 1 for a pair, -0.1 for two cards that are none and for a touch of a card that is not face down,
-    /// -0.5 for a peek, which spares a perfect memory about five such turns on 4 x 4.
+    /// 1 for a pair, -0.1 for two different cards and for a touch of a card that is not face down, -0.5 for a
+    /// peek, which saves a perfect memory about five such turns on 4 x 4.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),
@@ -53,7 +53,7 @@ extension Concentration {
         ])
     }
 
-    /// The same, where nothing else is declared. No two of its terms are there in one step.
+    /// The same as one number; no step has two of its terms.
     static func reward(_ outcome: CardTable.Outcome) -> Float {
         if outcome.isMatch { return Float(weights.match) }
         if outcome.isMismatch { return Float(weights.mismatch) }

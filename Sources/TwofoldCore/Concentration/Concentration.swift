@@ -1,7 +1,7 @@
-/// Concentration, the memory game: turn two cards; equal ones are a pair and leave play, others turn back;
-/// the episode ends when all pairs are found.
+/// Concentration, the memory game: each turn shows two cards; equal ones are a pair and leave play, others turn
+/// back; the episode ends when all pairs are found.
 ///
-/// An action turns one card, numbered row by row; one more action peeks, where the game has peeks.
+/// An action turns one card, numbered row by row; a game with peeks has one more action for them.
 public struct Concentration: Game {
     /// The arguments of the environment, with Twofold's defaults: the tutorial's game.
     public struct Config: Equatable, Sendable {
@@ -13,28 +13,28 @@ public struct Concentration: Game {
         public var symbols: Int?
         /// Peeks in an episode; 0 for no such action, nil for any number.
         public var peeks: Int?
-        /// What the observation shows of a pair that was found.
+        /// The observation of the cards of a found pair.
         public var matchedCards = MatchedCards.removed
-        /// What an action does that the mask forbids.
+        /// The effect of an action that the mask forbids.
         public var illegalAction = IllegalAction.noop
-        /// Whether the observation has the last action behind the cards.
+        /// Whether the observation ends with the last action.
         public var observesLastAction = false
-        /// Whether the infos tell the symbols of all cards.
-        public var tellsDeck = false
+        /// Whether the infos include the symbols of all cards.
+        public var reportsDeck = false
 
         /// The defaults.
         public init() {}
     }
 
-    /// What the observation shows of a pair that was found, from the step after on.
+    /// The observation of the cards of a found pair, from the step after on.
     public enum MatchedCards: Sendable {
-        /// That the cards are gone.
+        /// ``Concentration/removedCode``.
         case removed
         /// Their symbols.
         case faceUp
     }
 
-    /// What an action does that the mask forbids.
+    /// The effect of an action that the mask forbids.
     public enum IllegalAction: Sendable {
         /// Nothing turns; an open card stays open.
         case noop
@@ -47,14 +47,14 @@ public struct Concentration: Game {
     /// One game in play.
     public typealias State = CardTable
 
-    /// The arguments that it was made with.
+    /// The arguments.
     public let config: Config
     /// Number of cards.
     public let cards: Int
     /// Number of different symbols.
     public let symbols: Int
 
-    /// The game with these arguments; throws with the name of the argument that is out of range.
+    /// The game with these arguments; throws with the name of an argument that is out of range.
     public init(_ config: Config) throws(EnvironmentError) {
         let size = "\(config.rows) x \(config.columns)"
         let sides = 1...16
@@ -126,35 +126,26 @@ public struct Concentration: Game {
             terminated: state.isCleared || (outcome.isIllegal && config.illegalAction == .terminate))
     }
 
-    /// What an action would do to the cards, in the order in which a view would show it.
-    public func events(of action: Int, on state: CardTable) -> [FlipEvent] {
-        precondition((0..<actionCount).contains(action) && !state.isCleared)
-        var state = state
-        var events: [FlipEvent] = []
-        _ = play(&state, action: action) { events.append($0) }
-        return events
-    }
-
     @inline(__always)
     func play(
-        _ state: inout CardTable, action: Int, tell: (FlipEvent) -> Void
+        _ state: inout CardTable, action: Int, report: (FlipEvent) -> Void
     ) -> CardTable.Outcome {
         if action < cards {
-            return state.turn(action, endsTurn: config.illegalAction == .endTurn, tell: tell)
+            return state.turn(action, endsTurn: config.illegalAction == .endTurn, report: report)
         }
-        if canPeek(state) { return state.peek(action: action, tell: tell) }
-        return state.refusePeek(action: action, tell: tell)
+        if canPeek(state) { return state.peek(action: action, report: report) }
+        return state.refusePeek(action: action, report: report)
     }
 
     private func canPeek(_ state: CardTable) -> Bool {
         config.peeks.map { Int(state.peeks) < $0 } ?? true
     }
 
-    // MARK: what an agent sees
+    // MARK: observations and infos
 
-    /// How a card that is face down is observed; symbols are below.
+    /// The observation of a card that is face down; symbols are smaller.
     public var faceDownCode: UInt8 { UInt8(symbols) }
-    /// How a card that is out of play is observed, where its symbol is not.
+    /// The observation of a card that is out of play, with ``MatchedCards/removed``.
     public var removedCode: UInt8 { UInt8(symbols + 1) }
 
     var actionCount: Int { cards + (config.peeks == 0 ? 0 : 1) }
@@ -185,7 +176,7 @@ public struct Concentration: Game {
             ArraySpec("turns", .int32),
             ArraySpec("peeks", .int32),
             ArraySpec("open_card", .int32),
-        ] + (config.tellsDeck ? [deck] : [])
+        ] + (config.reportsDeck ? [deck] : [])
     }
 
     public var afterstates: [ArraySpec] { [] }
@@ -208,7 +199,7 @@ public struct Concentration: Game {
         row.info(state.turns, 1)
         row.info(state.peeks, 2)
         row.info(state.open, 3)
-        if config.tellsDeck {
+        if config.reportsDeck {
             for card in 0..<cards { row.info(state[symbol: card], 4, at: card) }
         }
     }

@@ -1,7 +1,6 @@
-/// One thing that an action did to the cards, in the order in which a view would show it; the
-/// counterpart of 2048's ``MoveAction``.
+/// One effect of an action on the cards, in display order; the counterpart of 2048's ``MoveAction``.
 ///
-/// Cards are numbered row by row. A step tells first what turns back from the one before:
+/// Cards are numbered row by row. The cards that turn back from the step before come first:
 ///
 ///     flip 3 ──► turn(3, symbol: 5)
 ///     flip 9 ──► turn(9, symbol: 2)               no match; both stay visible for this observation
@@ -9,14 +8,14 @@
 ///     flip 9 ──► turn(9, symbol: 2), match(first: 0, second: 9, symbol: 2)
 ///     peek   ──► show(1, symbol: 7), show(2, symbol: 4), …, peeked(1)
 public enum FlipEvent: Equatable, Sendable {
-    /// A card was turned face up, as the first or the second of a turn.
+    /// A card turned face up, as the first or the second of a turn.
     case turn(card: Int, symbol: UInt8)
-    /// The two cards of this turn are a pair, and out of play.
+    /// The two cards of this turn are a pair, now out of play.
     case match(first: Int, second: Int, symbol: UInt8)
-    /// A card is face down again.
+    /// A card turned back.
     case hide(card: Int)
     /// A peek shows a card for one observation.
     case show(card: Int, symbol: UInt8)
-    /// All cards in play are visible for one observation; `count` peeks were used in this episode.
+    /// All cards in play are visible for one observation; the episode's `count`-th peek.
     case peeked(count: Int)
 }

@@ -1,6 +1,5 @@
-// Integers that tell how good a board looks, for the potential terms of a reward. An empty cell counts as
-// exponent 0 wherever nothing else is said.
-
+/// Potentials of a board, all integers, for the potential terms of a reward. An empty cell counts as exponent 0
+/// unless stated otherwise.
 extension Board {
     /// Sum of the exponents.
     var exponentSum: Int {
@@ -9,13 +8,12 @@ extension Board {
         return sum
     }
 
-    /// Minus what the lines lack of being sorted: for each row and each column the smaller one of how much
-    /// it rises and how much it falls, from cell to cell. At most 0, which means that every line is sorted
-    /// one way or the other.
+    /// Minus the disorder of all rows and columns: for each the smaller of its total rise and its total fall
+    /// from cell to cell. At most 0; 0 if every line is sorted one way or the other.
     ///
     ///     3 1 0 2     falls by 2 + 1, rises by 2     counts -2
     var monotonicity: Int {
-        var lack = 0
+        var disorder = 0
         for direction in [Direction.left, .up] {
             for line in 0..<direction.lineCount(of: self) {
                 var rise = 0
@@ -26,33 +24,32 @@ extension Board {
                         - Int(self[direction.cell(line: line, position: position - 1, of: self)])
                     if step > 0 { rise += step } else { fall -= step }
                 }
-                lack += min(rise, fall)
+                disorder += min(rise, fall)
             }
         }
-        return -lack
+        return -disorder
     }
 
-    /// Minus the differences of the exponents of neighbouring tiles; a pair with an empty cell counts
-    /// nothing. At most 0.
+    /// Minus the exponent differences of neighbouring tiles; pairs with an empty cell are ignored. At most 0.
     ///
     ///     3 1 0 2     only 3 and 1 are neighbours     counts -2
     var smoothness: Int {
         var roughness = 0
-        func look(_ first: Int, _ second: Int) {
+        func compare(_ first: Int, _ second: Int) {
             guard self[first] != 0, self[second] != 0 else { return }
             roughness += abs(Int(self[first]) - Int(self[second]))
         }
         for row in 0..<rows {
             for column in 0..<columns {
                 let cell = row * columns + column
-                if column + 1 < columns { look(cell, cell + 1) }
-                if row + 1 < rows { look(cell, cell + columns) }
+                if column + 1 < columns { compare(cell, cell + 1) }
+                if row + 1 < rows { compare(cell, cell + columns) }
             }
         }
         return -roughness
     }
 
-    /// The largest exponent if one of its tiles stands in a corner, else 0.
+    /// The largest exponent if one of its tiles is in a corner, else 0.
     var cornerExponent: Int {
         let largest = maxExponent
         let corners = [0, columns - 1, count - columns, count - 1]

@@ -1,8 +1,7 @@
 /// A board of 2048: `rows` x `columns` cells, each the exponent of its tile (3 is the tile 8), 0 where
 /// empty.
 ///
-/// Cells are numbered row by row, and so is everything that speaks of a cell (spawns, chance outcomes,
-/// observations):
+/// Cells are numbered row by row, in spawns, chance outcomes and observations too:
 ///
 ///      0  1  2  3        . 2 . .
 ///      4  5  6  7        . . 8 .      cells[1] == 1, cells[6] == 3, cells[12] == 2
@@ -13,8 +12,6 @@
 public struct Board: Equatable, Sendable {
     /// Rows and columns that a board may have.
     public static let sides = 2...8
-    /// Cells of the largest board.
-    static let maxCells = 64
 
     private let rowCount: UInt8
     private let columnCount: UInt8

@@ -1,4 +1,4 @@
-/// Where the tiles slide; the raw value is the action's number on the wire, frozen.
+/// The direction of a slide; the raw value is the action's number on the wire, frozen.
 public enum Direction: UInt8, CaseIterable, Sendable {
     case up = 0
     case right = 1
@@ -7,7 +7,7 @@ public enum Direction: UInt8, CaseIterable, Sendable {
 }
 
 extension Direction {
-    /// How many lines a board has along this direction.
+    /// Number of a board's lines along this direction.
     func lineCount(of board: Board) -> Int {
         switch self {
         case .up, .down: board.columns
@@ -15,7 +15,7 @@ extension Direction {
         }
     }
 
-    /// How many cells each of those lines has.
+    /// Number of cells in each of those lines.
     func lineLength(of board: Board) -> Int {
         switch self {
         case .up, .down: board.rows
@@ -23,9 +23,8 @@ extension Direction {
         }
     }
 
-    /// The cell at a position of a line, counted from the wall that the tiles slide to.
-    ///
-    /// The four directions differ in nothing but this; a 4x4 board's cells by their position:
+    /// The cell at a position of a line, counted from the wall that the tiles slide to: the only difference
+    /// between the directions. The positions of a 4x4 board's cells:
     ///
     ///     up 0 0 0 0    right 3 2 1 0    down 3 3 3 3    left 0 1 2 3
     ///        1 1 1 1          3 2 1 0         2 2 2 2         0 1 2 3
@@ -39,5 +38,54 @@ extension Direction {
         case .down: (board.rows - 1 - position) * board.columns + line
         case .left: line * board.columns + position
         }
+    }
+}
+
+/// A set of directions.
+public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
+    private var bits: UInt8 = 0
+
+    /// The empty set.
+    public init() {}
+
+    /// Whether no action is legal, which ends the game.
+    public var isEmpty: Bool { bits == 0 }
+
+    /// Whether an action is in the set.
+    public func contains(_ direction: Direction) -> Bool { bits & (1 << direction.rawValue) != 0 }
+
+    /// Adds an action.
+    public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
+
+    /// Adds the actions that move one of two neighbours; `first` lies in the direction `towardsFirst` of `second`.
+    fileprivate mutating func insert(
+        _ towardsFirst: Direction, _ towardsSecond: Direction, from first: UInt8, _ second: UInt8
+    ) {
+        if second != 0, first == 0 || first == second { insert(towardsFirst) }
+        if first != 0, second == 0 || first == second { insert(towardsSecond) }
+    }
+}
+
+extension Board {
+    /// The actions that move a tile; empty once the game is over.
+    ///
+    /// A tile can move exactly if the cell before it is empty or holds an equal tile, so each pair of
+    /// neighbours decides two directions:
+    ///
+    ///     a b    left: b can move to or into a      right: a can move to or into b
+    public var legalActions: LegalActions {
+        var legal = LegalActions()
+        for row in 0..<rows {
+            for column in 0..<columns {
+                let cell = row * columns + column
+                if column + 1 < columns {
+                    legal.insert(.left, .right, from: self[cell], self[cell + 1])
+                }
+                if row + 1 < rows {
+                    legal.insert(.up, .down, from: self[cell], self[cell + columns])
+                }
+            }
+        }
+        return legal
     }
 }

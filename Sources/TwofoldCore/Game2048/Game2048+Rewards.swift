@@ -1,12 +1,12 @@
 extension Game2048 {
     /// The reward terms of 2048, by the names that users write; docs/rewards.md has the formulas.
     public enum Term: String, RewardTerm {
-        // What the merges of a move made.
+        // Merges of the move.
         case mergeScore = "merge_score"
         case mergeExponent = "merge_exponent"
         case mergeCount = "merge_count"
         case mergeTable = "merge_table"
-        // What happened.
+        // Events.
         case newMaxTile = "new_max_tile"
         case goal
         case survival
@@ -30,9 +30,9 @@ extension Game2048 {
         }
     }
 
-    /// The infos of a step that are told on request.
+    /// The infos that a step reports on request.
     public enum ExtraInfo: String, CaseIterable, Sendable {
-        /// The exponents that merges made, each in its cell of the afterstate; 0 elsewhere.
+        /// The exponents of the merged tiles, each in its cell of the afterstate; 0 elsewhere.
         case merges
         /// The chance outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 without a spawn.
         case chance
@@ -103,8 +103,8 @@ extension Game2048 {
         }
     }
 
-    /// The table's entries for the tiles made, summed line by line, each from the wall on: an order that
-    /// every engine has to keep, since the entries are no integers.
+    /// The table's entries for the merged tiles, summed line by line, each from the wall on. Every engine has to
+    /// keep this order, since the entries are not integers.
     private func tableSum(_ table: [Double], over slide: Slide, towards direction: Direction) -> Double {
         var sum = 0.0
         for line in 0..<direction.lineCount(of: slide.merges) {

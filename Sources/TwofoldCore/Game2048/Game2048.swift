@@ -1,4 +1,4 @@
-/// 2048: slide all tiles, equal ones merge, a new tile appears; the episode ends when no action is legal.
+/// 2048: all tiles slide, equal ones merge, a new tile appears; the episode ends when no action is legal.
 public struct Game2048: Game {
     /// The arguments of the environment, with Twofold's defaults.
     public struct Config: Equatable, Sendable {
@@ -6,22 +6,22 @@ public struct Game2048: Game {
         public var rows = 4
         /// Columns of the board, 2 ... 8.
         public var columns = 4
-        /// The tile value that `goal_reached` tells of: a power of two in 4 ... 2^31.
+        /// The tile value of `goal_reached`: a power of two in 4 ... 2^31.
         public var goal = 2048
         /// Whether reaching the goal terminates the episode.
         public var stopAtGoal = false
-        /// How often a new tile is a 4, in 0 ... 1.
+        /// The probability that a new tile is a 4, in 0 ... 1.
         public var fourProbability = 0.1
         /// Tiles on a new board, 1 ... cells - 1.
         public var startTiles = 2
-        /// What an action does that moves nothing.
+        /// The effect of an action that moves nothing.
         public var illegalAction = IllegalAction.noop
 
         /// The defaults.
         public init() {}
     }
 
-    /// What an action does that moves nothing.
+    /// The effect of an action that moves nothing.
     public enum IllegalAction: Sendable {
         /// Nothing moves, nothing spawns, the reward is 0.
         case noop
@@ -37,19 +37,19 @@ public struct Game2048: Game {
         public internal(set) var score = 0
         /// Legal moves in this episode.
         public internal(set) var moves: Int32 = 0
-        /// What can be played on the board.
+        /// The legal actions on the board.
         public internal(set) var legalActions = LegalActions()
     }
 
-    /// The largest exponent that a given board may hold.
+    /// The largest exponent on a given board.
     public static let maxGivenExponent: UInt8 = 20
 
-    /// The arguments that it was made with.
+    /// The arguments.
     public let config: Config
     let spawnLaw: SpawnLaw
     let goalExponent: UInt8
 
-    /// The game with these arguments; throws with the name of the argument that is out of range.
+    /// The game with these arguments; throws with the name of an argument that is out of range.
     public init(_ config: Config) throws(EnvironmentError) {
         guard Board.sides.contains(config.rows), Board.sides.contains(config.columns) else {
             throw .invalid("size", "size is \(config.rows) x \(config.columns); each side has to be in 2...8")
@@ -106,7 +106,7 @@ public struct Game2048: Game {
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
 
-    /// A goal of 4 may be there from the start: then any step ends the episode, an illegal one too.
+    /// A start board may hold a goal of 4 already: then any step ends the episode, an illegal one too.
     private func stopsAtGoal(_ state: State) -> Bool { config.stopAtGoal && isGoalReached(state) }
 
     public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(InvalidBoard) {
@@ -127,13 +127,13 @@ public struct Game2048: Game {
         state = fresh
     }
 
-    // MARK: what an agent sees
+    // MARK: observations and infos
 
     public var observationSpace: ObservationSpace {
         ObservationSpace(shape: [config.rows, config.columns], range: 0...31)
     }
 
-    /// "up", "right", "down", "left": the order of their numbers, frozen.
+    /// "up", "right", "down", "left", in the order of their numbers, frozen.
     public static let actionNames = Direction.allCases.map { String(describing: $0) }
 
     public var actions: [String] { Game2048.actionNames }
@@ -167,8 +167,8 @@ public struct Game2048: Game {
         row.info(isGoalReached(state), 3)
     }
 
-    /// What each slide makes of the board; one that moves nothing leaves it, with reward 0. The mask is 0
-    /// for those, and for all actions once the episode has terminated.
+    /// The afterstate of each action; one that moves nothing leaves the board, with reward 0. The mask is 0
+    /// for such an action, and for all actions once the episode has terminated.
     public func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow) {
         for direction in Direction.allCases {
             let action = Int(direction.rawValue)

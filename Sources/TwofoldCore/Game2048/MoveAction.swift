@@ -1,17 +1,17 @@
-/// One thing that a move did to one tile, in the order in which a view would show it: the slides of
-/// each line from the wall on, a merge right behind the two slides that led to it, the spawn last.
+/// One effect of a move on one tile, in display order: the slides of each line from the wall on, a merge right
+/// behind the two slides that led to it, the spawn last.
 ///
 /// Cells are numbered row by row; values are tile values (2, 4, 8 …).
 public enum MoveAction: Equatable, Sendable {
-    /// A tile went from one cell to another and stays what it is, or is about to merge there.
+    /// A tile slid to another cell, where it stays as it is or is about to merge.
     case slide(tile: TileID, source: Int, target: Int, value: Int)
-    /// The two tiles that are now in `target` became one, a new tile of twice their value.
+    /// The two tiles in `target` merged into a new tile of twice their value.
     case merge(first: TileID, second: TileID, into: TileID, target: Int, value: Int)
     /// A new tile appeared.
     case spawn(tile: TileID, target: Int, value: Int)
 }
 
-/// Which tile it is, for as long as it lives; numbered from 1 in the order of appearance.
+/// A tile's identity until it merges; numbered from 1 in the order of appearance.
 public struct TileID: Hashable, Sendable, RawRepresentable {
     /// The number.
     public let rawValue: UInt32
@@ -20,11 +20,12 @@ public struct TileID: Hashable, Sendable, RawRepresentable {
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 }
 
-/// A board whose tiles have identities, so that a move can be told tile by tile.
+/// A board whose tiles have identities, to explain a move tile by tile.
 public struct TrackedBoard: Equatable, Sendable {
     /// The exponents.
     public private(set) var board: Board
-    private var tiles: [Int: TileID] = [:]
+    /// The tile in each cell that is not empty.
+    private(set) var tiles: [Int: TileID] = [:]
     private var lastID: UInt32 = 0
 
     /// Gives the tiles of a board their identities, row by row.
@@ -33,10 +34,7 @@ public struct TrackedBoard: Equatable, Sendable {
         for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = newID() }
     }
 
-    /// The tile in a cell, nil where empty.
-    public func tile(at cell: Int) -> TileID? { tiles[cell] }
-
-    /// Slides and merges, and tells what happened; an empty list means that nothing moved.
+    /// Slides and merges; returns the effects, none if nothing moved.
     public mutating func slide(towards direction: Direction) -> [MoveAction] {
         let before = self
         var actions: [MoveAction] = []
@@ -63,7 +61,7 @@ public struct TrackedBoard: Equatable, Sendable {
         return .spawn(tile: tile, target: spawn.cell, value: 1 << Int(spawn.exponent))
     }
 
-    /// One tile of a collapsed line reaches its cell: the step that the tutorials call convert.
+    /// One tile of a collapsed line reaches its cell: the tutorials' step "convert".
     private mutating func arrive(
         _ token: Token, at target: Int, actions: inout [MoveAction],
         from origin: (_ position: Int) -> (cell: Int, tile: TileID)
@@ -93,9 +91,9 @@ public struct TrackedBoard: Equatable, Sendable {
 }
 
 extension TrackedBoard {
-    /// What happened, tile by tile, from `board` through an action to `next`: its slides and merges, then
-    /// the one new tile. Nothing where the action is illegal and the board has stayed as it was. Throws
-    /// when `next` does not follow.
+    /// The effects of an action that leads from `board` to `next`, tile by tile: slides and merges, then the
+    /// one new tile. Empty if the action is illegal and the board has stayed as it was. Throws if `next` does
+    /// not follow.
     public static func explain(
         _ board: Board, _ direction: Direction, _ next: Board
     ) throws(InvalidBoard) -> [MoveAction] {

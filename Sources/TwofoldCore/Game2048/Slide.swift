@@ -1,22 +1,22 @@
-/// One slide of a whole board: the afterstate and what it earned.
+/// One slide of a whole board: the afterstate and its merges.
 ///
 /// Each line is solved on its own, towards the wall, in three steps (positions count from the wall):
 ///
-///     cells      2 . 2 4 4 .      what stands in the line
+///     cells      2 . 2 4 4 .      the cells of the line
 ///     condense   2 2 4 4          the tiles without the gaps, each with its source
-///     collapse   4   8            equal neighbours become one, the pair nearest the wall first;
+///     collapse   4   8            equal neighbours merge, the pair nearest the wall first;
 ///                                 a merged tile does not merge again
-///     convert    0,2→0  3,4→1     where each tile goes: the index in the collapsed line
+///     convert    0,2→0  3,4→1     the position of each tile in the collapsed line
 ///
-/// This is the reference: readable, any board size. Every faster path has to agree with it.
+/// This is the reference, for any board size. Every faster path has to agree with it.
 public struct Slide: Equatable, Sendable {
     /// The board after slide and merge, before any spawn.
     public private(set) var afterstate: Board
-    /// Sum of the values of the tiles that merges made.
+    /// Sum of the values of the merged tiles.
     public private(set) var mergeScore = 0
-    /// The exponents that merges made, each in its cell of the afterstate; 0 elsewhere.
+    /// The exponents of the merged tiles, each in its cell of the afterstate; 0 elsewhere.
     public private(set) var merges: Board
-    /// How many merges there were.
+    /// Number of merges.
     public private(set) var mergeCount = 0
     /// Whether any tile changed its cell; false for an illegal action.
     public private(set) var moved = false
@@ -44,11 +44,11 @@ public struct Slide: Equatable, Sendable {
 
 /// A tile on its way along a line.
 struct Token: Sendable, BitwiseCopyable {
-    /// Exponent that the tile has on arrival.
+    /// The tile's exponent on arrival.
     var exponent: UInt8
-    /// Position that it comes from, counted from the wall.
+    /// The position before the slide, counted from the wall.
     var source: Int
-    /// For a merged tile the position of the second tile, which is farther from the wall; else -1.
+    /// The position of a merged tile's second tile, which is farther from the wall; -1 for other tiles.
     var partner = -1
 
     var isMerged: Bool { partner >= 0 }
@@ -96,53 +96,4 @@ func collapse(_ condensed: TokenLine) -> TokenLine {
         }
     }
     return collapsed
-}
-
-extension Board {
-    /// The actions that would move anything; empty where the game is over.
-    ///
-    /// A tile can move exactly if the cell before it is empty or holds an equal tile, so one look at
-    /// each pair of neighbours tells all four directions:
-    ///
-    ///     a b    left: b can move to or into a      right: a can move to or into b
-    public var legalActions: LegalActions {
-        var legal = LegalActions()
-        for row in 0..<rows {
-            for column in 0..<columns {
-                let cell = row * columns + column
-                if column + 1 < columns {
-                    legal.insert(.left, .right, from: self[cell], self[cell + 1])
-                }
-                if row + 1 < rows {
-                    legal.insert(.up, .down, from: self[cell], self[cell + columns])
-                }
-            }
-        }
-        return legal
-    }
-}
-
-/// A set of directions.
-public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
-    private var bits: UInt8 = 0
-
-    /// The empty set.
-    public init() {}
-
-    /// Whether no action is legal: the game is over.
-    public var isEmpty: Bool { bits == 0 }
-
-    /// Whether an action is in the set.
-    public func contains(_ direction: Direction) -> Bool { bits & (1 << direction.rawValue) != 0 }
-
-    /// Adds an action.
-    public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
-
-    /// Adds what two neighbours make legal: `first` lies towards `towardsFirst` of `second`.
-    fileprivate mutating func insert(
-        _ towardsFirst: Direction, _ towardsSecond: Direction, from first: UInt8, _ second: UInt8
-    ) {
-        if second != 0, first == 0 || first == second { insert(towardsFirst) }
-        if first != 0, second == 0 || first == second { insert(towardsSecond) }
-    }
 }

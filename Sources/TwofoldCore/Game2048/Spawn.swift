@@ -1,4 +1,4 @@
-/// A new tile: where it appears and what it is.
+/// A new tile and its cell.
 public struct Spawn: Equatable, Sendable, BitwiseCopyable {
     /// The cell, row by row; empty until now.
     public var cell: Int
@@ -12,7 +12,7 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
     }
 }
 
-/// How often a new tile is a 4, in the exact form in which it is drawn.
+/// The probability that a new tile is a 4, in the exact form of its draw.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
     /// A 4 appears when a 32-bit word is below this: round(probability x 2^32).
     public let threshold: UInt64
