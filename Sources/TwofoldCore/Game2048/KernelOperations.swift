@@ -34,11 +34,6 @@ struct KernelOperations: Sendable {
             UnsafeMutableRawPointer
         ) -> Void
 
-    let draw: @Sendable (UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Void
-    let chooseUniformly:
-        @Sendable (UnsafeRawPointer, UnsafeRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer) ->
-            Void
-
     /// For every processor.
     static let baseline = KernelOperations(
         step: { Kernel2048.Kernel.step($0, actions: $1, rules: $2, $3, $4, scratch: $5) },
@@ -54,10 +49,6 @@ struct KernelOperations: Sendable {
         legal: { Kernel2048.Kernel.legal($0, mask: $1, scratch: $2) },
         spawn: {
             Kernel2048.Kernel.spawn($0, fourThreshold: $1, boards: $2, outcomes: $3, scratch: $4)
-        },
-        draw: { Kernel2048.Kernel.drawWords($0, into: $1) },
-        chooseUniformly: {
-            Kernel2048.Kernel.chooseUniformly($0, mask: $1, into: $2, scratch: $3)
         })
 
     #if canImport(Kernel2048AVX2)
@@ -79,10 +70,6 @@ struct KernelOperations: Sendable {
             legal: { Kernel2048AVX2.Kernel.legal($0, mask: $1, scratch: $2) },
             spawn: {
                 Kernel2048AVX2.Kernel.spawn($0, fourThreshold: $1, boards: $2, outcomes: $3, scratch: $4)
-            },
-            draw: { Kernel2048AVX2.Kernel.drawWords($0, into: $1) },
-            chooseUniformly: {
-                Kernel2048AVX2.Kernel.chooseUniformly($0, mask: $1, into: $2, scratch: $3)
             })
     #else
     /// There is no AVX2 on this kind of processor.
