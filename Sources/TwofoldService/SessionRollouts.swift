@@ -1,19 +1,6 @@
 internal import FoundationEssentials
-public import TwofoldCore
+internal import TwofoldCore
 internal import TwofoldProtocol
-
-/// What a session's policies may take from the server.
-public struct PolicyBudget: Sendable {
-    /// Bytes for networks and tables, each session.
-    public var maxBytes = 512 << 20
-    /// How long a request's search may go on before it has to stop where it is.
-    public var maxSearch = Duration.seconds(1)
-    /// What a search is spread over.
-    public var workers = Workers(threads: 1)
-
-    /// The defaults.
-    public init() {}
-}
 
 /// The rollouts of one session: its policies, their streams, and the network it was given.
 ///
@@ -183,7 +170,7 @@ final class SessionRollouts {
         }
         let rollout = try BatchRollout(environment, infos: request.infos)
         let source = try source(request, payload)
-        let plan = Plan(rollout, request, lanes: environment.lanes, mostSteps: mostSteps)
+        let plan = RolloutPlan(rollout, request, lanes: environment.lanes, mostSteps: mostSteps)
         try environment.checkSeeded()
         let lanes = 0..<environment.lanes
         let before = request.policySeeds ? lanes.map { streams[$0] } : []
@@ -279,68 +266,4 @@ private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(Environment
         throw .invalid("heuristic", "a weight of the heuristic is no number, or beyond 1e9")
     }
     return heuristic
-}
-
-/// How many steps fit into a reply, and where their arrays lie.
-private struct Plan {
-    let steps: Int
-    let frames: BatchLayout
-    let rows: BatchLayout
-    /// Room for the ended episodes, in SAME_STEP.
-    let finals: BatchLayout
-    /// About as many bytes as are written before a rollout has to answer.
-    private static let mostBytes = 256 << 20
-
-    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, mostSteps: Int) {
-        let (frameSpecs, stepSpecs, finalSpecs) = (
-            rollout.frameArrays, rollout.stepArrays, rollout.finalArrays
-        )
-        func bytes(_ specs: [ArraySpec]) -> Int { specs.reduce(0) { $0 + $1.bytesPerLane } }
-        // All episodes may end twice before a rollout has to stop for it.
-        let finalRows = finalSpecs.isEmpty ? 0 : 2 * lanes
-        let fixed =
-            bytes(frameSpecs) + finalRows * bytes(finalSpecs)
-            + 64 * (frameSpecs.count + stepSpecs.count + finalSpecs.count)
-        let each = bytes(frameSpecs) + bytes(stepSpecs)
-        let room = max(0, min(Self.mostBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
-        steps = max(1, min(Int(request.steps), mostSteps, room / each))
-        frames = BatchLayout(frameSpecs, lanes: steps + 1)
-        rows = BatchLayout(stepSpecs, lanes: steps, from: frames.size)
-        finals = BatchLayout(finalSpecs, lanes: finalRows, from: rows.size)
-    }
-
-    var size: Int { finals.size }
-
-    /// Moves everything to where it belongs in a reply of as many steps as were done.
-    func reply(
-        _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
-    ) -> (RolloutReply, payloadSize: Int) {
-        let frames = BatchLayout(frames.specs, lanes: done.steps + 1)
-        let rows = BatchLayout(rows.specs, lanes: done.steps, from: frames.size)
-        var moves =
-            Array(zip(self.frames.offsets, frames.ranges)) + Array(zip(self.rows.offsets, rows.ranges))
-        var reply = RolloutReply()
-        reply.steps = UInt32(done.steps)
-        reply.arrays = frames.wire
-        reply.arrays.arrays += rows.wire.arrays
-        reply.arrays.size = UInt64(rows.size)
-        var size = rows.size
-        if done.finals > 0 {
-            let finals = BatchLayout(finals.specs, lanes: done.finals, from: rows.size)
-            moves += zip(self.finals.offsets, finals.ranges)
-            reply.finals = finals.wire
-            size = finals.size
-        }
-        // Towards the front, and in this order: nothing is written over that is still to move.
-        var end = 0
-        for (source, target) in moves {
-            memory[end..<target.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)
-            if source != target.lowerBound {
-                (memory.baseAddress! + target.lowerBound).copyMemory(
-                    from: memory.baseAddress! + source, byteCount: target.count)
-            }
-            end = target.upperBound
-        }
-        return (reply, size)
-    }
 }

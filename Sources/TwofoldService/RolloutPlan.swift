@@ -1,0 +1,66 @@
+internal import TwofoldCore
+internal import TwofoldProtocol
+
+/// The steps that fit into a reply, and the layout of their arrays.
+struct RolloutPlan {
+    let steps: Int
+    let frames: BatchLayout
+    let rows: BatchLayout
+    /// Room for the ended episodes, in SAME_STEP.
+    let finals: BatchLayout
+    /// About the most bytes that a rollout writes before it has to answer.
+    private static let mostBytes = 256 << 20
+
+    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, mostSteps: Int) {
+        let (frameSpecs, stepSpecs, finalSpecs) = (
+            rollout.frameArrays, rollout.stepArrays, rollout.finalArrays
+        )
+        func bytes(_ specs: [ArraySpec]) -> Int { specs.reduce(0) { $0 + $1.bytesPerLane } }
+        // Room for every lane to end two episodes.
+        let finalRows = finalSpecs.isEmpty ? 0 : 2 * lanes
+        let fixed =
+            bytes(frameSpecs) + finalRows * bytes(finalSpecs)
+            + 64 * (frameSpecs.count + stepSpecs.count + finalSpecs.count)
+        let each = bytes(frameSpecs) + bytes(stepSpecs)
+        let room = max(0, min(Self.mostBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
+        steps = max(1, min(Int(request.steps), mostSteps, room / each))
+        frames = BatchLayout(frameSpecs, lanes: steps + 1)
+        rows = BatchLayout(stepSpecs, lanes: steps, from: frames.size)
+        finals = BatchLayout(finalSpecs, lanes: finalRows, from: rows.size)
+    }
+
+    var size: Int { finals.size }
+
+    /// Moves the arrays to their places in a reply of the completed steps.
+    func reply(
+        _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
+    ) -> (RolloutReply, payloadSize: Int) {
+        let frames = BatchLayout(frames.specs, lanes: done.steps + 1)
+        let rows = BatchLayout(rows.specs, lanes: done.steps, from: frames.size)
+        var moves =
+            Array(zip(self.frames.offsets, frames.ranges)) + Array(zip(self.rows.offsets, rows.ranges))
+        var reply = RolloutReply()
+        reply.steps = UInt32(done.steps)
+        reply.arrays = frames.wire
+        reply.arrays.arrays += rows.wire.arrays
+        reply.arrays.size = UInt64(rows.size)
+        var size = rows.size
+        if done.finals > 0 {
+            let finals = BatchLayout(finals.specs, lanes: done.finals, from: rows.size)
+            moves += zip(self.finals.offsets, finals.ranges)
+            reply.finals = finals.wire
+            size = finals.size
+        }
+        // Towards the front and in this order, so that no move overwrites bytes that are still to move.
+        var end = 0
+        for (source, target) in moves {
+            memory[end..<target.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)
+            if source != target.lowerBound {
+                (memory.baseAddress! + target.lowerBound).copyMemory(
+                    from: memory.baseAddress! + source, byteCount: target.count)
+            }
+            end = target.upperBound
+        }
+        return (reply, size)
+    }
+}
