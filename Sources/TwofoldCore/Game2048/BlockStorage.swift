@@ -10,13 +10,9 @@ final class BlockStorage: @unchecked Sendable {
     private let lanes: Int
     private let blocks: UnsafeMutableRawPointer
     private let scratches: UnsafeMutableRawPointer
-    private let tailMemory: UnsafeMutableRawBufferPointer
     private let tailActions: UnsafeMutableRawPointer
-
-    /// 64 rows of each array that a step fills, for the last block where it is partly used.
-    let tail: BatchArrays
-    /// The same for the afterstates.
-    let afterstatesTail: BatchArrays
+    private let stepTail: ArrayMemory
+    private let afterstateTail: ArrayMemory
 
     init(lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]) {
         self.lanes = lanes
@@ -28,17 +24,14 @@ final class BlockStorage: @unchecked Sendable {
         scratches = .allocate(byteCount: min(workers, count) * KernelBlock.scratchSize, alignment: 64)
         tailActions = .allocate(byteCount: KernelBlock.lanes, alignment: 64)
         tailActions.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.lanes)
-        let stepBytes = Self.bytes(stepArrays)
-        tailMemory = .allocate(byteCount: stepBytes + Self.bytes(afterstateArrays), alignment: 64)
-        tail = Self.arrays(stepArrays, in: tailMemory, from: 0)
-        afterstatesTail = Self.arrays(afterstateArrays, in: tailMemory, from: stepBytes)
+        stepTail = ArrayMemory(stepArrays, lanes: KernelBlock.lanes)
+        afterstateTail = ArrayMemory(afterstateArrays, lanes: KernelBlock.lanes)
     }
 
     deinit {
         blocks.deallocate()
         scratches.deallocate()
         tailActions.deallocate()
-        tailMemory.deallocate()
     }
 
     /// Memory that the storage of a batch takes.
@@ -47,26 +40,17 @@ final class BlockStorage: @unchecked Sendable {
     ) -> Int {
         let count = blocks(lanes)
         return count * KernelBlock.size + min(workers, count) * KernelBlock.scratchSize + KernelBlock.lanes
-            + bytes(stepArrays) + bytes(afterstateArrays)
+            + ArrayMemory.size(stepArrays, lanes: KernelBlock.lanes)
+            + ArrayMemory.size(afterstateArrays, lanes: KernelBlock.lanes)
     }
 
     private static func blocks(_ lanes: Int) -> Int { (lanes + KernelBlock.lanes - 1) / KernelBlock.lanes }
 
-    private static func bytes(_ specs: [ArraySpec]) -> Int {
-        specs.reduce(0) { $0 + $1.bytesPerLane * KernelBlock.lanes }
-    }
+    /// 64 rows of each array that a step fills, for a partly used last block.
+    var tail: BatchArrays { stepTail.arrays }
 
-    private static func arrays(
-        _ specs: [ArraySpec], in memory: UnsafeMutableRawBufferPointer, from start: Int
-    ) -> BatchArrays {
-        var offsets: [Int] = []
-        var end = start
-        for spec in specs {
-            offsets.append(end)
-            end += spec.bytesPerLane * KernelBlock.lanes
-        }
-        return BatchArrays(memory, specs: specs, offsets: offsets, lanes: KernelBlock.lanes)
-    }
+    /// 64 rows of each array of afterstates, for the same block.
+    var afterstatesTail: BatchArrays { afterstateTail.arrays }
 
     /// The block that a lane is in.
     @inline(__always)
