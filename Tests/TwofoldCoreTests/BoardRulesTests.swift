@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: KernelTests.kernels)
-    func `on millions of random boards the kernel tells what the reference tells`(_ engine: Engine) throws {
+    func `on millions of random boards the kernel equals the reference`(_ engine: Engine) throws {
         let game = try Game2048(.init(fourProbability: 0.3))
         let fast = BoardRules(game, workers: Workers(threads: 2), engine: engine)
         let readable = BoardRules(game, workers: Workers(threads: 2), engine: .reference)
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(arguments: [(2, 2), (2, 8), (3, 3), (4, 4), (8, 8), (5, 4)])
-    func `each array says what the readable rules say of the board`(rows: Int, columns: Int) throws {
+    func `each array matches the readable rules`(rows: Int, columns: Int) throws {
         let game = try Game2048(.init(rows: rows, columns: columns, fourProbability: 0.5))
         let rules = BoardRules(game, workers: Workers(threads: 1))
         let cells = rows * columns
@@ -167,7 +167,7 @@ import Testing
     }
 
     @Test(arguments: [Engine.reference, .automatic])
-    func `a spawn draws what a board's stream with that seed draws first`(_ engine: Engine) throws {
+    func `a spawn is the first draw of a stream with that seed`(_ engine: Engine) throws {
         // With start tiles drawn one by one, the environment's first tile is a spawn on the empty board.
         let game = try Game2048(.init(startTiles: 1))
         let rules = BoardRules(game, workers: Workers(threads: 1), engine: engine)
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test(arguments: [(2, 2), (4, 4), (3, 6)])
-    func `a move is explained to the board that it led to`(rows: Int, columns: Int) throws {
+    func `a move is explained by the board that follows`(rows: Int, columns: Int) throws {
         let law = SpawnLaw(fourProbability: 0.5)
         var generator = Generator(seed: 10)
         var merges = 0

@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `boards are equal when size and tiles are`() {
+    @Test func `boards of the same size and tiles are equal`() {
         #expect(Board([[2, 0, 4], [0, 8, 0]]) == Board([[2, 0, 4], [0, 8, 0]]))
         #expect(Board([[2, 0, 4], [0, 8, 0]]) != Board([[2, 0], [4, 0], [8, 0]]))
         #expect(Board([[2, 0, 4], [0, 8, 0]]) != Board([[2, 0, 4], [0, 8, 2]]))
@@ -49,7 +49,7 @@ import Testing
         #expect(try Game2048(Game2048.Config()).actions == ["up", "right", "down", "left"])
     }
 
-    @Test func `a set of legal actions holds what was put in`() {
+    @Test func `a set of legal actions holds the inserted ones`() {
         for directions in [[], [Direction.up], [.left], [.right, .down], Direction.allCases] {
             var legal = LegalActions()
             for direction in directions { legal.insert(direction) }

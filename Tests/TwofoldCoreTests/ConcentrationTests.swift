@@ -115,7 +115,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.observation() == [gone, down, 2, down, down, down, down, gone])
     }
 
-    @Test func `a pair that was found stays visible where the game says so`() throws {
+    @Test func `a found pair stays visible with face-up matched cards`() throws {
         let batch = try game(.init(matchedCards: .faceUp))
         #expect(batch.environment.observationSpace == ObservationSpace(shape: [2, 4], range: 0...4))
         for action: UInt8 in [0, 7, 2] { try batch.step([action]) }
@@ -138,7 +138,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.mask() == [0, 0, 0, 0, 0, 0, 0, 0])
     }
 
-    @Test func `any two cards of a symbol are a pair where it is on more than two`() throws {
+    @Test func `any two of a symbol's cards are a pair, even if it is on more than two`() throws {
         let batch = try game(.init(symbols: 2), deck: [0, 0, 1, 0, 1, 0, 1, 1])
         var pairs = 0
         for (first, second) in [(5, 0), (1, 3), (7, 2), (4, 6)] as [(UInt8, UInt8)] {
@@ -152,7 +152,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
 
     // MARK: cards that can't be turned
 
-    @Test func `touching a card that is not face down changes nothing but what was visible once`() throws {
+    @Test func `touching a card that is not face down only hides the cards that were visible once`() throws {
         let batch = try game()
         for action: UInt8 in [0, 7, 1] { try batch.step([action]) }
         let before = batch.reply
@@ -171,7 +171,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.observation() == [gone, gone, down, down, down, down, gone, gone])
     }
 
-    @Test func `a touch ends the turn where the game says so, and the open card is seen once more`() throws {
+    @Test func `with end_turn a touch ends the turn, and the open card is visible once more`() throws {
         let batch = try game(.init(matchedCards: .faceUp, illegalAction: .endTurn))
         for action: UInt8 in [0, 7] { try batch.step([action]) }
         try batch.step([7])
@@ -191,7 +191,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.integer("pairs") == 1)
     }
 
-    @Test func `a touch terminates the episode where the game says so`() throws {
+    @Test func `with terminate a touch ends the episode`() throws {
         let batch = try game(.init(illegalAction: .terminate))
         try batch.step([3])
         #expect(!batch.isTerminated())
@@ -250,7 +250,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.reward() == 0)
     }
 
-    @Test func `peeks may be without limit, or not be there`() throws {
+    @Test func `peeks may be unlimited, or absent`() throws {
         let unlimited = try game(.init(peeks: nil))
         for _ in 0..<50 { try unlimited.step([8]) }
         #expect(unlimited.integer("peeks") == 50)
@@ -262,7 +262,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
 
     // MARK: what is told
 
-    @Test func `the last action stands behind the cards on request`() throws {
+    @Test func `the observation ends with the last action on request`() throws {
         let batch = try game(.init(peeks: nil, observesLastAction: true))
         #expect(batch.environment.observationSpace == ObservationSpace(shape: [9], range: 0...9))
         #expect(batch.observation() == [down, down, down, down, down, down, down, down, 9], "none yet")
@@ -276,7 +276,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.observation().last == 9)
     }
 
-    @Test func `the whole deck is told on request, at all times`() throws {
+    @Test func `the infos include the whole deck on request`() throws {
         let batch = try game(.init(reportsDeck: true))
         #expect(batch.bytes("deck", lane: 0) == Self.deck)
         for action: UInt8 in [0, 7, 1] {
@@ -285,7 +285,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    @Test func `events tell what turns, matches, hides and shows, in order`() throws {
+    @Test func `events report turns, matches, hidden and shown cards in order`() throws {
         let game = try Concentration(.init(peeks: nil))
         var state = try table(game)
         var generator = Generator(seed: 0)
@@ -315,7 +315,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     @Test(
         arguments: [Concentration.IllegalAction.noop, .endTurn],
         [Concentration.MatchedCards.removed, .faceUp])
-    func `a view that follows the events shows what is observed`(
+    func `a view that follows the events shows the observation`(
         illegalAction: Concentration.IllegalAction, matchedCards: Concentration.MatchedCards
     ) throws {
         let game = try Concentration(
@@ -375,7 +375,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    @Test func `the largest table plays, and its last card is a card`() throws {
+    @Test func `the largest table plays, its last card included`() throws {
         let batch = Batch(
             try GameEnvironment(
                 Concentration(.init(rows: 8, columns: 16, symbols: 1, peeks: 1)),
@@ -394,7 +394,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
 
     // MARK: exact mathematics
 
-    @Test func `the shuffle gives every deck alike`() throws {
+    @Test func `the shuffle is uniform over all decks`() throws {
         for (pairs, size) in [(2, (2, 2)), (3, (2, 3))] {
             let decks = allDecks(pairs: pairs)
             let game = try Concentration(.init(rows: size.0, columns: size.1))
@@ -455,7 +455,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     /// With m pairs left a turn finds one with probability 1 / (2m - 1), so n pairs take
     /// 1 + 3 + … + (2n - 1) = n² turns. The other two follow alike, a touch being a step of its own.
     @Test(arguments: [2, 3, 4])
-    func `random play takes as many steps as it has to`(pairs: Int) throws {
+    func `random play takes the exact expected number of steps`(pairs: Int) throws {
         let n = Double(pairs)
         let decks = allDecks(pairs: pairs)
         let deck = decks[decks.count / 3]
@@ -491,7 +491,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 
     @Test(arguments: [2, 3, 4])
-    func `perfect memory takes as many turns as it has to, over all decks`(pairs: Int) throws {
+    func `perfect memory takes the exact expected number of turns, over all decks`(pairs: Int) throws {
         let decks = allDecks(pairs: pairs)
         let batch = Batch(
             try GameEnvironment(

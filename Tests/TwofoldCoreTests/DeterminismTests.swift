@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `batches side by side, one after the other, have each lane visited once`() async {
+    @Test func `concurrent batches visit each lane once`() async {
         await withTaskGroup(of: Int.self) { group in
             for threads in 2...5 {
                 group.addTask {

@@ -5,7 +5,7 @@ import Testing
 @Suite(.everyEngine) struct Game2048Tests {
     // MARK: arguments
 
-    @Test func `the defaults are those of the documentation`() {
+    @Test func `the defaults are the documented ones`() {
         let config = Game2048.Config()
         #expect(config.rows == 4)
         #expect(config.columns == 4)
@@ -59,7 +59,7 @@ import Testing
         Game2048.Config(startTiles: 15),
         Game2048.Config(rows: 2, columns: 2, startTiles: 3),
     ])
-    func `an argument at the end of its range is taken`(config: Game2048.Config) throws {
+    func `an argument at the end of its range is accepted`(config: Game2048.Config) throws {
         #expect(try Game2048(config).config == config)
     }
 
@@ -172,7 +172,7 @@ import Testing
         #expect(generator == Generator(seed: 0))
     }
 
-    @Test func `an illegal action ends the episode where it is told to, and still changes nothing`() throws {
+    @Test func `with terminate an illegal action ends the episode and still changes nothing`() throws {
         let values = [[2, 0, 0, 0], [4, 2, 0, 0], [2, 0, 0, 0], [8, 0, 0, 0]]
         let config = Game2048.Config(illegalAction: .terminate)
         let (state, outcome, generator) = try play(.left, on: values, config)
@@ -205,7 +205,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `the goal is told, and ends the episode only where it is told to`(stopAtGoal: Bool) throws {
+    func `the goal is reported, and ends the episode only with stop_at_goal`(stopAtGoal: Bool) throws {
         let config = Game2048.Config(goal: 64, stopAtGoal: stopAtGoal)
         let (_, below, _) = try play(
             .left, on: [[16, 16, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], config)
@@ -228,7 +228,7 @@ import Testing
     }
 
     @Test(arguments: [32768, 65536], Direction.allCases)
-    func `two great tiles merge in an environment as small ones do`(value: Int, direction: Direction) throws {
+    func `two large tiles merge in an environment as small ones do`(value: Int, direction: Direction) throws {
         let batch = try Batch(Game2048.Config(rows: 2, columns: 2))
         let tile = UInt8(value.trailingZeroBitCount)
         let isRow = direction == .left || direction == .right
@@ -242,7 +242,7 @@ import Testing
         #expect(batch.observation().filter { $0 != 0 }.count == 2)
     }
 
-    @Test func `the greatest tiles that can be given still merge and score`() throws {
+    @Test func `the largest given tiles still merge and score`() throws {
         let batch = try Batch(Game2048.Config(rows: 2, columns: 8))
         try batch.reset(
             seeds: [3], boards: [[UInt8](repeating: 20, count: 16)])
@@ -257,7 +257,7 @@ import Testing
 
     // MARK: afterstates
 
-    @Test func `afterstates are what the four slides make of the board`() throws {
+    @Test func `afterstates are the boards after the four slides`() throws {
         let (rows, columns) = (3, 4)
         let batch = try Batch(Game2048.Config(rows: rows, columns: columns), lanes: 50)
         var generator = Generator(seed: 1)
@@ -286,7 +286,7 @@ import Testing
         #expect(batch.reply == told, "asking for afterstates changes nothing")
     }
 
-    @Test func `a terminated lane has no legal afterstate, a truncated one has`() throws {
+    @Test func `a terminated lane has no legal afterstate, a truncated one does`() throws {
         let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 2, maxEpisodeSteps: 1)
         try batch.reset(seeds: [0, 0], boards: [[3, 4, 5, 0], [1, 0, 0, 0]])
         try batch.step([1, 1])

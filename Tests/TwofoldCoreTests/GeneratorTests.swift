@@ -23,7 +23,7 @@ import Testing
         #expect(numbers.map { _ in generator.next() } == numbers)
     }
 
-    @Test func `a word that was drawn can be taken back`() {
+    @Test func `a drawn word can be taken back`() {
         for seed in 0..<1000 as Range<UInt64> {
             let before = Generator(seed: seed)
             var generator = before
@@ -58,19 +58,19 @@ import Testing
     ]
 
     @Test(arguments: seeded)
-    func `the way from a seed to a stream is frozen`(seed: UInt64, words: [UInt32], numbers: [UInt32]) {
+    func `the stream of a seed is frozen`(seed: UInt64, words: [UInt32], numbers: [UInt32]) {
         var generator = Generator(seed: seed)
         #expect(generator.words == (words[0], words[1], words[2], words[3]))
         #expect(numbers.map { _ in generator.next() } == numbers)
     }
 
-    @Test func `a million numbers later the state is still right`() {
+    @Test func `the state is right after a million numbers`() {
         var generator = Generator(seed: 1)
         for _ in 0..<1_000_000 { _ = generator.next() }
         #expect(generator.words == (3_747_616_369, 1_628_347_560, 3_433_296_100, 1_190_156_208))
     }
 
-    @Test func `a stream goes on from its words`() {
+    @Test func `a stream continues from its words`() {
         var generator = Generator(seed: 7)
         for _ in 0..<10 { _ = generator.next() }
         var copy = Generator(words: generator.words)

@@ -28,7 +28,7 @@ import Testing
         #expect(tracked.tiles[5] == id(2))
     }
 
-    @Test func `a merge stands behind its two slides and makes a new tile`() {
+    @Test func `a merge follows its two slides and makes a new tile`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 2], [0, 0, 0, 0]]))
         #expect(
             tracked.slide(towards: .left) == [
@@ -40,7 +40,7 @@ import Testing
         #expect(tracked.board == Board([[4, 0, 0, 0], [0, 0, 0, 0]]))
     }
 
-    @Test func `a tile that stands at the wall merges without a slide of its own`() {
+    @Test func `a tile at the wall merges without a slide of its own`() {
         var tracked = TrackedBoard(Board([[2, 0], [2, 4]]))
         #expect(
             tracked.slide(towards: .up) == [
@@ -74,7 +74,7 @@ import Testing
                     first: id(3), second: id(2), into: id(4), target: 1, value: 8))
     }
 
-    @Test func `no actions are told where nothing moves, and nothing changes`() {
+    @Test func `an illegal action has no effects and changes nothing`() {
         let boards = [
             Board([[2, 4], [8, 16]]), Board([[2, 0, 0], [4, 0, 0]]), Board(rows: 3, columns: 3),
             Board(rows: 8, columns: 8, exponents: stuckExponents(rows: 8, columns: 8)),

@@ -88,7 +88,7 @@ import Testing
     // MARK: rollouts
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `a rollout tells what single steps with its actions tell`(_ autoreset: AutoresetMode) throws {
+    func `a rollout has the results of single steps with its actions`(_ autoreset: AutoresetMode) throws {
         let lanes = 70
         let player = try Player(Self.make(lanes: lanes, autoreset: autoreset, limit: 40), seed: 3)
         let told = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
@@ -130,7 +130,7 @@ import Testing
         return Array(bytes[step * size..<(step + 1) * size])
     }
 
-    @Test func `with autoreset disabled a finished lane waits and tells the same again`() throws {
+    @Test func `with autoreset disabled a finished lane waits and repeats its last state`() throws {
         for engine in [Engine.automatic, .reference] {
             for config in [
                 Game2048.Config(), Game2048.Config(goal: 32, stopAtGoal: true),
@@ -200,7 +200,7 @@ import Testing
         #expect(actions == (0..<90).map { told.arrays["action"]![$0 * lanes + 7] })
     }
 
-    @Test func `actions that are given are checked before the first step`() throws {
+    @Test func `given actions are checked before the first step`() throws {
         let player = try Player(Self.make(lanes: 3))
         let before = try player.play(RandomPolicy(), steps: 1).arrays["observation"]!.suffix(48)
         let actions: [UInt8] = [0, 1, 2, 3, 0, 4]
@@ -273,7 +273,7 @@ import Testing
         #expect(ties.count == 4 && ties.values.min()! > ties.values.max()! / 2, "\(ties)")
     }
 
-    @Test func `a board in a word transposes, slides and finds its empty cells as the readable one`() {
+    @Test func `a bitboard transposes, slides and finds its empty cells as the readable board does`() {
         var generator = Generator(seed: 4)
         for _ in 0..<20_000 {
             let fill = generator.next(below: 5)
@@ -335,7 +335,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 0, 0.1), (1, 6, 0.1), (2, 0, 0.1), (2, 3, 0.0), (2, 0, 1.0), (3, 0, 0.5)])
-    func `expectimax chooses what the written-down recursion chooses`(
+    func `expectimax agrees with the plain recursion`(
         depth: Int, tight: Int, four: Double
     ) throws {
         let lanes = depth == 3 ? 4 : 30
@@ -362,7 +362,7 @@ import Testing
         #expect(compared > lanes)
     }
 
-    @Test func `tables and threads change nothing that expectimax chooses`() throws {
+    @Test func `tables and threads don't change the choices of expectimax`() throws {
         func play(_ tableBytes: Int, _ threads: Int) throws -> Told {
             let player = try Player(Self.make(lanes: 20), seed: 8)
             let policy = try ExpectimaxPolicy(
@@ -375,7 +375,7 @@ import Testing
         #expect(try play(1 << 20, 2) == told)
     }
 
-    @Test func `a search that is late comes to nothing, and the next one goes on as if it had not been`()
+    @Test func `a late search has no effect on the next one`()
         throws
     {
         let config = Game2048.Config()
@@ -458,7 +458,9 @@ import Testing
     }
 
     @Test(arguments: [(2, 2, 8), (4, 4, 8), (3, 4, 4), (2, 5, 4)])
-    func `the images of a board are all different ways to turn it`(rows: Int, columns: Int, count: Int) {
+    func `the images of a board are its distinct turned and mirrored forms`(
+        rows: Int, columns: Int, count: Int
+    ) {
         let images = boardImages(rows: rows, columns: columns)
         #expect(images.count == count && Set(images).count == count)
         #expect(images[0] == Array(0..<rows * columns))
@@ -489,7 +491,7 @@ import Testing
         }
     }
 
-    @Test func `a network that can't be is refused by name, and weights have to come in order`() throws {
+    @Test func `an invalid network is refused by name, and weights have to arrive in order`() throws {
         func refusal(_ form: NTupleNetwork.Form, maxBytes: Int = 1 << 20) -> EnvironmentError? {
             do throws(EnvironmentError) {
                 _ = try NTupleNetwork(form, rows: 4, columns: 4, maxBytes: maxBytes)
@@ -527,7 +529,7 @@ import Testing
         #expect(network.received == 0)
     }
 
-    @Test func `policies that can't play a game say so`() throws {
+    @Test func `policies refuse games that they can't play`() throws {
         let small = try Self.make(.init(rows: 3, columns: 3), lanes: 1)
         let toy = try GameEnvironment(ToyGame(), BatchOptions(lanes: 1))
         for environment in [small, toy] {

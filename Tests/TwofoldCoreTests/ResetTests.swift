@@ -16,7 +16,7 @@ import Testing
         #expect(Set((0..<6).map { batch.observation(lane: $0) }).count == 6)
     }
 
-    @Test func `a reset tells zeros for what an episode counts`() throws {
+    @Test func `a reset zeroes the counts of the episode`() throws {
         let batch = try Batch(lanes: 3)
         try batch.reset(seed: 5)
         for _ in 0..<20 { try batch.step([0, 1, 2]) }
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `a reset without seeds goes on with the streams, one with seeds starts them again`() throws {
+    @Test func `a reset without seeds continues the streams, one with seeds restarts them`() throws {
         let batch = try Batch(lanes: 2)
         var models = [Model(Game2048.Config(), seed: 7), Model(Game2048.Config(), seed: 8)]
         try batch.reset(seed: 7)
@@ -71,7 +71,7 @@ import Testing
 
     // MARK: masks
 
-    @Test func `a masked reset leaves the other lanes alone, their streams too`() throws {
+    @Test func `a masked reset leaves the other lanes and their streams as they are`() throws {
         let batch = try Batch(lanes: 3)
         let twin = try Batch(lanes: 3)
         try batch.reset(seed: 0)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func `a mask of zeros changes nothing, one of ones is no mask`() throws {
+    @Test func `a mask of zeros changes nothing, one of ones equals no mask`() throws {
         let batch = try Batch(lanes: 2)
         try batch.reset(seeds: [1, 2], mask: [1, 1])
         let first = batch.reply
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: given boards
 
-    @Test func `a given board is taken as it is, scores nothing and draws nothing`() throws {
+    @Test func `a given board starts as it is, with score 0 and no draws`() throws {
         let config = Game2048.Config(rows: 2, columns: 3, goal: 1024)
         let batch = try Batch(config, lanes: 2)
         let boards: [[UInt8]] = [[20, 1, 0, 2, 0, 0], [0, 0, 0, 0, 0, 3]]
@@ -158,7 +158,7 @@ import Testing
     ]
 
     @Test(arguments: badBoards)
-    func `a board that no episode can start from is refused with its lane`(reason: String, board: [UInt8])
+    func `a board from which no episode can start is refused with its lane`(reason: String, board: [UInt8])
         throws
     {
         let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 3)
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func `the first bad board is to blame`() throws {
+    @Test func `an error names the first bad board`() throws {
         let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 4)
         let error = try #require(throws: EnvironmentError.self) {
             try batch.reset(
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a board that holds the goal is refused only where the goal ends the episode`(stopAtGoal: Bool)
+    func `a board with the goal is refused only with stop_at_goal`(stopAtGoal: Bool)
         throws
     {
         let batch = try Batch(

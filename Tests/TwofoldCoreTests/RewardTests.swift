@@ -67,7 +67,7 @@ extension RewardSpec {
         return terms
     }
 
-    @Test func `a move of three merges earns what each term says`() throws {
+    @Test func `a move of three merges earns the value of each term`() throws {
         let batch = try step(
             [
                 [2, 2, 4, 4],
@@ -209,7 +209,7 @@ extension RewardSpec {
         }
     }
 
-    @Test func `infos stand in the order asked for`() throws {
+    @Test func `infos come in the requested order`() throws {
         for names in [["chance"], ["afterstates", "chance"], ["merges", "reward_terms", "afterstates"], []] {
             let batch = try Batch(lanes: 2, extraInfos: names)
             #expect(
@@ -235,7 +235,7 @@ extension RewardSpec {
     }
 
     @Test(arguments: KernelTests.kernels)
-    func `on a million random boards each term and each info is the reference's`(_ engine: Engine) throws {
+    func `on a million random boards each term and each info equals the reference`(_ engine: Engine) throws {
         let lanes = 16_384
         let pair = try pair(engine, lanes: lanes)
         var generator = Generator(seed: 11)
@@ -344,7 +344,8 @@ struct RewardGoldenFile: Decodable, CustomTestStringConvertible {
 
 @Suite(.everyEngine) struct RewardGoldenTests {
     @Test(arguments: try RewardGoldenFile.all())
-    func `the environment earns what the golden games say, step by step`(file: RewardGoldenFile) throws {
+    func `the environment earns the rewards of the golden games, step by step`(file: RewardGoldenFile) throws
+    {
         let batch = try Batch(
             .init(rows: file.config.rows, columns: file.config.columns), lanes: file.lanes.count,
             maxEpisodeSteps: file.config.maxEpisodeSteps, reward: file.spec, extraInfos: RewardSpec.everyInfo)

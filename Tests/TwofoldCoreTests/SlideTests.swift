@@ -111,7 +111,7 @@ import Testing
 
     /// In each place of a 4x4 board of otherwise stuck lines, so that a write into a neighbour shows.
     @Test(arguments: lines)
-    func `a line slides by the rules, in every direction and place`(line: Case) {
+    func `a line slides by the rules in every direction and place`(line: Case) {
         for direction in Direction.allCases {
             for place in 0..<4 {
                 let slide = Slide(board(line.before, at: place, direction), towards: direction)

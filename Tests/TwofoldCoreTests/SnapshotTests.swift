@@ -50,7 +50,7 @@ extension Batch {
     ]
 
     @Test(arguments: configs)
-    func `restored lanes go on as if nothing had happened`(config: Game2048.Config) throws {
+    func `restored lanes continue as if nothing had happened`(config: Game2048.Config) throws {
         let all = Array(0..<70)
         for steps in [0, 24, 25, 26, 31] {
             let batch = try batch(config, steps: steps)
@@ -77,7 +77,7 @@ extension Batch {
         }
     }
 
-    @Test func `the records are the same whatever runs the boards`() throws {
+    @Test func `the records are the same for every engine`() throws {
         let all = Array(0..<70)
         let mine = try batch().snapshot(all)
         let reference = try EveryEngine.$current.withValue(.reference) { try batch().snapshot(all) }
@@ -227,7 +227,7 @@ extension Batch {
 /// What every game has for free.
 @Suite struct ToySnapshotTests {
     @Test(arguments: [1, 2])
-    func `any game's lanes go on from their records`(threads: Int) throws {
+    func `any game's lanes continue from their records`(threads: Int) throws {
         func make(_ autoreset: AutoresetMode) throws -> Batch {
             try Batch(
                 GameEnvironment(
@@ -255,7 +255,7 @@ extension Batch {
         }
     }
 
-    @Test func `a state that is none of the game's is refused by the game`() throws {
+    @Test func `the game refuses a state that it can't have`() throws {
         let batch = try Batch(GameEnvironment(ToyGame(), BatchOptions(lanes: 2)))
         try batch.reset(seed: 0)
         var records = try batch.snapshot([0, 1])
@@ -276,7 +276,7 @@ extension Batch {
             GameEnvironment(Concentration(config), BatchOptions(lanes: lanes, maxEpisodeSteps: 60)))
     }
 
-    @Test func `games of Concentration go on from their records`() throws {
+    @Test func `games of Concentration continue from their records`() throws {
         let changes: [(inout Concentration.Config) -> Void] = [
             { $0.peeks = 0 }, { $0.symbols = 4 },
             {
@@ -318,7 +318,7 @@ extension Batch {
     ]
 
     @Test(arguments: forged)
-    func `cards that cannot lie so are refused`(forged: (offset: Int, bytes: [UInt8], word: String)) throws {
+    func `impossible cards are refused`(forged: (offset: Int, bytes: [UInt8], word: String)) throws {
         let batch = try batch({ $0.peeks = 2 }, lanes: 1)
         try batch.reset(seed: 0)
         try batch.step([0])
@@ -363,7 +363,7 @@ extension Batch {
         }
     }
 
-    @Test func `a snapshot has the documented form`() {
+    @Test func `a snapshot has the documented format`() {
         let rules = "environment_id=twofold/Toy-v0\nplaces=6\nprize=2.5\n"
         let bytes = blob(format, [1, 2, 3, 4, 5, 6])
         var expected = Array("TWOFOLDS".utf8) + [1, 0, 0, 0, UInt8(rules.utf8.count), 0, 0, 0]
@@ -393,7 +393,7 @@ extension Batch {
         #expect(sum("The quick brown fox jumps over the lazy dog") == 0x414f_a339)
     }
 
-    @Test func `every flipped bit is noticed`() throws {
+    @Test func `every flipped bit is detected`() throws {
         let bytes = blob(format, [1, 2, 3])
         for bit in 0..<bytes.count * 8 {
             var damaged = bytes
@@ -404,19 +404,19 @@ extension Batch {
         }
     }
 
-    @Test func `every part that is missing and every byte too much is noticed`() throws {
+    @Test func `every missing part and every extra byte is detected`() throws {
         let bytes = blob(format, [1, 2, 3, 4, 5, 6])
         for count in bytes.indices { #expect(try refusal(Array(bytes[..<count])).field == "blob") }
         #expect(try refusal(bytes + [0]).message.contains("bytes"))
     }
 
-    @Test func `another version is told by its number`() throws {
+    @Test func `another version is refused by its number`() throws {
         var bytes = blob(format, [1, 2, 3])
         bytes[8] = 2
         #expect(try refusal(bytes).message.contains("version 2"))
     }
 
-    @Test func `other rules are told by the name of the first that differs`() throws {
+    @Test func `other rules are refused by the name of the first difference`() throws {
         let id = "twofold/Toy-v0"
         let rules = [Rule("places", 6), Rule("prize", 2.5)]
         let others: [(String, SnapshotFormat)] = [
@@ -435,7 +435,7 @@ extension Batch {
         }
     }
 
-    @Test func `numbers that no memory holds are refused`() throws {
+    @Test func `sizes beyond any memory are refused`() throws {
         for lanes in [UInt64.max, 1 << 62, 1 << 33] {
             var bytes = blob(format, [1, 2, 3])
             for index in 0..<8 { bytes[16 + index] = UInt8(truncatingIfNeeded: lanes >> UInt64(8 * index)) }

@@ -9,7 +9,7 @@ import Testing
     // MARK: chance
 
     @Test(arguments: [0.1, 0.5])
-    func `each empty cell and each value comes as often as it should`(fourProbability: Double) {
+    func `empty cells and values have their probabilities`(fourProbability: Double) {
         let law = SpawnLaw(fourProbability: fourProbability)
         var generator = Generator(seed: 2)
         var counts: [Int: Int] = [:]
@@ -25,7 +25,7 @@ import Testing
         #expect(abs(z) < 4.5, "\(counts)")
     }
 
-    @Test func `start tiles are uniform over the cells, and {2, 2}, {2, 4}, {4, 4} come as they should`()
+    @Test func `start tiles are uniform over the cells, and {2, 2}, {2, 4}, {4, 4} have their probabilities`()
         throws
     {
         let game = try Game2048(Game2048.Config())

@@ -9,7 +9,7 @@ import Testing
 
     // MARK: one step
 
-    @Test func `a step tells the new board, the reward and the counts`() throws {
+    @Test func `a step reports the new board, the reward and the counts`() throws {
         let batch = try Batch(config)
         try batch.reset(seeds: [1], boards: [[1, 1, 2, 2]])
         try batch.step([3])
@@ -43,7 +43,7 @@ import Testing
         #expect(twin.integer("episode_length") == 1)
     }
 
-    @Test func `an illegal action terminates where it is told to, and masks all actions`() throws {
+    @Test func `with terminate an illegal action ends the episode, and masks all actions`() throws {
         var config = config
         config.illegalAction = .terminate
         let batch = try Batch(config)
@@ -59,7 +59,7 @@ import Testing
         #expect(batch.integer("moves") == 0)
     }
 
-    @Test func `observe tells the last step's state again, any number of times`() throws {
+    @Test func `observe repeats the last step's state any number of times`() throws {
         let batch = try Batch(config, lanes: 20, maxEpisodeSteps: 9)
         try batch.reset(seed: 0)
         var generator = Generator(seed: 1)
@@ -122,7 +122,7 @@ import Testing
 
     // MARK: the end of an episode
 
-    @Test func `the step that ends an episode tells its last board, with no action legal`() throws {
+    @Test func `the step that ends an episode reports its last board, with no action legal`() throws {
         let batch = try Batch(config)
         try batch.reset(seeds: [5], boards: [lastMove])
         #expect(batch.mask() == [0, 1, 1, 0])
@@ -138,7 +138,7 @@ import Testing
     }
 
     /// As Gymnasium's TimeLimit counts.
-    @Test func `an episode is truncated by its max_episode_steps-th step, illegal ones counted`() throws {
+    @Test func `the step number max_episode_steps truncates an episode, illegal ones counted`() throws {
         let batch = try Batch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
         for step in 1...4 {
@@ -221,7 +221,8 @@ import Testing
 
     // MARK: autoreset NEXT_STEP
 
-    @Test func `the step after the end ignores its action, earns nothing and tells the new episode's start`()
+    @Test
+    func `the step after the end ignores its action, earns nothing and reports the new episode's start`()
         throws
     {
         // One lane for each action: all four get the same new board.

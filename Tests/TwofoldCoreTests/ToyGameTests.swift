@@ -31,7 +31,7 @@ import Testing
         #expect(visits[4] == UInt8(model.visits[1]))
     }
 
-    @Test func `a game's own infos stand between the common arrays and the outcome`() throws {
+    @Test func `a game's own infos lie between the common arrays and the outcome`() throws {
         let batch = try batch(lanes: 2)
         let names = [
             "observation", "action_mask", "episode_length", "half", "is_first", "visits", "place",
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(arguments: [nil, 1, 6] as [Int?], [1, 2])
-    func `any game starts anew in the same step, and tells what the episode ended with`(
+    func `with SAME_STEP any game restarts in the step, and reports the final rows`(
         maxEpisodeSteps: Int?, threads: Int
     ) throws {
         let lanes = 130
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [1, 7, 8, 9, 63, 64, 65, 1000])
-    func `the lanes that have ended are found wherever they are`(lanes: Int) throws {
+    func `ended lanes are found wherever they are`(lanes: Int) throws {
         let batch = try batch(lanes: lanes, autoreset: .sameStep, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)
         let late = Set((0..<lanes).filter { $0 % 3 == 1 || $0 == lanes - 1 })
@@ -157,7 +157,7 @@ import Testing
         .init("landing", parameters: [.init("table", [0, 1, 2, 4, 8, 16])]),
     ])
 
-    @Test func `any game tells declared rewards, their terms and its extra infos`() throws {
+    @Test func `any game reports declared rewards, their terms and its extra infos`() throws {
         let lanes = 70
         var reward = Self.reward
         reward.scale = 0.5
