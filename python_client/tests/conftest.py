@@ -22,6 +22,7 @@ def _interrupts_are_heard() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--scale", type=int, default=1, help="how much longer the long tests run")
+    parser.addoption("--endpoint", help="a server that tests/compliance run against, and no other")
 
 
 @pytest.fixture(scope="session")

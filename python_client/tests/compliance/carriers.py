@@ -1,0 +1,142 @@
+"""The carriers as the cases see them: an exchange of bytes, and what else each of them can do."""
+
+import abc
+import enum
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import zmq
+from typing_extensions import override
+
+from twofold import CurveKeys
+from twofold.client.carrier import Call
+from twofold.client.embedded import EmbeddedCarrier
+from twofold.v1 import envelope_pb2 as envelope
+
+# Seconds that a reply may take.
+PATIENCE = 30
+
+
+class Answer(NamedTuple):
+    """A reply as it came."""
+
+    header: bytes
+    payload: bytes | None
+
+    @property
+    def reply(self) -> envelope.Reply:
+        return envelope.Reply.FromString(self.header)
+
+    @property
+    def slot(self) -> str:
+        """Which result it has: "step", "error"."""
+        return self.reply.WhichOneof("result") or ""
+
+    @property
+    def error(self) -> envelope.Error:
+        """Why the request was refused; the default message where it was not."""
+        return self.reply.error
+
+
+class Ability(enum.Flag):
+    """What a carrier can do besides `exchange`. A case that needs more is skipped."""
+
+    NOTHING_MORE = 0
+    SEND_AHEAD = enum.auto()
+    """A request is sent without waiting for its reply; other connections do theirs meanwhile."""
+    ANY_FRAMES = enum.auto()
+    """A message has any number of frames, also wrong ones."""
+    RESUME = enum.auto()
+    """There are other clients, which may resume a session."""
+
+
+IN_PROCESS = Ability.NOTHING_MORE
+OVER_ZEROMQ = Ability.SEND_AHEAD | Ability.ANY_FRAMES | Ability.RESUME
+
+
+class Connection(abc.ABC):
+    """One way to a service. What belongs to an ability is there where the carrier has it."""
+
+    @abc.abstractmethod
+    def exchange(self, header: bytes, payload: bytes | None = None) -> Answer:
+        """Makes one request and waits for its reply."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Ends the connection; twice is fine."""
+
+    def send(self, header: bytes, payload: bytes | None = None) -> None:
+        """Makes one request (SEND_AHEAD)."""
+        self.send_frames(b"", header, *([] if payload is None else [payload]))
+
+    def receive(self) -> Answer:
+        """The next reply (SEND_AHEAD)."""
+        delimiter, header, *payload = self.receive_frames()
+        assert delimiter == b""
+        assert len(payload) <= 1
+        return Answer(header, payload[0] if payload else None)
+
+    def send_frames(self, *frames: bytes) -> None:
+        """Sends a message as it is, delimiter and all (ANY_FRAMES)."""
+        raise NotImplementedError
+
+    def receive_frames(self) -> list[bytes]:
+        """The next message as it came (ANY_FRAMES)."""
+        raise NotImplementedError
+
+
+class ZeroMQConnection(Connection):
+    """A DEALER socket, which may send whatever a client may and more."""
+
+    def __init__(self, endpoint: str, curve: CurveKeys | None = None) -> None:
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.set(zmq.LINGER, 0)
+        self.socket.set(zmq.RCVTIMEO, PATIENCE * 1000)
+        if curve is not None:
+            self.socket.set(zmq.CURVE_SERVERKEY, curve.server_key.encode())
+            self.socket.set(zmq.CURVE_PUBLICKEY, curve.public_key.encode())
+            self.socket.set(zmq.CURVE_SECRETKEY, curve.secret_key.encode())
+        self.socket.connect(endpoint)
+
+    @override
+    def exchange(self, header: bytes, payload: bytes | None = None) -> Answer:
+        self.send(header, payload)
+        return self.receive()
+
+    @override
+    def close(self) -> None:
+        self.socket.close()
+
+    @override
+    def send_frames(self, *frames: bytes) -> None:
+        self.socket.send_multipart(frames)
+
+    @override
+    def receive_frames(self) -> list[bytes]:
+        return self.socket.recv_multipart()
+
+
+class EmbeddedConnection(Connection):
+    """Calls of the library in this process, whose replies come before a call returns."""
+
+    def __init__(self) -> None:
+        self._carrier = EmbeddedCarrier()
+
+    @override
+    def exchange(self, header: bytes, payload: bytes | None = None) -> Answer:
+        call = Call("", 0, header, payload, reply_size=None)
+        reply, array = self._carrier.exchange(call, time.monotonic() + PATIENCE)
+        return Answer(reply.SerializeToString(), array.tobytes() or None)
+
+    @override
+    def close(self) -> None:
+        self._carrier.close()
+
+
+class Carrier(NamedTuple):
+    """A service, and what can be done on the way there."""
+
+    connect: Callable[[], Connection]
+    """Makes another connection."""
+    abilities: Ability

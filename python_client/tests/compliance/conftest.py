@@ -1,0 +1,116 @@
+"""The carriers that the cases run over, and sessions there."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from keys import Keys
+from servers import Server
+
+from compliance.carriers import (
+    IN_PROCESS,
+    OVER_ZEROMQ,
+    PATIENCE,
+    Ability,
+    Carrier,
+    Connection,
+    EmbeddedConnection,
+    ZeroMQConnection,
+)
+from compliance.sessions import Session
+from twofold import CurveKeys
+from twofold.client import private_server
+
+CARRIERS = ("library", "ipc", "tcp", "curve", "private")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(ability): what the carrier has to be able to do")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All carriers, or the endpoint that the user names instead."""
+    if "carrier" in metafunc.fixturenames:
+        named = metafunc.config.getoption("--endpoint")
+        metafunc.parametrize("carrier", [named] if named else CARRIERS, indirect=True)
+
+
+@pytest.fixture
+def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
+    """A way to a service; a case that asks for it runs over all of them."""
+    name: str = request.param
+    abilities = IN_PROCESS if name == "library" else OVER_ZEROMQ
+    for mark in request.node.iter_markers("needs"):
+        needed: Ability = mark.args[0]
+        if needed not in abilities:
+            pytest.skip(f"{name} has no {needed.name}")
+    with contextlib.ExitStack() as cleanup:
+        endpoint, curve = name, None
+        if name == "private":
+            server = private_server.acquire(time.monotonic() + PATIENCE)
+            cleanup.callback(server.release)
+            endpoint = server.endpoint
+        elif name == "curve":
+            encrypted, keys = request.getfixturevalue("encrypted_server")
+            endpoint, curve = encrypted.tcp, keys.of("alice")
+        elif name in ("ipc", "tcp"):
+            endpoint = getattr(request.getfixturevalue("server"), name)
+        elif name.startswith("tcp://"):
+            curve = CurveKeys.from_environment()
+
+        def connect() -> Connection:
+            connection: Connection
+            if name == "library":
+                connection = EmbeddedConnection()
+            else:
+                connection = ZeroMQConnection(endpoint, curve)
+            cleanup.callback(connection.close)
+            return connection
+
+        yield Carrier(connect, abilities)
+
+
+@pytest.fixture(scope="session")
+def encrypted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Keys]]:
+    """A server that wants keys, and the keys of those that it lets in."""
+    keys = Keys(Path(tmp_path_factory.mktemp("keys")))
+    with Server(*keys.arguments) as server:
+        yield server, keys
+
+
+@pytest.fixture
+def new_session(carrier: Carrier) -> Iterator[Callable[[], Session]]:
+    """Begins sessions, each over a connection of its own, and closes them in the end."""
+    sessions: list[Session] = []
+
+    def begin() -> Session:
+        sessions.append(Session(carrier.connect()))
+        return sessions[-1]
+
+    yield begin
+    for session in sessions:
+        # Also where the case has lost count, or has left replies on the way.
+        session.connection = carrier.connect()
+        expected = session.ask(close={}).error.expected_seq
+        if expected:
+            session.ask(seq=expected, close={})
+
+
+@pytest.fixture
+def session(new_session: Callable[[], Session]) -> Session:
+    """Three boards, created and reset."""
+    return _started(new_session())
+
+
+@pytest.fixture
+def twin(new_session: Callable[[], Session]) -> Session:
+    """The same three boards in another session, which nothing disturbs."""
+    return _started(new_session())
+
+
+def _started(session: Session) -> Session:
+    assert session.create().slot == "create"
+    assert session.reset().slot == "reset"
+    return session

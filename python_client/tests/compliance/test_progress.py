@@ -1,0 +1,144 @@
+"""While a request is in progress: its repeats are parked, a resume waits, nothing else begins.
+
+Nothing here looks at a clock. That a request is in progress is what the protocol itself says: one
+with a later seq is refused, and the seq that is expected is still that of the request in progress.
+Messages of one connection arrive in order, so what was sent before such a question had arrived.
+"""
+
+import contextlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compliance.carriers import Ability, Carrier, Connection
+from compliance.refusals import CONFLICT, OUT_OF_SEQUENCE
+from compliance.sessions import Session, arrays, numbers
+from twofold.v1 import envelope_pb2 as envelope
+
+pytestmark = pytest.mark.needs(Ability.SEND_AHEAD)
+
+# Searches of about 0.1 s and about 1 s: the second is for connections that are slow themselves.
+DEPTHS = (3, 8)
+SEED = 5
+HOLDER = b"a" * 16
+
+
+class TooQuick(Exception):
+    """The request was done before the case was."""
+
+
+class LongRequest:
+    """A request that was sent over a session's connection and takes long.
+
+    Args:
+        session: One board; the search's reply is small.
+        depth: Of the search.
+    """
+
+    def __init__(self, session: Session, depth: int) -> None:
+        self.session = session
+        rollout = {"steps": 1_000_000, "expectimax": {"depth": depth}}
+        self.request = session.request(rollout=rollout)
+        session.connection.send(self.request)
+        self.check(session.connection)
+
+    def check(self, connection: Connection) -> None:
+        """Raises TooQuick unless it is still in progress after all that this connection sent."""
+        last = self.session.seq
+        connection.send(self.session.request(seq=last + 7, observe={}))
+        error = connection.receive().error
+        if error.code != OUT_OF_SEQUENCE or error.expected_seq != last + 1:
+            raise TooQuick
+
+
+def until_long_enough(
+    new_session: Callable[[], Session], case: Callable[[LongRequest], None]
+) -> None:
+    """A case with a request that takes so long that all of the case happens meanwhile."""
+    for depth in DEPTHS:
+        session = new_session()
+        session.create(num_envs=1)
+        session.reset(SEED)
+        with contextlib.suppress(TooQuick):
+            return case(LongRequest(session, depth))
+    pytest.fail("no request takes long enough to be found in progress")
+
+
+def receives_nothing(connection: Connection) -> None:
+    """The next thing that comes is the reply to what is asked now."""
+    hello = envelope.Request(seq=12345, hello={"protocol_version": 1})
+    assert connection.exchange(hello.SerializeToString()).reply.seq == 12345
+
+
+def test_repeats_are_parked_and_the_newest_gets_the_reply(
+    carrier: Carrier, new_session: Callable[[], Session]
+) -> None:
+    def case(long: LongRequest) -> None:
+        others = [carrier.connect() for _ in range(3)]
+        for other in others:
+            other.send(long.request)
+            long.check(other)
+        newest = others.pop()
+        answer = newest.receive()
+        assert answer.slot == "rollout"
+        for earlier in (long.session.connection, *others):
+            receives_nothing(earlier)
+        # It is stored now, and was carried out once: the boards are where the reply ends.
+        assert others[0].exchange(long.request) == answer
+        session = long.session
+        session.count(answer)
+        played = arrays(answer.reply.rollout.arrays, answer.payload)["observation"]
+        layout = session.created.reset
+        seen = arrays(layout, session.ask(observe={}).payload)["observation"]
+        np.testing.assert_array_equal(seen, played[-1])
+
+    until_long_enough(new_session, case)
+
+
+def test_the_last_reply_is_still_there_the_next_seq_is_taken_and_others_go_on(
+    carrier: Carrier, new_session: Callable[[], Session], session: Session
+) -> None:
+    neighbour = session
+
+    def case(long: LongRequest) -> None:
+        session, other = long.session, carrier.connect()
+        last = session.request(seq=session.seq, reset={"seeds": True})
+        stored = other.exchange(last, numbers(SEED))
+        conflicts = [
+            other.exchange(session.request(observe={})),
+            other.exchange(long.request, b""),
+        ]
+        others = neighbour.step(0, 1, 2)
+        long.check(other)
+        assert stored.slot == "reset"
+        assert [refused.error.code for refused in conflicts] == [CONFLICT, CONFLICT]
+        assert others.slot == "step", "sessions don't wait for each other"
+        session.count(session.connection.receive())
+        assert session.ask(observe={}).slot == "observe"
+
+    until_long_enough(new_session, case)
+
+
+@pytest.mark.needs(Ability.RESUME)
+def test_a_resume_waits_for_the_request_in_progress_and_the_newest_is_answered(
+    carrier: Carrier, new_session: Callable[[], Session]
+) -> None:
+    def case(long: LongRequest) -> None:
+        session = long.session
+        earlier, newest = carrier.connect(), carrier.connect()
+        resume = session.request(epoch=0, seq=0, resume={"holder": HOLDER})
+        for each in (earlier, newest):
+            each.send(resume)
+            long.check(each)
+        done, resumed = session.connection.receive(), newest.receive()
+        session.count(done)
+        session.epoch = resumed.reply.resume.epoch
+        assert done.slot == "rollout"
+        assert session.epoch == 2
+        assert resumed.reply.resume.last_seq == session.seq
+        assert (resumed.reply.resume.last_reply, resumed.payload) == done
+        receives_nothing(earlier)
+        assert session.ask(observe={}).slot == "observe"
+
+    until_long_enough(new_session, case)

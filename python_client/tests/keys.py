@@ -1,0 +1,38 @@
+"""Keys for encrypted endpoints."""
+
+import subprocess
+from pathlib import Path
+
+from twofold import CurveKeys
+from twofold.client.lookup import find_program
+
+
+def keygen(path: Path) -> str:
+    """Makes keys; the line for the list of clients."""
+    command = [str(find_program()), "keygen", str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class Keys:
+    """Keys of a server, two clients that it lets in, and one that it doesn't.
+
+    Attributes:
+        directory: Where the files are.
+        lines: Each name's line for the list of clients.
+        clients: The list, with alice and bob.
+        arguments: Those of the server.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lines = {name: keygen(directory / name) for name in ("server", "alice", "bob", "eve")}
+        self.clients = directory / "clients"
+        self.clients.write_text("# who may come in\n\n" + self.lines["alice"] + self.lines["bob"])
+        secret = directory / "server.key_secret"
+        self.arguments = ("--curve-secret-key", str(secret), "--curve-clients", str(self.clients))
+
+    def of(self, name: str, server: str = "server") -> CurveKeys:
+        """What this client uses, for this server."""
+        return CurveKeys.load(
+            self.directory / f"{server}.key", self.directory / f"{name}.key_secret"
+        )
