@@ -28,18 +28,17 @@ def small(endpoint: str, seconds: float) -> None:
     poller = zmq.Poller()
     by_socket = {}
     for session in sessions:
-        assert session.create(num_envs=1).HasField("create")
-        reset = session.request(reset={"seeds": True})
-        assert session.call(reset, bytes(8)).HasField("reset")
-        poller.register(session.socket, zmq.POLLIN)
-        by_socket[session.socket] = session
+        assert session.create(num_envs=1).slot == "create"
+        assert session.reset(0).slot == "reset"
+        poller.register(session.connection.socket, zmq.POLLIN)
+        by_socket[session.connection.socket] = session
     sent = {}
     steps = dict.fromkeys(by_socket, 0)
     waited = []
 
     def send(session: RawSession) -> None:
-        sent[session.socket] = time.perf_counter()
-        session.send(b"", session.request(step={}), b"\1")
+        sent[session.connection.socket] = time.perf_counter()
+        session.connection.send(session.request(step={}), b"\1")
 
     end = time.perf_counter() + seconds
     for session in sessions:
@@ -47,10 +46,10 @@ def small(endpoint: str, seconds: float) -> None:
     while time.perf_counter() < end:
         for socket, _ in poller.poll(1000):
             session = by_socket[socket]
-            reply, _ = session.receive()
+            answer = session.connection.receive()
             now = time.perf_counter()
-            assert reply.HasField("step")
-            session.seq = reply.seq
+            assert answer.slot == "step"
+            session.count(answer)
             waited.append(now - sent[socket])
             steps[socket] += 1
             send(session)

@@ -7,7 +7,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from raw import RawSession
 from servers import Server
 
 import twofold
@@ -148,41 +147,6 @@ def test_a_valid_argument_is_accepted(server: Server, name: str, value: Any) -> 
     observations, _ = envs.reset(seed=0)
     assert observations in envs.observation_space
     envs.close()
-
-
-@pytest.mark.parametrize(
-    ("field", "create"),
-    [
-        ("num_envs", {"num_envs": 0}),
-        ("size", {"game2048": {"rows": 9}}),
-        ("size", {"game2048": {"columns": 1}}),
-        ("goal", {"game2048": {"goal": 1000}}),
-        ("goal", {"game2048": {"goal": 2}}),
-        ("four_probability", {"game2048": {"four_probability": 1.5}}),
-        ("four_probability", {"game2048": {"four_probability": math.nan}}),
-        ("start_tiles", {"game2048": {"start_tiles": 16}}),
-        ("start_tiles", {"game2048": {"start_tiles": 0}}),
-        ("illegal_action", {"game2048": {"illegal_action": 99}}),
-        ("max_episode_steps", {"max_episode_steps": 0}),
-        ("autoreset_mode", {"autoreset_mode": 99}),
-    ],
-    ids=str,
-)
-def test_the_server_checks_the_arguments_itself(
-    server: Server, field: str, create: dict[str, Any]
-) -> None:
-    with RawSession(server.ipc) as session:
-        error = session.create(**create).error
-        assert error.code == 1
-        assert error.field == field
-        assert error.message
-        assert session.create().HasField("create"), "a refused create uses up no seq"
-
-
-def test_an_unknown_environment_is_not_found(server: Server) -> None:
-    with RawSession(server.ipc) as session:
-        error = session.create(environment_id="twofold/Go-v0").error
-        assert (error.code, error.field) == (2, "environment_id")
 
 
 def test_more_boards_than_the_server_allows_are_refused_with_the_limit(server: Server) -> None:

@@ -6,7 +6,6 @@ import pickle
 import signal
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import zmq
 import zmq.auth
+from keys import Keys, keygen
 from raw import RawSession
 from servers import Server, wait_until
 
@@ -24,27 +24,8 @@ from twofold.cli import main
 from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
-
-def keygen(path: Path) -> str:
-    """Makes keys; returns the line for the list of clients."""
-    command = [str(find_program()), "keygen", str(path)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-class Keys:
-    """Keys of a server, two clients that it admits, and one that it doesn't."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        lines = {name: keygen(directory / name) for name in ("server", "alice", "bob", "eve")}
-        self.clients = directory / "clients"
-        self.clients.write_text("# who may come in\n\n" + lines["alice"] + lines["bob"])
-        self.lines = lines
-
-    def of(self, name: str, server: str = "server") -> CurveKeys:
-        return CurveKeys.load(
-            self.directory / f"{server}.key", self.directory / f"{name}.key_secret"
-        )
+# A refusal comes long before this deadline: a test that waits for it runs into its own timeout.
+LATE = 1e3
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +33,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
     return Keys(tmp_path_factory.mktemp("keys"))
 
 
-def arguments(keys: Keys) -> list[str]:
-    secret = keys.directory / "server.key_secret"
-    return ["--curve-secret-key", str(secret), "--curve-clients", str(keys.clients)]
-
-
 @pytest.fixture(scope="module")
 def server(keys: Keys) -> Iterator[Server]:
-    with Server(*arguments(keys)) as server:
+    with Server(*keys.arguments) as server:
         yield server
 
 
@@ -77,31 +53,27 @@ def test_a_client_with_a_key_plays_as_without_encryption(server: Server, keys: K
 
 
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
-    started = time.monotonic()
     with pytest.raises(errors.AuthenticationFailed, match="wants a key: pass curve="):
-        Game2048VectorEnv(1, endpoint=server.tcp, timeout=20)
-    assert time.monotonic() - started < 10
+        Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
 
 
 def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:
-    started = time.monotonic()
     with pytest.raises(errors.AuthenticationFailed, match="does not let in this client's key"):
-        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("eve"), timeout=20)
-    assert time.monotonic() - started < 10
+        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("eve"), timeout=LATE)
 
 
-def test_a_client_with_another_servers_key_gets_an_error(server: Server, keys: Keys) -> None:
-    started = time.monotonic()
+def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="its key is not the given server_key"):
-        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice", server="eve"), timeout=20)
-    assert time.monotonic() - started < 10
+        Game2048VectorEnv(
+            1, endpoint=server.tcp, curve=keys.of("alice", server="eve"), timeout=LATE
+        )
 
 
 def test_a_client_with_a_key_at_a_plain_server_gets_an_error(
     own_server: Server, keys: Keys
 ) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="does not encrypt"):
-        Game2048VectorEnv(1, endpoint=own_server.tcp, curve=keys.of("alice"), timeout=20)
+        Game2048VectorEnv(1, endpoint=own_server.tcp, curve=keys.of("alice"), timeout=LATE)
 
 
 def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
@@ -110,25 +82,10 @@ def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> 
             Game2048VectorEnv(1, endpoint=server.tcp, curve=curve, timeout=0.05)
 
 
-class KeyedSession(RawSession):
-    """A session by hand, over an encrypted connection."""
-
-    def __init__(self, endpoint: str, keys: CurveKeys) -> None:
-        super().__init__(endpoint)
-        self.socket.close()
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.set(zmq.LINGER, 0)
-        self.socket.set(zmq.RCVTIMEO, 30_000)
-        self.socket.set(zmq.CURVE_SERVERKEY, keys.server_key.encode())
-        self.socket.set(zmq.CURVE_PUBLICKEY, keys.public_key.encode())
-        self.socket.set(zmq.CURVE_SECRETKEY, keys.secret_key.encode())
-        self.socket.connect(endpoint)
-
-
 def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
     keys: Keys, tmp_path: Path
 ) -> None:
-    with Server(*arguments(keys), "--state-dir", str(tmp_path / "state")) as server:
+    with Server(*keys.arguments, "--state-dir", str(tmp_path / "state")) as server:
         envs = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
         envs.reset(seed=0)
         server.terminate()
@@ -142,24 +99,23 @@ def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
     server: Server, keys: Keys
 ) -> None:
     with (
-        KeyedSession(server.tcp, keys.of("alice")) as alice,
-        KeyedSession(server.tcp, keys.of("bob")) as bob,
+        RawSession(server.tcp, keys.of("alice")) as alice,
+        RawSession(server.tcp, keys.of("bob")) as bob,
         RawSession(server.ipc) as local,
     ):
-        assert alice.create().HasField("create")
-        assert alice.reset().HasField("reset")
+        assert alice.create().slot == "create"
+        assert alice.reset().slot == "reset"
         own, bob.id, local.id = bob.id, alice.id, alice.id
         for stranger in (bob, local):
             for seq in (0, 1, 2, 3, 4):
                 for op in ("step", "observe", "close", "keepalive", "reset"):
-                    reply = stranger.call(stranger.request(seq=seq, **{op: {}}))
-                    assert reply.error.code == envelope.ERROR_CODE_NOT_FOUND, op
-            create = stranger.request(seq=1, create={"num_envs": 3})
-            assert stranger.call(create).error.code == envelope.ERROR_CODE_NOT_FOUND
-        # The same request from another of Alice's connections continues the session.
-        with KeyedSession(server.tcp, keys.of("alice")) as again:
+                    error = stranger.ask(None, seq=seq, **{op: {}}).error
+                    assert error.code == envelope.ERROR_CODE_NOT_FOUND, op
+            assert stranger.create().error.code == envelope.ERROR_CODE_NOT_FOUND
+        # And the same from another of Alice's connections goes on.
+        with RawSession(server.tcp, keys.of("alice")) as again:
             again.id, again.seq = alice.id, alice.seq
-            assert again.call(again.request(step={}), bytes(3)).HasField("step")
+            assert again.step(0, 0, 0).slot == "step"
             alice.seq = again.seq
             again.begin()
         bob.id = own
@@ -167,7 +123,7 @@ def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
 
 
 def test_sessions_of_one_key_are_limited_and_others_are_not_affected(keys: Keys) -> None:
-    with Server(*arguments(keys), "--max-sessions-per-client", "2") as server:
+    with Server(*keys.arguments, "--max-sessions-per-client", "2") as server:
         held = [Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice")) for _ in "ab"]
         with pytest.raises(errors.ResourceExhausted, match="max_sessions_per_client = 2"):
             Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice"))
@@ -287,7 +243,7 @@ def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as output:
         command = [str(find_program()), "serve", "--endpoint", "tcp://127.0.0.1:0"]
-        command += [*arguments(keys), "--log-level", "trace"]
+        command += [*keys.arguments, "--log-level", "trace"]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True
         )

@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
-from raw import RawSession
+from raw import RawSession, statistics_of
 from servers import Server, wait_until
 
 import twofold
@@ -167,10 +166,12 @@ def test_an_idle_session_ends_and_one_with_occasional_requests_stays() -> None:
         alive = Game2048VectorEnv(3, endpoint=server.ipc)
         alive.reset(seed=0)
         idle.reset(seed=0)
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
+
+        def is_alone() -> bool:
             alive.keepalive()
-            time.sleep(0.05)
+            return statistics_of(server.ipc).usage.sessions == 1
+
+        wait_until(is_alone)
         with pytest.raises(errors.NotFound, match="idle"):
             idle.step([0, 0, 0])
         alive.step([0, 0, 0])
@@ -191,10 +192,10 @@ def test_an_ended_session_frees_its_boards() -> None:
         Server("--idle-timeout", "1", "--max-boards", "10") as server,
         RawSession(server.ipc) as session,
     ):
-        assert session.create(num_envs=10).HasField("create")
-        session.begin()  # the other session has no requests
+        assert session.create(num_envs=10).slot == "create"
+        session.begin()  # the other one is left alone
         assert session.create(num_envs=10).error.code == RESOURCE_EXHAUSTED
-        wait_until(lambda: session.create(num_envs=10).HasField("create"))
+        wait_until(lambda: session.create(num_envs=10).slot == "create")
 
 
 def test_memory_returns_after_sessions_close(own_server: Server) -> None:

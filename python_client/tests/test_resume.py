@@ -16,7 +16,6 @@ from servers import Server
 
 import twofold
 from twofold import errors, policies
-from twofold.v1 import envelope_pb2 as envelope
 
 
 def test_another_client_goes_on_where_the_first_one_was(server: Server) -> None:
@@ -230,57 +229,10 @@ def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> No
         with pytest.raises(errors.InvalidArgument, match="not known here"):
             twofold.resume(f"{server.ipc}#{session.id.hex()}")
         # It was taken over before its class was known, and is still there.
-        resume = session.request(epoch=0, seq=0, resume={"holder": bytes(16)})
-        session.send(b"", resume)
-        reply, payload = session.receive()
-        assert reply.resume.epoch == 3
-        assert reply.resume.create.num_envs == 3
-        assert payload is None
-
-
-def test_the_same_holder_gets_the_same_epoch_and_the_last_reply(server: Server) -> None:
-    with RawSession(server.ipc) as session:
-        session.create()
-        session.reset()
-        session.send(b"", session.request(step={}), bytes(3))
-        reply, payload = session.receive()
-        for holder, epoch in ((b"a" * 16, 2), (b"a" * 16, 2), (b"b" * 16, 3), (b"a" * 16, 4)):
-            session.send(b"", session.request(epoch=0, seq=0, resume={"holder": holder}))
-            resumed, last_payload = session.receive()
-            assert resumed.resume.epoch == epoch
-            assert resumed.resume.last_seq == 3
-            assert envelope.Reply.FromString(resumed.resume.last_reply) == reply
-            assert last_payload == payload
-        session.seq = 3
-        session.call(session.request(epoch=4, close={}))
-
-
-@pytest.mark.parametrize("holder", [b"", bytes(15), bytes(17)])
-def test_a_holder_that_is_none_is_refused(server: Server, holder: bytes) -> None:
-    with RawSession(server.ipc) as session:
-        session.create()
-        reply = session.call(session.request(epoch=0, seq=0, resume={"holder": holder}))
-        assert reply.error.code == envelope.ERROR_CODE_INVALID_ARGUMENT
-        assert reply.error.field == "holder"
-        session.reset()
-
-
-def test_a_resume_while_a_step_is_carried_out_waits_for_it(server: Server) -> None:
-    envs = twofold.Game2048VectorEnv(200_000, endpoint=server.ipc, size=5)
-    envs.reset(seed=0)
-    before = envs.requests
-    with RawSession(server.ipc) as session:
-        session.id = envs._session._id
-        step = session.request(seq=before + 1, step={})
-        session.send(b"", step, bytes(200_000))
-        session.send(b"", session.request(epoch=0, seq=0, resume={"holder": bytes(16)}))
-        stepped, _ = session.receive()
-        resumed, payload = session.receive()
-        assert stepped.WhichOneof("result") == "step"
-        assert resumed.resume.last_seq == before + 1
-        assert payload is not None
-        session.seq = before + 1
-        session.call(session.request(epoch=2, close={}))
+        answer = session.ask(epoch=0, seq=0, resume={"holder": bytes(16)})
+        session.epoch = answer.reply.resume.epoch
+        assert session.epoch == 3
+        assert session.reset().slot == "reset"
 
 
 def test_a_process_that_is_killed_again_and_again_changes_nothing(

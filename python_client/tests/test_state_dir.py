@@ -95,16 +95,13 @@ def test_a_repeat_gets_the_reply_from_before_the_restart(keeping: Server) -> Non
         session.create()
         session.reset()
         step = session.request(step={})
-        session.send(b"", step, bytes(3))
-        answer = session.receive()
+        answer = session.call(step, bytes(3))
         restart(keeping)
         for _ in range(2):
-            session.send(b"", step, bytes(3))
-            assert session.receive() == answer
-        session.send(b"", step, bytes([1, 0, 0]))
-        assert session.receive()[0].error.code == envelope.ERROR_CODE_CONFLICT
-        session.seq = 3
-        assert session.call(session.request(step={}), bytes(3)).HasField("step")
+            assert session.call(step, bytes(3)) == answer
+        conflict = session.call(step, bytes([1, 0, 0])).error
+        assert conflict.code == envelope.ERROR_CODE_CONFLICT
+        assert session.step(0, 0, 0).slot == "step"
 
 
 def test_a_client_that_was_shut_out_stays_shut_out(keeping: Server) -> None:

@@ -23,9 +23,9 @@ def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
         envs.step([0] * 10)
     with RawSession(own_server.ipc) as session:
         session.create()
-        session.call(session.request(step={}), bytes(3))
-        session.send(b"no delimiter")
-        session.call(session.request(observe={}))  # after the one without
+        session.step(0, 0, 0)
+        session.connection.send_frames(b"no delimiter")
+        session.ask(observe={})  # after the one without
     return envs
 
 
