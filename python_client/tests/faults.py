@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -74,6 +74,11 @@ class FaultProxy:
         """Switches this address to another server; messages in flight are lost."""
         self._server = server
         self.cut()
+
+    def passes_another(self) -> Callable[[], bool]:
+        """Whether it has passed a message on since this call."""
+        before = self.counts["passed"]
+        return lambda: self.counts["passed"] > before
 
     def _open(self) -> None:
         self._front = self._context.socket(zmq.ROUTER)

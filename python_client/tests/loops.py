@@ -1,14 +1,18 @@
 """A training loop without the training: fixed actions, and a hash of each result."""
 
+import os
 import signal
+import threading
 import time
 import types
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from games import GAMES
+from servers import wait_until
 
 import twofold
 
@@ -66,6 +70,21 @@ def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> lis
         return play(envs, steps)
     finally:
         envs.close()
+
+
+def interrupt(*_: object) -> NoReturn:
+    """What a test puts where the package would go on, for an interrupt at that place."""
+    raise KeyboardInterrupt
+
+
+def interrupt_when(condition: Callable[[], bool]) -> None:
+    """Does what Ctrl-C does, as soon as something is so."""
+
+    def run() -> None:
+        wait_until(condition)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=run).start()
 
 
 class Interrupts:

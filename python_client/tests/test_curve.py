@@ -250,7 +250,7 @@ def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
         assert process.stdout is not None
         endpoint = process.stdout.readline().split()[2]
         envs = Game2048VectorEnv(1, endpoint=endpoint, curve=curve)
-        session = envs._session._id.hex()
+        session = envs.token.partition("#")[2]
         envs.close()
         with pytest.raises(errors.AuthenticationFailed):
             Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("eve"))

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -17,7 +18,6 @@ from loops import actions, make, number
 
 import twofold
 from twofold import rules
-from twofold.client import embedded as _embedded
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.lookup import find_library
 
@@ -51,8 +51,8 @@ def test_without_an_endpoint_the_service_is_in_this_process() -> None:
 
 
 HIDDEN = """
-from twofold.client import embedded as _embedded
-_embedded.find_library = lambda: None
+from twofold.client import embedded
+embedded.find_library = lambda: None
 """
 
 
@@ -78,12 +78,15 @@ def test_the_endpoint_embedded_uses_only_the_library() -> None:
     assert "there is no libtwofold.so" in output
 
 
-def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = find_library()
-    assert library is not None
-    monkeypatch.setattr(_embedded, "VERSION", "7.0")
-    with pytest.raises(_embedded.Unavailable, match=r"version 0.*package of 7.0.*build it anew"):
-        _embedded._load(library)
+def test_a_library_of_another_version_is_not_used() -> None:
+    output, _ = run(
+        "from twofold.client import embedded\n"
+        "embedded.VERSION = '7.0'\n"
+        "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
+        "except twofold.errors.ServerStartFailed as error: print(error)\n",
+        TWOFOLD_LIBRARY=str(find_library()),
+    )
+    assert re.search(r"version 0.*package of 7.0.*build it anew", output)
 
 
 @pytest.mark.parametrize(
@@ -132,16 +135,7 @@ def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
 # ---- threads -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [100_000])
-def test_a_heartbeat_beside_steps_changes_nothing(count: int) -> None:
-    heartbeat_beside_steps("embedded", count)
-
-
-def test_a_heartbeat_beside_steps_changes_nothing_over_any_carrier(endpoint: str) -> None:
-    heartbeat_beside_steps(endpoint, 2000)
-
-
-def heartbeat_beside_steps(endpoint: str, count: int) -> None:
+def test_a_heartbeat_beside_steps_changes_nothing(endpoint: str) -> None:
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
@@ -164,8 +158,8 @@ def heartbeat_beside_steps(endpoint: str, count: int) -> None:
     thread.start()
     chosen = [actions(turn) for turn in range(16)]
     turn = -1
-    # The scheduler decides how often the other thread gets a turn.
-    while (turn := turn + 1) < count or (beats <= 100 and thread.is_alive()):
+    # The scheduler says how often the other thread has its turn.
+    while (turn := turn + 1) < 2000 or (beats <= 100 and thread.is_alive()):
         told = envs.step(chosen[turn % 16])
         expected = twin.step(chosen[turn % 16])
         if turn % 100 == 0:
@@ -257,13 +251,12 @@ def rules_next(moved: rules.Move) -> Any:
 def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
     """In a process of its own: callbacks of other packages may swallow an interrupt."""
     output, _ = run(
-        "import signal, threading, time, test_embedded\n"
+        "import signal, threading, test_embedded\n"
         "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "started = time.monotonic()\n"
         f"try: test_embedded.{slow}()\n"
-        "except KeyboardInterrupt: print(time.monotonic() - started)\n"
+        "except KeyboardInterrupt: print('heard')\n"
     )
-    assert 0.4 < float(output) < 10, "it was over before anybody listened"
+    assert output == "heard\n", "it was over before anybody listened"
 
 
 # ---- forks ---------------------------------------------------------------------------------------
@@ -272,10 +265,10 @@ def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
 def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -> None:
     """Even if another thread of the parent is in a call, whose lock the child never gets."""
     output, errors = run(
-        "import threading, time\n"
+        "import threading\n"
         "envs = twofold.Game2048VectorEnv(70_000); first = envs.reset(seed=0)[0]\n"
         "inside = threading.Event()\n"
-        "def progress(_): inside.set(); time.sleep(3)\n"
+        "def progress(_): inside.set(); threading.Event().wait()\n"
         "busy = twofold.Game2048VectorEnv(2); busy.reset(seed=0)\n"
         "rollout = lambda: busy.rollout(1, 'random', progress=progress)\n"
         "threading.Thread(target=rollout, daemon=True).start(); inside.wait()\n"

@@ -447,7 +447,7 @@ def test_a_policy_that_is_slow_is_told() -> None:
         time.sleep(0.05)
         return np.zeros(len(observations), int)
 
-    with pytest.raises(errors.PolicyError, match=r"'slow', call 0: took 0\.\d+ s for 4 boards"):
+    with pytest.raises(errors.PolicyError, match=r"'slow', call 0: took [\d.]+ s for 4 boards"):
         twofold.evaluate(slow, env=Queue(4), episodes=4, policy_timeout=0.01)
 
 

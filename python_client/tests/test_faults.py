@@ -1,14 +1,11 @@
 """Deadlines, interrupts, deaths, forks: nothing hangs, is applied twice, or is left behind."""
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import zmq
+from faults import FaultProxy
 from games import MakeBatch
+from loops import interrupt_when
 from raw import RawSession
 from servers import Server, child_servers, is_running, private_server_pid, wait_until
 
@@ -45,11 +44,6 @@ def line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def interrupt_soon(seconds: float) -> None:
-    """What Ctrl-C does, a little later."""
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
-
-
 # ---- deadlines and interrupts --------------------------------------------------------------------
 
 
@@ -58,19 +52,17 @@ def test_a_server_that_does_not_answer_is_a_deadline(
 ) -> None:
     envs = make_batch(3, endpoint=own_server.ipc, timeout=0.5)
     envs.reset(seed=0)
-    with own_server.stopped():
-        started = time.monotonic()
-        with pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"):
-            envs.step([0, 1, 2])
-        assert 0.4 < time.monotonic() - started < 1.5
+    with (
+        own_server.stopped(),
+        pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"),
+    ):
+        envs.step([0, 1, 2])
 
 
 def test_nobody_at_the_address_is_a_deadline() -> None:
     for endpoint in ("tcp://127.0.0.1:9", "ipc:///tmp/twofold-nobody-here"):
-        started = time.monotonic()
         with pytest.raises(twofold.errors.DeadlineExceeded):
             twofold.Game2048VectorEnv(1, endpoint=endpoint, timeout=0.3)
-        assert time.monotonic() - started < 1
 
 
 def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
@@ -94,22 +86,23 @@ def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
     own_server: Server, trouble: str, make_batch: MakeBatch
 ) -> None:
     timeout = 0.3 if trouble == "deadline" else 30
-    envs = make_batch(3, endpoint=own_server.ipc, timeout=timeout)
-    twin = make_batch(3, endpoint=own_server.ipc)
-    envs.reset(seed=0)
-    twin.reset(seed=0)
-    for actions in ([0, 1, 2], [1, 2, 3], [2, 3, 0]):
-        with own_server.stopped():
-            if trouble == "interrupt":
-                interrupt_soon(0.2)
-            with pytest.raises((twofold.errors.DeadlineExceeded, KeyboardInterrupt)):
-                envs.step(actions)
-        observations, *_, infos = envs.step(actions)
-        expected, *_ = twin.step(actions)
-        np.testing.assert_array_equal(observations, expected)
-        assert infos["episode_length"].tolist() == twin.observe()[1]["episode_length"].tolist()
-    envs.close()
-    twin.close()
+    with FaultProxy(own_server.ipc) as proxy:
+        envs = make_batch(3, endpoint=proxy.endpoint, timeout=timeout)
+        twin = make_batch(3, endpoint=own_server.ipc)
+        envs.reset(seed=0)
+        twin.reset(seed=0)
+        for actions in ([0, 1, 2], [1, 2, 3], [2, 3, 0]):
+            with own_server.stopped():
+                if trouble == "interrupt":
+                    interrupt_when(proxy.passes_another())
+                with pytest.raises((twofold.errors.DeadlineExceeded, KeyboardInterrupt)):
+                    envs.step(actions)
+            observations, *_, infos = envs.step(actions)
+            expected, *_ = twin.step(actions)
+            np.testing.assert_array_equal(observations, expected)
+            assert infos["episode_length"].tolist() == twin.observe()[1]["episode_length"].tolist()
+        envs.close()
+        twin.close()
 
 
 def test_another_call_first_finishes_the_unanswered_step(
@@ -150,85 +143,6 @@ def test_a_refused_request_is_not_pending(own_server: Server, make_batch: MakeBa
     envs.close()
 
 
-def test_an_environment_survives_any_number_of_interrupts_at_any_moment(
-    own_server: Server, make_batch: MakeBatch
-) -> None:
-    envs = make_batch(500, endpoint=own_server.ipc)
-    envs.reset(seed=0)
-    actions = np.zeros(500, np.uint8)
-    # A timer in the kernel, so that the signal comes at moments that Python does not choose.
-    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        interrupts, steps = 0, 0
-        while interrupts < 100:
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.00007 * interrupts)
-                while True:
-                    _, rewards, _, _, infos = envs.step(actions)
-                    assert rewards.shape == infos["episode_length"].shape == (500,)
-                    steps += 1
-            except KeyboardInterrupt:
-                interrupts += 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    assert steps > 100
-    observations, _ = envs.reset(seed=5)
-    np.testing.assert_array_equal(envs.observe()[0], observations)
-    envs.close()
-
-
-@contextlib.contextmanager
-def lossy_proxy(server: Server, loses: Callable[[int], bool]) -> Iterator[str]:
-    """An address that passes everything on to the server, and loses the replies that are chosen."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    front, back = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
-    port = front.bind_to_random_port("tcp://127.0.0.1")
-    back.connect(server.ipc)
-    stop = threading.Event()
-
-    def run() -> None:
-        replies = 0
-        while not stop.is_set():
-            for socket, _ in zmq_poll([front, back]):
-                frames = socket.recv_multipart()
-                if socket is front:
-                    back.send_multipart(frames)
-                    continue
-                if not loses(replies):
-                    front.send_multipart(frames)
-                replies += 1
-
-    def zmq_poll(sockets: "list[zmq.Socket[bytes]]") -> "list[tuple[zmq.Socket[bytes], int]]":
-        poller = zmq.Poller()
-        for socket in sockets:
-            poller.register(socket, zmq.POLLIN)
-        return poller.poll(20)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield f"tcp://127.0.0.1:{port}"
-    finally:
-        stop.set()
-        thread.join()
-        context.destroy()
-
-
-def test_lost_replies_are_asked_for_again_and_a_step_is_applied_once(
-    server: Server, make_batch: MakeBatch
-) -> None:
-    twin = make_batch(4, endpoint=server.ipc)
-    with lossy_proxy(server, lambda number: number % 3 != 2) as endpoint:
-        envs = make_batch(4, endpoint=endpoint)
-        np.testing.assert_array_equal(envs.reset(seed=0)[0], twin.reset(seed=0)[0])
-        for step in range(20):
-            actions = np.array([step % 4, 1, 2, 3])
-            np.testing.assert_array_equal(envs.step(actions)[0], twin.step(actions)[0])
-        envs.close()
-    twin.close()
-
-
 # ---- deaths --------------------------------------------------------------------------------------
 
 
@@ -237,18 +151,14 @@ def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_anoth
     envs.reset(seed=0)
     pid = private_server_pid(envs)
     os.kill(pid, signal.SIGKILL)
-    started = time.monotonic()
     for _ in range(2):
         with pytest.raises(twofold.errors.ServerDied, match=f"{pid}.*signal 9"):
             envs.step([0, 0])
-    assert time.monotonic() - started < 1
     another = gym.make_vec(ID, num_envs=2, endpoint="private")
     another.reset(seed=0)
     assert private_server_pid(another) != pid
-    started = time.monotonic()
     envs.close()
     envs.close()
-    assert time.monotonic() - started < 0.5
     another.step([0, 0])
     another.close()
 
@@ -256,16 +166,15 @@ def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_anoth
 def test_a_killed_server_at_an_address_is_a_deadline(
     own_server: Server, make_batch: MakeBatch
 ) -> None:
-    for endpoint in (own_server.ipc, own_server.tcp):
-        envs = make_batch(2, endpoint=endpoint, timeout=0.5)
+    addresses = (own_server.ipc, own_server.tcp)
+    batches = [make_batch(2, endpoint=endpoint, timeout=0.5) for endpoint in addresses]
+    for envs in batches:
         envs.reset(seed=0)
-        if endpoint == own_server.tcp:
-            own_server.kill()
-            started = time.monotonic()
-            with pytest.raises(twofold.errors.DeadlineExceeded):
-                envs.step([0, 0])
-            envs.close()
-            assert time.monotonic() - started < 2.5
+    own_server.kill()
+    for envs in batches:
+        with pytest.raises(twofold.errors.DeadlineExceeded):
+            envs.step([0, 0])
+        envs.close()
 
 
 def test_a_killed_python_leaves_no_server_behind(tmp_path: Path) -> None:
@@ -291,9 +200,7 @@ def test_a_python_that_ends_takes_its_server_and_directory_along(
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     pid = int(line(process))
-    started = time.monotonic()
     process.communicate(timeout=10)
-    assert time.monotonic() - started < 3
     wait_until(lambda: not is_running(pid), seconds=5)
     assert list(tmp_path.iterdir()) == []
 
@@ -305,15 +212,13 @@ def test_a_python_that_ends_while_its_servers_are_unreachable_ends_soon(own_serv
     )
     assert line(process) == "made"
     with own_server.stopped():
-        started = time.monotonic()
         process.communicate("\n", timeout=10)
-        assert time.monotonic() - started < 3
     assert process.returncode == 0
 
 
 def test_an_environment_that_is_let_go_is_closed(own_server: Server) -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc)
-    session_id = envs._session._id
+    session_id = bytes.fromhex(envs.token.partition("#")[2])
     with RawSession(own_server.ipc) as session:
         observe = session.request(session=session_id, seq=3, observe={})
         assert session.call(observe).error.code == envelope.ERROR_CODE_OUT_OF_SEQUENCE
@@ -326,16 +231,16 @@ def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:
         f"envs = gym.make_vec('{ID}', num_envs=2, endpoint='private'); envs.reset(seed=0)\n"
         "print(servers.private_server_pid(envs), flush=True)\n"
         "try:\n"
-        "    while True: envs.step([0, 1])\n"
+        "    while True: envs.step([0, 1]); print('playing', flush=True)\n"
         "except KeyboardInterrupt: pass\n"
         "envs.step([0, 1]); print('still there', flush=True)",
         start_new_session=True,
     )
-    line(process)
-    time.sleep(0.3)
+    assert int(line(process)) > 0
+    assert line(process) == "playing"
     os.killpg(process.pid, signal.SIGINT)
-    assert line(process) == "still there"
-    process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=10)
+    assert output.split("\n")[-2] == "still there"
     assert process.returncode == 0
 
 
@@ -355,7 +260,6 @@ def test_an_environment_made_50_times_leaves_one_server() -> None:
 
 
 def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
-    started = time.monotonic()
     pids = set()
     for _ in range(50):
         envs = gym.make_vec(ID, num_envs=2, endpoint="private")
@@ -363,22 +267,22 @@ def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
         pids.add(private_server_pid(envs))
         envs.close()
     assert len(pids) == 1
-    assert time.monotonic() - started < 3
     assert child_servers() == list(pids)
 
 
 def test_a_server_that_nobody_uses_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_server, "_GRACE", 0.1)
+    monkeypatch.setattr(private_server, "_GRACE", 0)
     first, second = (
         gym.make(ID, endpoint="private"),
         gym.make_vec(ID, num_envs=2, endpoint="private"),
     )
     pid = private_server_pid(first)
     assert isinstance(second, twofold.TwofoldVectorEnv)
-    directory = Path(second._session._carrier.endpoint[6:]).parent
+    directory = Path(second.token.partition("#")[0].removeprefix("ipc://")).parent
     first.close()
-    time.sleep(0.3)
-    assert is_running(pid), "the second environment still uses it"
+    second.reset(seed=0)
+    for _ in range(100):
+        second.step([0, 0])
     assert directory.stat().st_mode & 0o777 == 0o700
     second.close()
     wait_until(lambda: not is_running(pid))
@@ -471,11 +375,9 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
 def test_a_server_that_never_comes_up_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    use_program(monkeypatch, tmp_path, "echo thinking >&2; exec sleep 60")
-    started = time.monotonic()
+    use_program(monkeypatch, tmp_path, "echo thinking >&2; exec sleep 1000")
     with pytest.raises(twofold.errors.ServerStartFailed, match=r"(?s)in time.*thinking"):
         gym.make(ID, endpoint="private", timeout=0.5)
-    assert time.monotonic() - started < 3
     assert len(child_servers()) <= 1
 
 

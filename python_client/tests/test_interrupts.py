@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loops import flat, number
+from loops import flat, interrupt, number
 from opcodes import InterruptAt
 
 import twofold
@@ -24,14 +24,14 @@ def through_interrupts(
     envs, twin = make(), make()
     moment = 0
     while True:
-        interrupt = InterruptAt(moment)
+        at = InterruptAt(moment)
         try:
-            told = interrupt.call(deed, envs, moment)
-            assert not interrupt.has_fired, "the interrupt was swallowed"
+            told = at.call(deed, envs, moment)
+            assert not at.has_fired, "the interrupt was swallowed"
         except KeyboardInterrupt:
             told = deed(envs, moment)
         assert result(told) == result(deed(twin, moment)), f"after bytecode {moment}"
-        if not interrupt.has_fired:
+        if not at.has_fired:
             envs.close()
             twin.close()
             return moment
@@ -60,9 +60,6 @@ def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(
     envs, twin = (twofold.Game2048VectorEnv(3, endpoint=endpoint) for _ in range(2))
     envs.reset(seed=1)
     twin.reset(seed=1)
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
 
     for turn in range(3):
         with monkeypatch.context() as patch:
@@ -109,9 +106,9 @@ def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
     while has_fired:
         envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
         drawn = int(envs.np_random_seed or 0)
-        interrupt = InterruptAt(moment)
+        at = InterruptAt(moment)
         try:
-            boards = interrupt.call(lambda: envs.reset(seed=seed))[0]  # noqa: B023
+            boards = at.call(lambda: envs.reset(seed=seed))[0]  # noqa: B023
         except KeyboardInterrupt:
             boards = envs.reset(seed=seed)[0]
         seeds = [drawn + lane if seed is None or seed[lane] is None else 7 for lane in range(3)]
@@ -122,7 +119,7 @@ def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
         np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0], f"bytecode {moment}")
         envs.close()
         twin.close()
-        has_fired = interrupt.has_fired
+        has_fired = at.has_fired
         moment += 1 if moment % 20 else 7
     assert moment > 200
 

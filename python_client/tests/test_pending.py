@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import NoAsyncCallError
-from loops import actions, make, number
+from loops import actions, interrupt, make, number
 from servers import Server
 
 import twofold
@@ -109,9 +109,6 @@ def test_an_interrupted_step_is_collected(endpoint: str, monkeypatch: pytest.Mon
     envs, twin = make(endpoint), make(endpoint)
     for each in (envs, twin):
         each.reset(seed=7)
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(envs._results, "of_step", interrupt)
@@ -219,9 +216,6 @@ def test_another_reset_after_an_unseen_first_one_continues_its_streams(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(endpoint), make(endpoint)
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(envs._results, "of_reset", interrupt)

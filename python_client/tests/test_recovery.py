@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import DELAY, DROP, DUPLICATE, KINDS, REORDER, FaultProxy
-from loops import Interrupts, make, one_step, play, undisturbed
+from loops import Interrupts, interrupt, interrupt_when, make, one_step, play, undisturbed
 from raw import RawSession
 from servers import Server, child_servers, private_server_pid
 
@@ -57,7 +56,8 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
         results = []
         for step in range(300):
             if step % 15 == 7:
-                threading.Timer(0.0005, proxy.cut).start()
+                # The proxy passes the step on before it looks: what is lost is the reply.
+                proxy.cut()
             results.append(one_step(envs, step))
         assert results == expected
         assert proxy.counts["cut"] > 10
@@ -104,13 +104,20 @@ def test_a_hundred_interrupts_at_random_moments_change_nothing(
 
 
 def test_the_note_says_whether_the_step_was_applied(own_server: Server) -> None:
-    envs, twin = make(own_server.ipc), make(own_server.ipc)
+    with FaultProxy(own_server.ipc) as proxy:
+        envs, twin = make(proxy.endpoint), make(own_server.ipc)
+        check_notes(envs, twin, own_server, proxy)
+        envs.close()
+        twin.close()
+
+
+def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> None:
     envs.reset(seed=0)
     twin.reset(seed=0)
     action = np.zeros(16, int)
 
     with own_server.stopped():
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        interrupt_when(proxy.passes_another())
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step(action)
     assert "was sent and has no answer yet; it is applied once" in notes_of(caught.value)[0]
@@ -118,7 +125,7 @@ def test_the_note_says_whether_the_step_was_applied(own_server: Server) -> None:
 
     # The reply is there, and the interrupt comes before the user has it.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(envs._results, "_observations", _interrupt)
+        patch.setattr(envs._results, "_observations", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step(action)
     assert (
@@ -135,8 +142,6 @@ def test_the_note_says_whether_the_step_was_applied(own_server: Server) -> None:
     assert "was not applied; nothing was sent" in notes_of(caught.value)[0]
     np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
     np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
-    envs.close()
-    twin.close()
 
 
 def test_another_step_after_an_applied_one_goes_on_from_there(endpoint: str) -> None:
@@ -144,17 +149,13 @@ def test_another_step_after_an_applied_one_goes_on_from_there(endpoint: str) -> 
     envs.reset(seed=0)
     twin.reset(seed=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(envs._results, "_observations", _interrupt)
+        patch.setattr(envs._results, "_observations", interrupt)
         with pytest.raises(KeyboardInterrupt):
             envs.step(np.zeros(16, int))
     twin.step(np.zeros(16, int))
     np.testing.assert_array_equal(envs.step(np.ones(16, int))[0], twin.step(np.ones(16, int))[0])
     envs.close()
     twin.close()
-
-
-def _interrupt(*_: Any) -> Any:
-    raise KeyboardInterrupt
 
 
 # ---- event loops and notebooks -------------------------------------------------------------------
@@ -189,19 +190,16 @@ def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> 
         for _ in range(3):
             shell.runcode(compile(CELL, "<cell>", "exec"))
             envs = shell.locals["envs"]
-            ids.append(envs._session._id)
+            endpoint, _, session_id = envs.unwrapped.token.partition("#")
+            ids.append(bytes.fromhex(session_id))
             pids.add(private_server_pid(envs))
-            endpoint = envs._session._carrier.endpoint
             del envs
             await asyncio.sleep(0)
         gc.collect()
         assert len(pids) == 1
         assert child_servers() == list(pids)
         with RawSession(endpoint) as session:
-            codes = [
-                session.call(session.request(session=one, seq=3, observe={})).error.code
-                for one in ids
-            ]
+            codes = [session.ask(session=one, seq=3, observe={}).error.code for one in ids]
         gone, there = envelope.ERROR_CODE_NOT_FOUND, envelope.ERROR_CODE_OUT_OF_SEQUENCE
         assert codes == [gone, gone, there]
 
@@ -315,10 +313,8 @@ def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Serv
     envs = make(own_server.ipc, recover=True, timeout=0.4)
     results = play(envs, 10)
     own_server.kill()
-    started = time.monotonic()
     with pytest.raises(errors.DeadlineExceeded):
         one_step(envs, 10)
-    assert time.monotonic() - started < 2
     own_server.start_again()
     envs._session._timeout = 30
     assert results + play(envs, 20, 10) == expected

@@ -120,7 +120,7 @@ def test_prometheus_can_read_it(
 def test_the_session_in_the_statistics_is_no_secret(
     own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    secret = stepped._session._id.hex()
+    secret = stepped.token.partition("#")[2]
     for form in ("table", "json", "prometheus"):
         main(["stats", "--format", form, "--endpoint", own_server.ipc])
         text = capsys.readouterr().out

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
-from loops import Interrupts, actions, make, number, one_step, undisturbed
+from loops import actions, interrupt, make, number, one_step, undisturbed
 from opcodes import InterruptAt
 from raw import statistics_of
 from servers import Server, wait_until
@@ -205,19 +205,19 @@ def test_an_interrupt_at_every_bytecode_loses_nothing(endpoint: str, first: bool
     twin.reset(seed=7)
     moment, has_fired = 0, True
     while has_fired:
-        interrupt = InterruptAt(moment)
+        at = InterruptAt(moment)
         if not first:
             envs.step_async(actions(moment))
         call: Any = (lambda turn: envs.step_async(actions(turn))) if first else _wait(envs)
         try:
-            results = interrupt.call(call, moment)
+            results = at.call(call, moment)
         except KeyboardInterrupt:
             results = call(moment)
         if first:
             results = envs.step_wait()
         expected = twin.step(actions(moment))
         assert number(results) == number(expected), f"bytecode {moment}"
-        has_fired = interrupt.has_fired
+        has_fired = at.has_fired
         moment += 1
     assert moment > 100
     envs.close()
@@ -231,9 +231,6 @@ def test_the_note_of_an_interrupted_wait_names_the_wait(
     envs.reset(seed=7)
     envs.step_async(actions(1))
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
         patch.setattr(envs._results, "of_step", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -246,32 +243,6 @@ def test_the_note_of_an_interrupted_wait_names_the_wait(
 
 def _wait(envs: TwofoldVectorEnv) -> Callable[[int], Any]:
     return lambda _: envs.step_wait()
-
-
-def test_interrupts_at_random_moments_lose_nothing(endpoint: str, game: str) -> None:
-    expected = undisturbed(endpoint, 400, game)
-    envs = make(endpoint, game)
-    interrupts = step = 0
-    with Interrupts(seed=5, longest=0.004):
-        while step < 400:
-            is_begun = step % 400 == 0
-            while True:
-                try:
-                    if not is_begun:
-                        envs.step_async(actions(step, envs._num_actions))
-                        is_begun = True
-                    result = one_step(envs, step) if step == 0 else number(envs.step_wait())
-                    break
-                except KeyboardInterrupt:
-                    interrupts += 1
-                except AlreadyPendingCallError:
-                    # The interrupt came between the call's return and the next line.
-                    is_begun = True
-            assert result == expected[step], f"step {step}"
-            step += 1
-            if step == 400 and interrupts < 50:
-                step = 0
-    envs.close()
 
 
 def test_a_thread_waits_for_a_step_that_another_began(envs: TwofoldVectorEnv) -> None:
