@@ -82,8 +82,8 @@ def test_repeats_are_parked_and_the_newest_gets_the_reply(
         newest = others.pop()
         answer = newest.receive()
         assert answer.slot == "rollout"
-        for earlier in (long.session.connection, *others):
-            receives_nothing(earlier)
+        for connection in (long.session.connection, *others, newest):
+            receives_nothing(connection)
         # It is stored now, and was carried out once: the boards are where the reply ends.
         assert others[0].exchange(long.request) == answer
         session = long.session
@@ -138,7 +138,8 @@ def test_a_resume_waits_for_the_request_in_progress_and_the_newest_is_answered(
         assert session.epoch == 2
         assert resumed.reply.resume.last_seq == session.seq
         assert (resumed.reply.resume.last_reply, resumed.payload) == done
-        receives_nothing(earlier)
+        for connection in (session.connection, earlier, newest):
+            receives_nothing(connection)
         assert session.ask(observe={}).slot == "observe"
 
     until_long_enough(new_session, case)

@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from compliance.refusals import FAILED_PRECONDITION, INVALID_ARGUMENT, REFUSALS, Refusal
+from compliance.refusals import (
+    FAILED_PRECONDITION,
+    INVALID_ARGUMENT,
+    OUT_OF_SEQUENCE,
+    REFUSALS,
+    Refusal,
+)
 from compliance.sessions import Session, numbers
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -27,8 +33,8 @@ def test_a_refused_request_names_its_fault_and_changes_nothing(
             assert (error.lane if error.HasField("lane") else None) == refusal.lane
             seq = envelope.Request.FromString(header).seq if refusal.is_readable else 0
             assert answer.reply.seq == seq
-            if refusal.field == "seq" and error.HasField("expected_seq"):
-                assert error.expected_seq == session.seq + 1
+            expected = session.seq + 1 if refusal.code == OUT_OF_SEQUENCE else 0
+            assert error.expected_seq == expected
     assert session.step(1, 2, 3) == twin.step(1, 2, 3)
     assert session.ask(snapshot={}) == twin.ask(snapshot={})
 
