@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -361,7 +360,7 @@ def use_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> N
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
     monkeypatch.setenv("TWOFOLD_SERVER", str(program))
-    monkeypatch.setattr(private_server, "_current", None)
+    private_server.stop_at_exit()
 
 
 def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
@@ -425,35 +424,30 @@ def test_the_program_is_looked_for_in_order(
     assert lookup.find_program() == expected
 
 
-def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 100)
     long.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(long))
-    directory, lock = private_server._make_directory()
-    os.close(lock)
-    directory.rmdir()
-    assert len(str(directory)) < 100
+    process = script(
+        f"envs = gym.make_vec('{ID}', num_envs=2, endpoint='private'); envs.reset(seed=0)\n"
+        "print(envs.unwrapped.token)",
+        env={**os.environ, "TMPDIR": str(long)},
+    )
+    output, errors = process.communicate(timeout=20)
+    assert output.startswith("ipc:///tmp/"), errors
     assert list(long.iterdir()) == []
 
 
-def test_the_directory_of_a_killed_python_is_removed_by_the_next(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_directory_of_a_killed_python_is_removed_by_the_next(tmp_path: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    start = f"env = gym.make('{ID}', endpoint='private'); env.reset(seed=0)\n"
     process = script(
-        f"env = gym.make('{ID}', endpoint='private'); env.reset(seed=0)\n"
-        "print(servers.private_server_pid(env), flush=True); sys.stdin.read()",
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start + "print(servers.private_server_pid(env), flush=True); sys.stdin.read()", env=environ
     )
     pid = int(line(process))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (directory,) = tmp_path.iterdir()
 
     def directories_after_the_next_start() -> list[Path]:
-        mine, lock = private_server._make_directory()
-        os.close(lock)
-        mine.rmdir()
+        script(start, env=environ).communicate(timeout=20)
         return list(tmp_path.iterdir())
 
     os.utime(directory, (0, 0))
