@@ -171,7 +171,7 @@ def test_statistics_show_a_client_only_its_own_sessions_with_its_name(
     text = capsys.readouterr().out
     assert "alice" in text
     assert "bob" in text
-    assert main(["stats", "--endpoint", server.tcp]) == 1
+    assert main(["stats", "--endpoint", server.tcp, "--timeout", str(LATE)]) == 1
     assert "wants a key" in capsys.readouterr().err
     alice.close()
     bob.close()

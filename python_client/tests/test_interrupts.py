@@ -43,7 +43,7 @@ def actions(turn: int) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_at_every_bytecode_of_a_step(endpoint: str, mode: str) -> None:
+def test_an_interrupt_at_any_bytecode_of_a_step_loses_nothing(endpoint: str, mode: str) -> None:
     def make() -> Any:
         envs = twofold.Game2048VectorEnv(
             3, endpoint=endpoint, autoreset_mode=mode, max_episode_steps=2
@@ -87,8 +87,8 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
     return both
 
 
-def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
-    """Each reset but the first continues the stream, so applying one twice would show."""
+def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) -> None:
+    """Each but the first goes on with the stream, so that twice is something else than once."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=None if turn else 1)
@@ -100,8 +100,10 @@ def test_at_every_bytecode_of_a_reset(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [None, [7, None, None]], ids=["none", "some"])
-def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
-    """A repeated call keeps the seeds that the system drew for the first one."""
+def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
+    endpoint: str, seed: Any
+) -> None:
+    """Seeds that the system draws are the same when the call is made again."""
     moment, has_fired = 0, True
     while has_fired:
         envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
@@ -124,8 +126,10 @@ def test_at_every_bytecode_of_the_first_reset(endpoint: str, seed: Any) -> None:
     assert moment > 200
 
 
-def test_at_every_bytecode_of_a_reset_of_some_streams(endpoint: str) -> None:
-    """One request resets boards with a new seed and boards that continue their stream."""
+def test_an_interrupt_at_any_bytecode_of_a_reset_of_some_streams_loses_nothing(
+    endpoint: str,
+) -> None:
+    """Boards with a new seed and boards whose stream goes on are reset by one request."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=[turn, None, turn + 7] if turn else 1)
@@ -136,7 +140,7 @@ def test_at_every_bytecode_of_a_reset_of_some_streams(endpoint: str) -> None:
     assert through_interrupts(make, reset, number) > 200
 
 
-def test_at_every_bytecode_of_a_single_environments_step() -> None:
+def test_an_interrupt_at_any_bytecode_of_a_single_environments_step_loses_nothing() -> None:
     def make() -> Any:
         env = twofold.Game2048Env(size=3)
         env.reset(seed=1)
