@@ -119,11 +119,11 @@ final class EmbeddedService: @unchecked Sendable {
     }
 
     private func execute(
-        _ op: Request.OneOf_Op, _ request: KeptBytes, on session: ServerSession?
+        _ op: Request.OneOf_Op, _ request: KeptBytes, on session: EnvironmentHost?
     ) throws(ServiceError) -> (KeptAnswer, Ledger.Change) {
         if case .create(let create) = op {
             try request.withPayload { (payload) throws(ServiceError) in try refusePayload(payload) }
-            let (session, reply) = try ServerSession.create(create, service, budget)
+            let (session, reply) = try EnvironmentHost.create(create, service, budget)
             return (KeptAnswer(result: .create(reply)), .created(session))
         }
         guard let session else { throw ServiceError(.internal, "the session has no environment") }

@@ -94,7 +94,7 @@ public func call(
     _ service: UInt64, _ header: UnsafePointer<UInt8>?, _ headerSize: Int,
     _ payload: UnsafePointer<UInt8>?, _ payloadSize: Int, _ reply: UnsafeMutablePointer<twofold_reply>?
 ) -> Int32 {
-    guard let reply, let room = ReplyRoom(reply), let header = buffer(header, headerSize),
+    guard let reply, let room = ReplyBuffers(reply), let header = buffer(header, headerSize),
         payloadSize >= 0, payload != nil || payloadSize == 0
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }
@@ -107,7 +107,7 @@ public func call(
 public func step(
     _ steps: UnsafePointer<twofold_steps>?, _ seq: UInt64, _ actions: UnsafeRawPointer?
 ) -> Int32 {
-    guard let steps, let reply = steps.pointee.reply, let room = ReplyRoom(reply),
+    guard let steps, let reply = steps.pointee.reply, let room = ReplyBuffers(reply),
         let actions = Actions(actions, steps.pointee.count, width: steps.pointee.width),
         let id = withUnsafeBytes(of: steps.pointee.session, { SessionID(bytes: $0) })
     else { return status(TWOFOLD_BAD_ARGUMENT) }
@@ -117,7 +117,7 @@ public func step(
 }
 
 /// Where a reply goes.
-private struct ReplyRoom {
+private struct ReplyBuffers {
     private let reply: UnsafeMutablePointer<twofold_reply>
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer

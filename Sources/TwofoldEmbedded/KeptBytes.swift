@@ -38,7 +38,7 @@ final class KeptBytes: KeptRequest, @unchecked Sendable {
 /// A reply as it is kept: what it says, and where its payload is.
 struct KeptAnswer {
     let result: Reply.OneOf_Result
-    var payload: ServerSession.Payload?
+    var payload: EnvironmentHost.Payload?
 }
 
 /// Whoever calls: nobody in a process is told from others.

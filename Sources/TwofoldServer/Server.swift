@@ -61,7 +61,7 @@ private func serve(
     let loop = try ReplyLoop(
         endpoints, authenticator, configuration.service.service, configuration, logger: logger)
     let stateDirectory = try configuration.stateDirectory.map(StateDirectory.init)
-    if let stateDirectory { loop.takeUpSessions(from: stateDirectory) }
+    if let stateDirectory { loop.restoreSessions(from: stateDirectory) }
     for endpoint in endpoints {
         if Endpoint.isOpenToAll(endpoint.name, configuration) {
             logger.warning(

@@ -10,7 +10,7 @@ public struct ServerConfiguration: Sendable {
     /// End as soon as the parent is another process than this one: the process that started a private
     /// server has died.
     public var parentProcess: Int32?
-    /// Where sessions are written when the server stops, and taken up from when it starts; nil for nowhere.
+    /// Where sessions are written when the server stops, and restored from when it starts; nil for nowhere.
     public var stateDirectory: String?
     /// How tcp endpoints are encrypted; nil for not at all. Those of ipc are guarded by their files.
     public var encryption: Encryption?

@@ -59,7 +59,7 @@ public struct EnvironmentService: Sendable {
     }
 
     /// Makes the environment of a new session.
-    public func create(_ request: CreateRequest) throws(ServiceError) -> (EnvironmentSession, CreateReply) {
+    public func create(_ request: CreateRequest) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
         guard let entry = catalog.first(where: { $0.id == request.environmentID }) else {
             throw ServiceError(
                 .notFound, field: "environment_id",
@@ -73,7 +73,7 @@ public struct EnvironmentService: Sendable {
         } catch {
             throw ServiceError(error)
         }
-        let session = EnvironmentSession(entry.id, environment, self)
+        let session = ServedEnvironment(entry.id, environment, self)
         return (session, session.createReply)
     }
 

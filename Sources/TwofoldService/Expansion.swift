@@ -53,7 +53,7 @@ public struct Expansion: Sendable {
     /// Carries it out. The reply's payload, if it has one, is written to the memory that `replyMemory` is
     /// asked for, at most once.
     public func perform(
-        payload: UnsafeRawBufferPointer?, replyMemory: EnvironmentSession.ReplyMemory
+        payload: UnsafeRawBufferPointer?, replyMemory: ServedEnvironment.ReplyMemory
     ) throws(ServiceError) -> ExpandReply {
         do throws(EnvironmentError) {
             var parts = try cut(payload)
@@ -123,7 +123,7 @@ public struct Expansion: Sendable {
     /// through twice, so that nothing is kept but the reply.
     private func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, _ nextBoards: BoardInput,
-        _ replyMemory: EnvironmentSession.ReplyMemory
+        _ replyMemory: ServedEnvironment.ReplyMemory
     ) throws(EnvironmentError) -> ExpandReply {
         var rows = 0
         try rules.explain(boards, actions: actions, nextBoards: nextBoards) { rows += $1.count }

@@ -5,7 +5,7 @@ public import TwofoldProtocol
 /// One session's environment and the layout of its replies.
 ///
 /// Used by one caller at a time.
-public final class EnvironmentSession {
+public final class ServedEnvironment {
     /// Asks the carrier for the memory of a reply's payload, of exactly this many bytes; throws when there
     /// is none left.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
@@ -23,7 +23,7 @@ public final class EnvironmentSession {
     }
 
     private let environment: any VectorEnvironment
-    private let rollouts: SessionRollouts
+    private let rollouts: Rollouts
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
     private let afterstatesLayout: BatchLayout
@@ -34,7 +34,7 @@ public final class EnvironmentSession {
     init(_ id: String, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
         self.id = id
         self.environment = environment
-        rollouts = SessionRollouts(environment, service)
+        rollouts = Rollouts(environment, service)
         resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)
@@ -62,7 +62,7 @@ public final class EnvironmentSession {
 
     /// Whether a request searches for actions: such run one at a time, apart from all others.
     public static func isSearch(_ op: Request.OneOf_Op) -> Bool {
-        if case .rollout(let request) = op { SessionRollouts.isSearch(request) } else { false }
+        if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
 
     /// Memory of the boards, apart from replies.
@@ -176,8 +176,8 @@ public final class EnvironmentSession {
     }
 
     /// Goes on from what was written down, in a session that was just created.
-    public func takeUp(_ saved: SavedSession) throws(ServiceError) {
-        do throws(EnvironmentError) { try rollouts.takeUp(saved) } catch { throw ServiceError(error) }
+    public func restore(from saved: SavedSession) throws(ServiceError) {
+        do throws(EnvironmentError) { try rollouts.restore(from: saved) } catch { throw ServiceError(error) }
         guard !saved.lanes.isEmpty else { return }
         var restore = RestoreRequest()
         restore.count = UInt64(lanes)

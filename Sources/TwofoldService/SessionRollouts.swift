@@ -5,7 +5,7 @@ internal import TwofoldProtocol
 /// The rollouts of one session: its policies, their streams, and the network it was given.
 ///
 /// Used by one caller at a time.
-final class SessionRollouts {
+final class Rollouts {
     private let environment: any VectorEnvironment
     private let budget: PolicyBudget
     private let stop: Flag
@@ -127,7 +127,7 @@ final class SessionRollouts {
     }
 
     /// The network that was saved.
-    func takeUp(_ saved: SavedSession) throws(EnvironmentError) {
+    func restore(from saved: SavedSession) throws(EnvironmentError) {
         guard saved.hasNetwork else { return }
         var request = PolicyRequest()
         request.network = saved.network
@@ -163,7 +163,7 @@ final class SessionRollouts {
 
     func run(
         _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?,
-        replyMemory: EnvironmentSession.ReplyMemory
+        replyMemory: ServedEnvironment.ReplyMemory
     ) throws(EnvironmentError) -> (RolloutReply, payloadSize: Int) {
         guard request.steps >= 1 else {
             throw .invalid("steps", "steps is 0; it has to be at least 1")

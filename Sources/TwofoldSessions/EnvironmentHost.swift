@@ -6,8 +6,8 @@ package import TwofoldService
 /// go to, and the part of the budget that both are counted in.
 ///
 /// Used by one request at a time; the ledger only keeps it.
-package final class ServerSession {
-    package let environment: EnvironmentSession
+package final class EnvironmentHost {
+    package let environment: ServedEnvironment
     package let pool: PayloadPool
     /// Bytes that are reserved for its boards, the request that made them, and the replies of stepping them.
     package let bytes: Int
@@ -22,7 +22,7 @@ package final class ServerSession {
     /// Reserves memory for the boards, for the request that has made them and is kept, and for the replies that
     /// stepping them takes: a session that is admitted can be stepped, whatever others do.
     package init(
-        _ environment: EnvironmentSession, keeping create: CreateRequest, _ budget: MemoryBudget
+        _ environment: ServedEnvironment, keeping create: CreateRequest, _ budget: MemoryBudget
     ) throws(MemoryBudget.Exhausted) {
         let kept = environment.bytes + create.size
         bytes = kept + environment.replyBytes
@@ -37,10 +37,10 @@ package final class ServerSession {
     /// one.
     package static func create(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
-    ) throws(ServiceError) -> (ServerSession, CreateReply) {
+    ) throws(ServiceError) -> (EnvironmentHost, CreateReply) {
         let (environment, reply) = try makeEnvironment(create, service, budget)
         do throws(MemoryBudget.Exhausted) {
-            return (try ServerSession(environment, keeping: create, budget), reply)
+            return (try EnvironmentHost(environment, keeping: create, budget), reply)
         } catch {
             throw noMemoryForBoards(error)
         }
@@ -48,7 +48,7 @@ package final class ServerSession {
 
     private static func makeEnvironment(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
-    ) throws(ServiceError) -> (EnvironmentSession, CreateReply) {
+    ) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
         var room: MemoryBudget.Reservation?
         // Any other number is refused by the service.
         if (1...UInt64(service.limits.maxBoardsPerSession)).contains(create.numEnvs) {
@@ -126,14 +126,14 @@ package final class ServerSession {
     }
 
     /// Goes on from what was written down.
-    package func takeUp(_ saved: SavedSession) throws {
+    package func restore(from saved: SavedSession) throws {
         if saved.hasNetwork {
             var request = PolicyRequest()
             request.network = saved.network
             try reservePolicies(for: .policy(request))
         }
         defer { (wanted, more) = (nil, nil) }
-        try environment.takeUp(saved)
+        try environment.restore(from: saved)
         settlePolicies()
     }
 

@@ -53,7 +53,7 @@ package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply
         package fileprivate(set) var last: (request: KeptRequest, reply: KeptReply)?
         fileprivate var inProgress: (request: KeptRequest, route: Route)?
         /// What the session's requests run on; nil before create has succeeded and after close.
-        package fileprivate(set) var session: ServerSession?
+        package fileprivate(set) var session: EnvironmentHost?
 
         fileprivate init(_ id: SessionID, owner: Client, boards: Int, create: CreateRequest, at now: Moment) {
             self.id = id
@@ -114,14 +114,14 @@ package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply
     /// What a request that was carried out made of its session.
     package enum Change {
         case none
-        case created(ServerSession)
+        case created(EnvironmentHost)
         case closed
     }
 
     /// Closed sessions that are remembered, so that a repeated close gets its reply.
     package static var maxTombstones: Int { 10_000 }
 
-    /// The most requests, and the last seq, that a session to be taken up may have: far from where a count would
+    /// The most requests, and the last seq, that a session to be restored may have: far from where a count would
     /// overflow, and farther than any session gets.
     package static var maxSavedCount: UInt64 { 1 << 62 }
 
@@ -230,8 +230,8 @@ package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply
     }
 
     /// Takes a session up again that was written down; nil when what was written makes no sense.
-    package mutating func takeUp(
-        _ saved: SavedSession, _ session: ServerSession, last: (request: KeptRequest, reply: KeptReply),
+    package mutating func restore(
+        _ saved: SavedSession, _ session: EnvironmentHost, last: (request: KeptRequest, reply: KeptReply),
         at now: Moment
     ) -> Entry? {
         guard let id = SessionID(saved.id), entries[id] == nil, saved.epoch > 0,

@@ -17,7 +17,7 @@ func service(threads: Int = 1, limits: Limits = Limits()) -> EnvironmentService 
 ///     fill × 3 | the size that was asked for | fill × 8
 final class Session {
     let created: CreateReply
-    let session: EnvironmentSession
+    let session: ServedEnvironment
     /// Set to have what is carried out end soon.
     let stop: Flag
     private var fill: UInt8 = 0x5a

@@ -7,14 +7,14 @@ import TwofoldTestSupport
 @testable import TwofoldSessions
 
 /// What sessions reserve of the budget that they share.
-@Suite struct ServerSessionTests {
+@Suite struct EnvironmentHostTests {
     private let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 2))
 
     private func session(
         lanes: Int, _ budget: MemoryBudget, _ change: (inout CreateRequest) -> Void = { _ in }
-    ) throws -> ServerSession {
+    ) throws -> EnvironmentHost {
         guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
-        let session = try ServerSession.create(request, service, budget).0
+        let session = try EnvironmentHost.create(request, service, budget).0
         try bytes(of: (0..<UInt64(lanes)).map { $0 }).withUnsafeBytes {
             _ = try session.execute(.seededReset, payload: $0)
         }
@@ -68,9 +68,9 @@ import TwofoldTestSupport
         let header = Request(.create(lanes: 1)).bytes + piece
         let request = try #require(header.withUnsafeBytes { Request(frame: $0) })
         let budget = MemoryBudget(limit: 1 << 30)
-        let small = try ServerSession.create(createRequest(lanes: 1), service, budget).0
+        let small = try EnvironmentHost.create(createRequest(lanes: 1), service, budget).0
         let before = budget.used
-        let large = try ServerSession.create(request.create, service, budget).0
+        let large = try EnvironmentHost.create(request.create, service, budget).0
         #expect(budget.used - before == small.bytes + unknown.count)
         #expect(large.bytes == small.bytes + unknown.count)
     }

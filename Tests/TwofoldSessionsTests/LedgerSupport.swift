@@ -47,12 +47,12 @@ extension Moment {
     static let start = Moment(nanoseconds: 0)
 }
 
-extension ServerSession {
+extension EnvironmentHost {
     /// A session with one board.
-    static func small() throws -> ServerSession {
+    static func small() throws -> EnvironmentHost {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
-        return try ServerSession(
+        return try EnvironmentHost(
             service.create(request).0, keeping: request, MemoryBudget(limit: .max))
     }
 }
@@ -86,7 +86,7 @@ extension SessionLedger {
     /// A session that was just created.
     mutating func open(_ session: Data) throws {
         try carryOut(
-            Request(.create(lanes: 1), session: session, seq: 1), change: .created(ServerSession.small()))
+            Request(.create(lanes: 1), session: session, seq: 1), change: .created(EnvironmentHost.small()))
     }
 }
 

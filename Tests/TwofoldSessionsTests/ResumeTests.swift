@@ -75,7 +75,7 @@ import TwofoldTestSupport
     // MARK: sessions that were written down
 
     /// What the ledger makes of a session that was written down.
-    private mutating func takeUp(_ change: (inout SavedSession) -> Void) throws -> SessionLedger.Entry? {
+    private mutating func restore(_ change: (inout SavedSession) -> Void) throws -> SessionLedger.Entry? {
         var saved = SavedSession()
         saved.id = one
         saved.epoch = 1
@@ -83,13 +83,13 @@ import TwofoldTestSupport
         saved.requests = 1
         change(&saved)
         let last = (request: try RequestFrames(header: []), reply: try ReplyFrames())
-        return try ledger.takeUp(saved, .small(), last: last, at: .start)
+        return try ledger.restore(saved, .small(), last: last, at: .start)
     }
 
     @Test(arguments: [1, 1 << 62] as [UInt64])
     mutating func `a session that was written down goes on behind its last request`(last: UInt64) throws {
         let entry = try #require(
-            try takeUp {
+            try restore {
                 $0.lastSeq = last
                 $0.requests = last
             })
@@ -98,13 +98,13 @@ import TwofoldTestSupport
         #expect(entry.requests == Int(last) + 3)
     }
 
-    @Test mutating func `a session whose counts are near their end is not taken up`() throws {
+    @Test mutating func `a session whose counts are near their end is not restored`() throws {
         for count in [(1 << 62) + 1, (1 << 63) - 2, (1 << 63) - 1, 1 << 63, .max - 1, .max] as [UInt64] {
-            #expect(try takeUp { $0.requests = count } == nil)
-            #expect(try takeUp { $0.lastSeq = count } == nil)
+            #expect(try restore { $0.requests = count } == nil)
+            #expect(try restore { $0.lastSeq = count } == nil)
         }
-        #expect(try takeUp { $0.lastSeq = 0 } == nil)
-        #expect(try takeUp { $0.epoch = 0 } == nil)
+        #expect(try restore { $0.lastSeq = 0 } == nil)
+        #expect(try restore { $0.epoch = 0 } == nil)
         #expect(ledger.openCount == 0)
     }
 

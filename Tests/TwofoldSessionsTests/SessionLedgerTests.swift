@@ -22,7 +22,7 @@ import TwofoldTestSupport
         let entry = try #require(try ledger.admit(create).entry)
         #expect(entry.id == SessionID(one))
         #expect(entry.session == nil)
-        let session = try ServerSession.small()
+        let session = try EnvironmentHost.small()
         _ = ledger.complete(entry, reply: try ReplyFrames(seq: 1), change: .created(session))
         #expect(entry.session === session)
         #expect(entry.epoch == 1)
@@ -264,7 +264,7 @@ import TwofoldTestSupport
     }
 
     @Test mutating func `closed sessions are remembered up to a limit, the oldest is forgotten`() throws {
-        let session = try ServerSession.small()
+        let session = try EnvironmentHost.small()
         let limit = SessionLedger.maxTombstones
         func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
         func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }

@@ -58,7 +58,7 @@ final class ExpandJob: @unchecked Sendable {
         }
         do throws(ZeroMQError) {
             return try ReplyFrames(
-                reply, payload: buffer.map { ServerSession.Payload($0, size: $0.bytes.count) })
+                reply, payload: buffer.map { EnvironmentHost.Payload($0, size: $0.bytes.count) })
         } catch {
             throw ServiceError(.internal, "no memory for the reply: \(error)")
         }

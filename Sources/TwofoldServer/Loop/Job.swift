@@ -49,7 +49,7 @@ final class Job: @unchecked Sendable {
     }
 
     /// Whether it searches for actions.
-    var isSearch: Bool { EnvironmentSession.isSearch(op) }
+    var isSearch: Bool { ServedEnvironment.isSearch(op) }
 
     /// What is said to a request that comes too late; it may be sent again.
     static var stopping: ServiceError {
@@ -78,7 +78,7 @@ final class Job: @unchecked Sendable {
         reply.seq = seq
         if case .create(let create) = op {
             try request.refusePayload()
-            let (session, result) = try ServerSession.create(create, service, budget)
+            let (session, result) = try EnvironmentHost.create(create, service, budget)
             reply.result = .create(result)
             return Success(reply: try frames(reply), change: .created(session))
         }
@@ -95,7 +95,7 @@ final class Job: @unchecked Sendable {
     }
 
     private func frames(
-        _ reply: Reply, _ payload: ServerSession.Payload? = nil
+        _ reply: Reply, _ payload: EnvironmentHost.Payload? = nil
     ) throws(ServiceError) -> ReplyFrames {
         do throws(ZeroMQError) { return try ReplyFrames(reply, payload: payload) } catch {
             throw ServiceError(.internal, "no memory for the reply: \(error)")

@@ -50,7 +50,7 @@ final class ReplyLoop {
     private let idleCheck: Duration?
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let budget: MemoryBudget
-    private let attic = MemoryAttic()
+    private let trimmer = MemoryTrimmer()
     /// Searches for actions run here, one request at a time, so that they never take all threads.
     private let searches = DispatchQueue(label: "twofold.searches")
     private var ledger: ServerLedger
@@ -135,7 +135,7 @@ final class ReplyLoop {
         for entry in ledger.endIdle(for: idleTimeout, at: .now) {
             logEnd(of: entry, "idle for \(idleTimeout.components.seconds) s")
             statistics.sessionsExpired += 1
-            attic.clear(afterFreeing: entry.session?.bytes ?? 0)
+            trimmer.clear(afterFreeing: entry.session?.bytes ?? 0)
         }
     }
 
@@ -189,7 +189,7 @@ final class ReplyLoop {
 
     /// Takes up the sessions that the last server has written there. A file that is no session, or one that
     /// can't be had here, stays.
-    func takeUpSessions(from directory: StateDirectory) {
+    func restoreSessions(from directory: StateDirectory) {
         if directory.isOpenToOthers {
             logger.warning("others can look into the state directory, and take sessions over: chmod 700 it")
         }
@@ -197,13 +197,13 @@ final class ReplyLoop {
             do {
                 let saved = try directory.read(name)
                 let (environment, _) = try service.create(saved.create)
-                let session = try ServerSession(environment, keeping: saved.create, budget)
-                try session.takeUp(saved)
+                let session = try EnvironmentHost(environment, keeping: saved.create, budget)
+                try session.restore(from: saved)
                 let request = try RequestFrames(saved.lastRequest)
                 try request.reserve(in: budget)
                 let reply = try ReplyFrames(saved.lastReply, session.pool)
                 guard CurvePublicKey(saved.clientKey) != nil || saved.clientKey.isEmpty,
-                    let entry = ledger.takeUp(saved, session, last: (request, reply), at: .now)
+                    let entry = ledger.restore(saved, session, last: (request, reply), at: .now)
                 else { throw ServerError("it makes no sense") }
                 statistics.sessionsCreated += 1
                 if !directory.remove(name) {
@@ -211,11 +211,11 @@ final class ReplyLoop {
                         "the file of session \(entry.id) stays: a later start would take it up again")
                 }
                 logger.info(
-                    "session \(entry.id) taken up", metadata: ["boards": .stringConvertible(entry.boards)])
+                    "session \(entry.id) restored", metadata: ["boards": .stringConvertible(entry.boards)])
             } catch {
                 // because: a name is a session's id, which is a secret.
                 logger.error(
-                    "a session in the state directory can't be taken up, and is left there: \(error)")
+                    "a session in the state directory can't be restored, and is left there: \(error)")
             }
         }
     }
@@ -508,7 +508,7 @@ final class ReplyLoop {
         case .closed:
             statistics.sessionsClosed += 1
             logEnd(of: job.entry, "closed")
-            attic.clear(afterFreeing: job.entry.session?.bytes ?? 0)
+            trimmer.clear(afterFreeing: job.entry.session?.bytes ?? 0)
         }
     }
 

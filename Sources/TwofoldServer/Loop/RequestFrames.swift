@@ -101,7 +101,7 @@ final class ReplyFrames {
     private var payload: Message?
 
     /// The reply as protobuf, and its payload where it has one.
-    init(_ reply: Reply, payload: ServerSession.Payload? = nil) throws(ZeroMQError) {
+    init(_ reply: Reply, payload: EnvironmentHost.Payload? = nil) throws(ZeroMQError) {
         if let payload { self.payload = try Message(adopting: payload.bytes, keeping: payload.buffer) }
         header = try Message(copying: reply.frame)
     }

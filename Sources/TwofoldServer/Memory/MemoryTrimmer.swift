@@ -7,7 +7,7 @@ internal import Synchronization
 /// The allocator keeps what was freed for the next one who asks. After sessions of some size have ended
 /// it is told to let go, a moment later (libzmq may still be sending the last reply), on another thread
 /// (it takes milliseconds), and once for all that end together.
-final class MemoryAttic: Sendable {
+final class MemoryTrimmer: Sendable {
     /// What is less stays with the allocator.
     private static let worthwhile = 4 << 20
     private static let delay = DispatchTimeInterval.milliseconds(200)

@@ -18,7 +18,7 @@ public struct ServerStatistics: Equatable, Sendable {
     public internal(set) var dropped = 0
     /// Boards stepped, in rollouts too.
     public internal(set) var steps = 0
-    /// Sessions that were created, or taken up from another server.
+    /// Sessions that were created, or restored from another server.
     public internal(set) var sessionsCreated = 0
     /// Sessions that their clients closed.
     public internal(set) var sessionsClosed = 0
