@@ -11,7 +11,7 @@ internal import ZeroMQ
 /// - Throws: ``ServerError`` when it can't listen.
 @discardableResult
 public func serve(
-    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: ReloadSignals? = nil,
+    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals? = nil,
     logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws(ServerError) -> ServerStatistics {
     var paths: [IPCPath] = []
@@ -28,7 +28,7 @@ public func serve(
 
 /// All sockets are closed and the context has ended when this returns.
 private func serveOnClaimedPaths(
-    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: ReloadSignals?,
+    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals?,
     logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws(ServerError) -> ServerStatistics {
     do {
@@ -47,7 +47,7 @@ private func serveOnClaimedPaths(
 /// ends.
 private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
-    reloadSignals: ReloadSignals?, logger: Logger, onListening: (_ endpoint: String) -> Void
+    reloadSignals: Signals?, logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws -> ServerStatistics {
     var authenticator: Authenticator?
     if let encryption = configuration.encryption {

@@ -1,12 +1,7 @@
-internal import Glibc
-
-/// Why the server can't start or go on; one sentence for the person who started it.
+/// Why the server can't start or go on: one sentence for the person who started it.
 public struct ServerError: Error, CustomStringConvertible {
     /// The sentence.
     public let description: String
-
-    /// Why the last system call failed.
-    static var reason: String { String(cString: strerror(errno)) }
 
     /// With this sentence.
     public init(_ description: String) { self.description = description }

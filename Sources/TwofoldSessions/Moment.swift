@@ -1,7 +1,9 @@
 internal import Glibc
 
-/// A moment, in nanoseconds of the system's monotonic clock: a plain number, since two are taken for each
-/// request.
+/// A moment of the system's monotonic clock, the one clock of ledger and server: whatever decides by time (limits, a
+/// stop, statistics) is given the moment, and reads no clock itself.
+///
+/// A plain number, since two are taken for each request.
 package struct Moment: Comparable, Sendable {
     package let nanoseconds: Int
 
@@ -13,9 +15,12 @@ package struct Moment: Comparable, Sendable {
 
     package static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// Nanoseconds from another moment to this one.
-    package static func - (left: Moment, right: Moment) -> Int { left.nanoseconds - right.nanoseconds }
+    package static func + (moment: Moment, time: Duration) -> Moment {
+        Moment(nanoseconds: moment.nanoseconds + Int(time / .nanoseconds(1)))
+    }
 
-    /// Seconds from this moment to now.
-    package var age: Double { Double(Moment.now - self) / 1e9 }
+    /// The time from another moment to this one.
+    package static func - (left: Moment, right: Moment) -> Duration {
+        .nanoseconds(left.nanoseconds - right.nanoseconds)
+    }
 }

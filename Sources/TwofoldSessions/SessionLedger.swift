@@ -343,9 +343,8 @@ package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply
     /// Ends the sessions that nobody has asked anything of for so long, and that nothing is in progress
     /// for; these.
     package mutating func endIdle(for time: Duration, at now: Moment) -> [Entry] {
-        let limit = Int(time / .nanoseconds(1))
         let idle = entries.values.filter {
-            now - $0.lastRequest > limit && !$0.isBusy && !$0.isClosed
+            now - $0.lastRequest > time && !$0.isBusy && !$0.isClosed
         }
         for entry in idle {
             entries[entry.id] = nil

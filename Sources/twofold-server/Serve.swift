@@ -92,8 +92,8 @@ struct Serve: ParsableCommand {
     var logFormat: LogFormat?
 
     func run() throws {
-        let signals = try StopSignals()
-        let reloadSignals = try ReloadSignals()
+        let stopSignals = try Signals(SIGTERM, SIGINT)
+        let reloadSignals = try Signals(SIGHUP)
         // Whoever read the log may be gone: that is no reason to end.
         signal(SIGPIPE, SIG_IGN)
         // A session that exceeds the limit of a file's size is an error like a full disk.
@@ -108,12 +108,15 @@ struct Serve: ParsableCommand {
         umask(0o077)
         let configuration = try makeConfiguration(logger)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
-        let statistics = try serve(
-            configuration, stopDescriptor: signals.descriptor, reloadSignals: reloadSignals, logger: logger
-        ) {
-            // Unbuffered: whoever started the server waits for this line.
-            let line = Array("listening on \($0)\n".utf8)
-            write(STDOUT_FILENO, line, line.count)
+        let statistics = try withExtendedLifetime(stopSignals) {
+            try serve(
+                configuration, stopDescriptor: stopSignals.descriptor, reloadSignals: reloadSignals,
+                logger: logger
+            ) {
+                // Unbuffered: the process that started the server waits for this line.
+                let line = Array("listening on \($0)\n".utf8)
+                write(STDOUT_FILENO, line, line.count)
+            }
         }
         logger.info(
             "stopped",

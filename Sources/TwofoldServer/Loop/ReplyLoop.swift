@@ -22,7 +22,7 @@ final class ReplyLoop {
     private static let maxFrames = 16
     /// Messages that one socket may have before the others get their turn, and nanoseconds that they may take:
     /// whoever sends much, or what takes long, does not hold up those who come over another.
-    private static let turn = (messages: 64, nanoseconds: 100_000)
+    private static let turn = (messages: 64, time: Duration.microseconds(100))
     /// What takes no longer than this is done on this thread: handing it over would take as long.
     private static let inlineNanoseconds = 80_000
     /// The same while there is a single session, whose client waits for the reply: nobody else is held up but
@@ -54,7 +54,7 @@ final class ReplyLoop {
     /// Searches for actions run here, one request at a time, so that they never take all threads.
     private let searches = DispatchQueue(label: "twofold.searches")
     private var ledger: ServerLedger
-    private var nextIdleCheck: ContinuousClock.Instant
+    private var nextIdleCheck: Moment
     private let begin = Moment.now
     private var jobsInProgress = 0
     private var expandJobsInProgress = 0
@@ -80,14 +80,14 @@ final class ReplyLoop {
         budget = MemoryBudget(limit: configuration.service.limits.maxBytes)
         ledger = ServerLedger(configuration.service.limits)
         idleCheck = configuration.service.limits.idleTimeout.map { min(.seconds(60), $0 / 4) }
-        nextIdleCheck = .now + (idleCheck ?? .zero)
+        nextIdleCheck = Moment.now + (idleCheck ?? .zero)
     }
 
     // MARK: the loop
 
     /// Serves until `stopDescriptor` becomes readable or the parent has gone; then answers what had
     /// arrived and what is in progress. On `reloadSignals` it reads the list of client keys again.
-    func run(stopDescriptor: Int32, reloadSignals: ReloadSignals? = nil) throws(ZeroMQError) {
+    func run(stopDescriptor: Int32, reloadSignals: Signals? = nil) throws(ZeroMQError) {
         var poller = Poller()
         let inputs = endpoints.map { poller.add($0.socket, for: .input) }
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
@@ -100,7 +100,7 @@ final class ReplyLoop {
         while true {
             _ = try poller.wait(timeout: timeout)
             if !poller[finished].isEmpty { try sendFinished() }
-            if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer() }
+            if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer(at: .now) }
             if let reload, !poller[reload].isEmpty {
                 reloadSignals?.take()
                 guard let authenticator else {
@@ -113,7 +113,7 @@ final class ReplyLoop {
                 _ = try receive(from: endpoint)
             }
             endIdleSessions()
-            refusedConnections.update(logger)
+            refusedConnections.update(at: .now, logger)
             if !poller[stop].isEmpty {
                 logger.info("stopping")
                 break
@@ -131,7 +131,7 @@ final class ReplyLoop {
         else {
             return
         }
-        nextIdleCheck = .now + idleCheck
+        nextIdleCheck = Moment.now + idleCheck
         for entry in ledger.endIdle(for: idleTimeout, at: .now) {
             logEnd(of: entry, "idle for \(idleTimeout.components.seconds) s")
             statistics.sessionsExpired += 1
@@ -146,18 +146,18 @@ final class ReplyLoop {
     private func drain() throws(ZeroMQError) {
         isDraining = true
         service.stop.set()
-        let begin = ContinuousClock.now
+        let begin = Moment.now
         for endpoint in endpoints.indices {
-            while ContinuousClock.now - begin < Self.drainTime, try receive(from: endpoint) {}
+            while Moment.now - begin < Self.drainTime, try receive(from: endpoint) {}
         }
         isRefusing.set()
         var poller = Poller()
         let finished = poller.add(descriptor: mailbox.descriptor, for: .input)
         let inputs = endpoints.map { poller.add($0.socket, for: .input) }
         // A private server's clients end with it.
-        let farewell = ContinuousClock.now + (configuration.parentProcess == nil ? Self.farewellTime : .zero)
+        let farewell = Moment.now + (configuration.parentProcess == nil ? Self.farewellTime : .zero)
         while true {
-            let now = ContinuousClock.now
+            let now = Moment.now
             if now - begin >= Self.drainTime { isLate.set() }
             let next = begin + (isLate.isSet ? Self.lastTime : Self.drainTime)
             let end = jobsInProgress > 0 ? begin + Self.lastTime : farewell
@@ -260,7 +260,7 @@ final class ReplyLoop {
             else { return false }
             statistics.received += 1
             try handle(message, isWhole: reception == .complete, from: endpoint)
-            guard Moment.now - begin < Self.turn.nanoseconds else { break }
+            guard Moment.now - begin < Self.turn.time else { break }
         }
         return true
     }
@@ -346,7 +346,7 @@ final class ReplyLoop {
         } catch {
             return try refuse(error, kind, seq: header.seq, to: route)
         }
-        statistics.countExecuted(kind, arrived: route.arrived, steps: 0)
+        statistics.countExecuted(kind, arrived: route.arrived, at: .now, steps: 0)
         try send(ReplyFrames(reply), to: route)
     }
 
@@ -389,7 +389,7 @@ final class ReplyLoop {
         case .waits(let inPlaceOfAnother):
             if inPlaceOfAnother { statistics.parked += 1 }
         case .answer(let reply, let last):
-            statistics.countExecuted(.resume, arrived: route.arrived, steps: 0)
+            statistics.countExecuted(.resume, arrived: route.arrived, at: .now, steps: 0)
             try send(last.resumed(reply, seq: header.seq), to: route)
         }
     }
@@ -397,7 +397,7 @@ final class ReplyLoop {
     private func stats(for client: Client) -> StatsReply {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version
-        reply.uptime = begin.age
+        reply.uptime = (Moment.now - begin) / .seconds(1)
         reply.draining = isDraining
         reply.threads = UInt32(configuration.service.threads)
         reply.limits = configuration.service.limits.wire
@@ -409,7 +409,7 @@ final class ReplyLoop {
         reply.usage.sessionBytes = UInt64(budget.used)
         reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
         reply.usage.descriptors = UInt64(ProcessUsage.descriptors)
-        reply.requests = statistics.requestStats()
+        reply.requests = statistics.requestStats(at: .now)
         reply.refusals = statistics.refusalStats()
         reply.sessions = ledger.openEntries.sorted { $0.begin < $1.begin }
             .filter { client == .anonymous || $0.owner == client }
@@ -420,8 +420,8 @@ final class ReplyLoop {
                 session.environmentID = entry.session?.environment.id ?? ""
                 session.boards = UInt64(entry.boards)
                 session.requests = UInt64(entry.requests)
-                session.age = entry.begin.age
-                session.idle = entry.lastRequest.age
+                session.age = (Moment.now - entry.begin) / .seconds(1)
+                session.idle = (Moment.now - entry.lastRequest) / .seconds(1)
                 session.bytes = UInt64(entry.session?.bytes ?? 0)
                 session.busy = entry.isBusy
                 return session
@@ -470,7 +470,7 @@ final class ReplyLoop {
     private func finish(_ job: Job) throws(ZeroMQError) {
         switch job.outcome! {
         case .success(let success):
-            statistics.countExecuted(job.kind, arrived: job.arrived, steps: success.steps)
+            statistics.countExecuted(job.kind, arrived: job.arrived, at: .now, steps: success.steps)
             note(success.change, of: job)
             try send(
                 success.reply, to: ledger.complete(job.entry, reply: success.reply, change: success.change))
@@ -485,7 +485,7 @@ final class ReplyLoop {
     private func finish(_ job: ExpandJob) throws(ZeroMQError) {
         switch job.outcome! {
         case .success(let reply):
-            statistics.countExecuted(.expand, arrived: job.route.arrived, steps: 0)
+            statistics.countExecuted(.expand, arrived: job.route.arrived, at: .now, steps: 0)
             try send(reply, to: job.route)
         case .failure(let error):
             try refuse(error, .expand, seq: job.seq, to: job.route)
@@ -517,7 +517,7 @@ final class ReplyLoop {
             "session \(entry.id) ended: \(reason)",
             metadata: [
                 "requests": .stringConvertible(entry.requests),
-                "seconds": .stringConvertible(Int(entry.begin.age)),
+                "seconds": .stringConvertible(Int((Moment.now - entry.begin) / .seconds(1))),
             ])
     }
 

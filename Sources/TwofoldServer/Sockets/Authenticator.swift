@@ -2,7 +2,7 @@ internal import Logging
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// Says who is let in at encrypted endpoints: those whose public key is in the list.
+/// Decides which clients are let in at encrypted endpoints: those whose public key is in the list.
 ///
 /// libzmq asks at each handshake, over `inproc://zeromq.zap.01` (ZAP, https://rfc.zeromq.org/spec/27):
 ///
@@ -11,22 +11,22 @@ internal import ZeroMQ
 ///
 /// The user id is the public key, and each message of the connection carries it from then on: so a
 /// key that was taken off the list is refused at its next request, though its connection lives on.
-/// Belongs to the socket thread. To be made before the endpoints are bound.
+/// Belongs to the socket thread. Make it before the endpoints are bound.
 final class Authenticator {
-    /// Under which encrypted endpoints ask.
+    /// The ZAP domain of encrypted endpoints.
     static let domain = "twofold"
     private static let endpoint = "inproc://zeromq.zap.01"
     /// Handshakes that are answered before requests get their turn.
     private static let turn = 16
-    /// Refused keys of which the log has told lately: whoever is refused tries again and again.
-    private static let maxTold = 1000
-    private static let toldFor = 60_000_000_000
+    /// Refused keys that the log has reported lately: a client that is refused tries again and again.
+    private static let maxReported = 1000
+    private static let reportInterval = Duration.seconds(60)
 
     let socket: Socket
     private let path: String
     private let logger: Logger
     private var names: [CurvePublicKey: String]
-    private var told: [String: Moment] = [:]
+    private var reported: [String: Moment] = [:]
     /// Handshakes that were refused.
     private(set) var refused = 0
 
@@ -53,7 +53,7 @@ final class Authenticator {
             let removed = names.keys.count { fresh[$0] == nil }
             let added = fresh.keys.count { names[$0] == nil }
             names = fresh
-            told = [:]
+            reported = [:]
             logger.info(
                 "the list of client keys was read again",
                 metadata: [
@@ -65,7 +65,7 @@ final class Authenticator {
         }
     }
 
-    /// The client's name in the list; nil when it is not in there (any more).
+    /// The client's name in the list; nil when it is not in the list (any more).
     func name(of client: Client) -> String? {
         switch client {
         case .anonymous: ""
@@ -74,20 +74,20 @@ final class Authenticator {
     }
 
     /// Answers the handshakes that are waiting.
-    func answer() throws(ZeroMQError) {
+    func answer(at now: Moment) throws(ZeroMQError) {
         for _ in 0..<Self.turn {
             var message = Multipart()
             guard try socket.tryReceive(into: &message) != nil else { return }
-            try answer(message)
+            try answer(message, at: now)
         }
     }
 
-    private func answer(_ request: consuming Multipart) throws(ZeroMQError) {
+    private func answer(_ request: consuming Multipart, at now: Moment) throws(ZeroMQError) {
         let frames = (0..<request.count).map { index in request[index].withUnsafeBytes { Array($0) } }
         let isCurve = frames.count == 7 && frames[0] == Array("1.0".utf8) && frames[5] == Array("CURVE".utf8)
         let key = isCurve ? CurvePublicKey(bytes: frames[6]) : nil
         let isAllowed = key.map { names[$0] != nil } ?? false
-        if !isAllowed { refuse(key, address: frames.count > 3 ? frames[3] : []) }
+        if !isAllowed { refuse(key, address: frames.count > 3 ? frames[3] : [], at: now) }
         var reply = Multipart()
         let answer: [[UInt8]] = [
             Array("1.0".utf8), frames.count > 1 ? frames[1] : [], Array((isAllowed ? "200" : "400").utf8),
@@ -98,13 +98,12 @@ final class Authenticator {
         _ = try socket.trySend(&reply)
     }
 
-    private func refuse(_ key: CurvePublicKey?, address: [UInt8]) {
+    private func refuse(_ key: CurvePublicKey?, address: [UInt8], at now: Moment) {
         refused += 1
         let name = key?.description ?? "none"
-        let now = Moment.now
-        if let last = told[name], now - last < Self.toldFor { return }
-        if told.count >= Self.maxTold { told = [:] }
-        told[name] = now
+        if let last = reported[name], now - last < Self.reportInterval { return }
+        if reported.count >= Self.maxReported { reported = [:] }
+        reported[name] = now
         logger.notice(
             "refused a client for its key",
             metadata: ["key": "\(name)", "address": "\(String(decoding: address, as: UTF8.self))"])

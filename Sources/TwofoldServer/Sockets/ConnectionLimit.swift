@@ -1,6 +1,7 @@
 internal import CConnections
 internal import Glibc
 internal import Logging
+internal import TwofoldSessions
 
 /// How many connections the server takes: each needs a descriptor, and some descriptors are kept back.
 ///
@@ -9,10 +10,10 @@ internal import Logging
 ///     │ the server's own, tcp and ipc clients    │ ipc only   │ the server │
 ///     └──────────────────────────────────────────┴────────────┴────────────┘
 ///
-/// So whoever fills a tcp endpoint with connections leaves room for ipc clients, which the socket's file protects,
-/// and the server can always open what it needs: the state directory, for one.
+/// So a flood of tcp connections leaves room for ipc clients, which the socket's file protects, and the server can
+/// always open what it needs: the state directory, for one.
 public enum ConnectionLimit {
-    /// For what the server opens while it serves and stops; four at a time is the most.
+    /// For what the server opens while it serves and stops: at most four at a time.
     private static let reserved = 16
     /// With less there is no room for clients.
     private static let leastDescriptors = 64
@@ -23,8 +24,8 @@ public enum ConnectionLimit {
     public static func install() throws(ServerError) {
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
-        guard getrlimit(resource, &limit) == 0 else {
-            throw ServerError("can't read the limit of descriptors: \(ServerError.reason)")
+        try explaining("can't read the limit of descriptors") { () throws(SystemError) in
+            try system { getrlimit(resource, &limit) }
         }
         var raised = limit
         raised.rlim_cur = limit.rlim_max
@@ -48,16 +49,16 @@ struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 
     private var reported = 0
-    private var next = ContinuousClock.now
+    private var next: Moment?
 
     /// Reports those since the last time.
-    mutating func update(_ logger: Logger) {
+    mutating func update(at now: Moment, _ logger: Logger) {
         let refused = ConnectionLimit.refused
-        guard refused > reported, next <= .now else { return }
+        guard refused > reported, next.map({ $0 <= now }) ?? true else { return }
         logger.warning(
             "refused connections: the descriptors are used up; raise their hard limit, or find out who holds them",
             metadata: ["connections": .stringConvertible(refused - reported)])
         reported = refused
-        next = .now + Self.interval
+        next = now + Self.interval
     }
 }

@@ -2,14 +2,14 @@ internal import FoundationEssentials
 internal import Glibc
 public import ZeroMQ
 
-/// Key files: ZeroMQ certificates, as pyzmq's `zmq.auth` and CZMQ write and read them.
+/// Key files: ZeroMQ certificates, in the format of pyzmq's `zmq.auth` and CZMQ.
 ///
 ///     metadata
 ///     curve
 ///         public-key = "…40 characters of Z85…"
 ///         secret-key = "…"                          only in the secret one
 public enum CurveFiles {
-    /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (for its owner's eyes only);
+    /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (for its owner's eyes only), and returns
     /// the public one. Refuses to write over a file.
     public static func generate(_ path: String) throws(ServerError) -> CurvePublicKey {
         let pair: CurveKeyPair
@@ -42,7 +42,7 @@ public enum CurveFiles {
         }
     }
 
-    /// The key of a public file; a secret one has it, too.
+    /// The key in a public file; a secret file holds it, too.
     public static func readPublic(_ path: String) throws(ServerError) -> CurvePublicKey {
         guard let key = value("public-key", in: try text(path)).flatMap(CurvePublicKey.init) else {
             throw ServerError(
@@ -51,14 +51,14 @@ public enum CurveFiles {
         return key
     }
 
-    /// Whether others than its owner can read a file.
+    /// Whether users other than its owner can read a file.
     public static func isReadableByOthers(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
     }
 
-    /// A list of keys that are let in: one a line, in Z85, and behind it the client's name. Empty lines and
-    /// those that begin with a "#" are skipped ("#" is a character of Z85, too, but 41 are no key).
+    /// The names of the clients that are let in, by their keys. One line each: 40 characters of Z85, then the name. Empty
+    /// lines and those that begin with "#" are skipped ("#" is a character of Z85, too, but a key has exactly 40).
     static func readAllowed(_ path: String) throws(ServerError) -> [CurvePublicKey: String] {
         var names: [CurvePublicKey: String] = [:]
         let lines = try text(path).split(separator: "\n", omittingEmptySubsequences: false)
@@ -95,15 +95,10 @@ public enum CurveFiles {
     }
 
     private static func write(_ text: String, to path: String, mode: mode_t) throws(ServerError) {
-        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
-        guard file >= 0 else {
-            throw ServerError("can't create '\(path)': \(ServerError.reason)")
-        }
-        defer { close(file) }
-        let bytes = Array(text.utf8)
-        guard bytes.withUnsafeBytes({ writeAll($0, to: file) }), fsync(file) == 0 else {
-            unlink(path)
-            throw ServerError("can't write '\(path)': \(ServerError.reason)")
+        try explaining("can't create '\(path)'") { () throws(SystemError) in
+            try Array(text.utf8).span.bytes.withUnsafeBytes { (bytes) throws(SystemError) in
+                try Descriptor.makeFile(at: path, mode: mode, bytes)
+            }
         }
     }
 }

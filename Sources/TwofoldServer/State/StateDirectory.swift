@@ -3,8 +3,8 @@ internal import Glibc
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The directory that a server writes its sessions to when it stops, and takes them up from at its next
-/// start: a file for each, for the server's user only, since it has the session's secret id.
+/// The directory to which a server saves its sessions when it stops, and from which the next one restores them: a file
+/// for each, for the server's user only, since it holds the session's secret id.
 ///
 ///     0          8         12     16
 ///     ┌──────────┬─────────┬──────┬────────────────────────────────┐
@@ -20,32 +20,30 @@ final class StateDirectory {
     private static let suffix = ".session"
 
     private let path: String
-    private let lock: Int32
+    private let lock: Descriptor
 
     /// Makes the directory if it is not there; throws when it can't be used, or another server uses it.
     init(_ path: String) throws(ServerError) {
-        guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
-            throw ServerError("can't make the state directory '\(path)': \(ServerError.reason)")
+        try explaining("can't make the state directory '\(path)'") { () throws(SystemError) in
+            do throws(SystemError) { try system { mkdir(path, 0o700) } } catch {
+                if error.code != EEXIST { throw error }
+            }
         }
-        lock = open(path + "/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard lock >= 0 else {
-            throw ServerError("can't use the state directory '\(path)': \(ServerError.reason)")
-        }
-        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
-            close(lock)
-            throw ServerError("the state directory '\(path)' is used by another process")
+        lock = try explaining("can't use the state directory '\(path)'") { () throws(SystemError) in
+            try Descriptor(opening: path + "/lock", O_RDWR | O_CREAT, mode: 0o600)
         }
         self.path = path
+        do throws(SystemError) { try lock.lock() } catch {
+            throw ServerError("the state directory '\(path)' is used by another process")
+        }
         // Of a server that was killed while it wrote.
         for name in files(with: Self.suffix + ".partial") { unlink(path + "/" + name) }
     }
 
-    deinit { close(lock) }
-
-    /// Whether others than its owner can look into it.
+    /// Whether users other than its owner can look into it.
     var isOpenToOthers: Bool { CurveFiles.isReadableByOthers(path) }
 
-    /// The names of the files that are there.
+    /// The names of the sessions' files.
     var names: [String] { files(with: Self.suffix) }
 
     private func files(with suffix: String) -> [String] {
@@ -53,7 +51,7 @@ final class StateDirectory {
         return all.filter { $0.hasSuffix(suffix) }.sorted()
     }
 
-    /// What a file holds.
+    /// The session in a file.
     func read(_ name: String) throws(ServerError) -> SavedSession {
         guard let data = try? Data(contentsOf: URL(filePath: path + "/" + name)) else {
             throw ServerError("it can't be read")
@@ -86,14 +84,15 @@ final class StateDirectory {
 
     /// Makes the last changes outlive a loss of power.
     func settle() {
-        let directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard directory >= 0 else { return }
-        fsync(directory)
-        close(directory)
+        // because: without it a session may be lost or restored twice after a loss of power, and nothing can be done. The
+        // dot, since the directory itself may be named by a link.
+        try? Descriptor(opening: path + "/.", O_RDONLY | O_DIRECTORY).flush()
     }
 
     /// Writes a session's file; it is there for good once the directory is settled.
-    func write(_ saved: SavedSession) throws(ServerError) {
+    ///
+    /// - Throws: ``ServerError`` or ``SystemError``; nothing is left behind then.
+    func write(_ saved: SavedSession) throws {
         guard let message = saved.bytes else { throw ServerError("it is too large for a file") }
         var data = Data(Self.magic)
         for number in [Self.version, message.withUnsafeBytes(Checksum.of)] {
@@ -104,27 +103,10 @@ final class StateDirectory {
         let final = path + "/" + digits + Self.suffix
         let partial = final + ".partial"
         unlink(partial)
-        let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw ServerError(ServerError.reason) }
-        defer { close(file) }
-        guard data.withUnsafeBytes({ writeAll($0, to: file) }), fsync(file) == 0,
-            rename(partial, final) == 0
-        else {
-            let error = ServerError(ServerError.reason)
+        try data.withUnsafeBytes { try Descriptor.makeFile(at: partial, mode: 0o600, $0) }
+        do throws(SystemError) { try system { rename(partial, final) } } catch {
             unlink(partial)
             throw error
         }
     }
-}
-
-/// Writes all of it, however many calls that takes; false when that can't be done.
-func writeAll(_ bytes: UnsafeRawBufferPointer, to file: Int32) -> Bool {
-    var rest = bytes[...]
-    while !rest.isEmpty {
-        let count = write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-        if count < 0, errno == EINTR { continue }
-        guard count > 0 else { return false }
-        rest = rest.dropFirst(count)
-    }
-    return true
 }

@@ -39,14 +39,14 @@ public struct ServerStatistics: Equatable, Sendable {
 
     init() {}
 
-    /// A request that was carried out and stepped so many boards.
-    mutating func countExecuted(_ kind: RequestKind, arrived: Moment, steps: Int) {
+    /// A request that was carried out just now and stepped so many boards.
+    mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
         executed += 1
         self.steps += steps
-        let now = Moment.now
+        let nanoseconds = now.nanoseconds - arrived.nanoseconds
         kinds[kind].executed += 1
-        kinds[kind].nanoseconds += now - arrived
-        kinds[kind].latencies.add(now - arrived, now: now)
+        kinds[kind].nanoseconds += nanoseconds
+        kinds[kind].latencies.add(nanoseconds, now: now)
     }
 
     /// A message that was refused; without a kind when it could not be read so far.
@@ -74,8 +74,7 @@ public struct ServerStatistics: Equatable, Sendable {
     }
 
     /// The kinds that were asked at least once.
-    mutating func requestStats() -> [RequestStats] {
-        let now = Moment.now
+    mutating func requestStats(at now: Moment) -> [RequestStats] {
         var all: [RequestStats] = []
         for kind in RequestKind.allCases where kinds[kind].executed + kinds[kind].refused > 0 {
             var stats = RequestStats()

@@ -1,24 +1,28 @@
 internal import CLinux
 internal import Glibc
 
-/// SIGTERM and SIGINT as a descriptor that becomes readable, instead of a handler.
-public struct StopSignals: ~Copyable {
-    /// Readable once a signal has come.
-    public let descriptor: Int32
+/// Signals as a descriptor that becomes readable, instead of a handler.
+public final class Signals: Sendable {
+    private let source: Descriptor
 
-    /// Blocks both signals in this thread and all threads that it starts from now on: call it first
-    /// thing in `main`.
-    public init() throws(ServerError) {
+    /// Readable once one of the signals has come, until they are taken.
+    public var descriptor: Int32 { source.number }
+
+    /// Blocks these signals in this thread and all threads that it starts from now on: call it first thing in `main`.
+    public init(_ numbers: Int32...) throws(ServerError) {
         var signals = sigset_t()
         sigemptyset(&signals)
-        sigaddset(&signals, SIGTERM)
-        sigaddset(&signals, SIGINT)
+        for number in numbers { sigaddset(&signals, number) }
         pthread_sigmask(SIG_BLOCK, &signals, nil)
-        descriptor = signalfd(-1, &signals, Int32(SFD_CLOEXEC))
-        guard descriptor >= 0 else {
-            throw ServerError("signalfd failed: \(ServerError.reason)")
+        source = try explaining("signalfd failed") { () throws(SystemError) in
+            try Descriptor { signalfd(-1, &signals, Int32(SFD_CLOEXEC) | Int32(SFD_NONBLOCK)) }
         }
     }
 
-    deinit { close(descriptor) }
+    /// Takes the signals that have come; they count as one.
+    func take() {
+        var signal = signalfd_siginfo()
+        let size = MemoryLayout<signalfd_siginfo>.size
+        while let count = try? system({ read(descriptor, &signal, size) }), count > 0 {}
+    }
 }

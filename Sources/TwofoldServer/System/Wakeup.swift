@@ -3,29 +3,29 @@ internal import Glibc
 
 /// A bell: any thread rings it, and the thread that polls its descriptor wakes up.
 ///
-/// Rings that nobody has heard yet are one ring.
+/// Rings that have not been heard yet count as one.
 final class Wakeup: Sendable {
+    private let event: Descriptor
+
     /// An eventfd, readable from a ring until it is silenced.
-    let descriptor: Int32
+    var descriptor: Int32 { event.number }
 
     init() throws(ServerError) {
-        descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-        guard descriptor >= 0 else {
-            throw ServerError("eventfd failed: \(ServerError.reason)")
+        event = try explaining("eventfd failed") { () throws(SystemError) in
+            try Descriptor { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) }
         }
     }
 
-    deinit { close(descriptor) }
-
-    /// Wakes whoever polls, now or the next time; never waits.
+    /// Wakes the thread that polls, now or the next time; never waits.
     func ring() {
-        // Fails only when 2^64 - 1 rings were not heard, and then it is readable anyway.
-        eventfd_write(descriptor, 1)
+        // because: it fails only after 2^64 - 1 rings that were not heard, and then it is readable anyway.
+        _ = try? system { eventfd_write(descriptor, 1) }
     }
 
-    /// Forgets all rings so far: first this, then look at what is new.
+    /// Forgets all rings so far: silence first, then look at what is new.
     func silence() {
         var rings: eventfd_t = 0
-        eventfd_read(descriptor, &rings)
+        // because: it fails only without a ring, which is what is wanted.
+        _ = try? system { eventfd_read(descriptor, &rings) }
     }
 }
