@@ -105,34 +105,24 @@ final class EmbeddedService: @unchecked Sendable {
             return .refused(
                 ServiceError(
                     .failedPrecondition, field: "session", "another thread is carrying out this request"))
-        case .execute(let entry):
-            do throws(ServiceError) {
-                try request.reserve(in: budget)
-                let (answer, change) = try execute(op, request, on: entry.session)
-                locked { $0.complete(entry, reply: answer, change: change) }
-                return .kept(answer)
-            } catch {
-                locked { $0.abandon(entry) }
-                return .refused(error)
-            }
+        case .create(let entry, let create): return carryOut(.create(create), request, of: entry)
+        case .execute(let entry, let host): return carryOut(.request(op, host), request, of: entry)
         }
     }
 
-    private func execute(
-        _ op: Request.OneOf_Op, _ request: KeptBytes, on session: EnvironmentHost?
-    ) throws(ServiceError) -> (KeptAnswer, Ledger.Change) {
-        if case .create(let create) = op {
-            try request.withPayload { (payload) throws(ServiceError) in try refusePayload(payload) }
-            let (session, reply) = try EnvironmentHost.create(create, service, budget)
-            return (KeptAnswer(result: .create(reply)), .created(session))
+    private func carryOut(_ work: SessionWork, _ request: KeptBytes, of entry: Ledger.Entry) -> Answer {
+        do throws(ServiceError) {
+            try request.reserve(in: budget)
+            let outcome = try request.withPayload { (payload) throws(ServiceError) in
+                try work.perform(payload: payload, service, budget)
+            }
+            let answer = KeptAnswer(result: outcome.result, payload: outcome.payload)
+            locked { $0.complete(entry, reply: answer, change: outcome.change) }
+            return .kept(answer)
+        } catch {
+            locked { $0.abandon(entry) }
+            return .refused(error)
         }
-        guard let session else { throw ServiceError(.internal, "the session has no environment") }
-        let outcome = try request.withPayload { (payload) throws(ServiceError) in
-            try session.execute(op, payload: payload)
-        }
-        var change = Ledger.Change.none
-        if case .close = outcome.result { change = .closed }
-        return (KeptAnswer(result: outcome.result, payload: outcome.payload), change)
     }
 
     /// The rules over arrays of boards, straight into the caller's memory.

@@ -58,10 +58,10 @@ private func serve(
         endpoints.append(
             try Endpoint(endpoint, configuration, in: context))
     }
-    let loop = try ReplyLoop(
-        endpoints, authenticator, configuration.service.service, configuration, logger: logger)
+    let requests = try Requests(endpoints, authenticator, configuration, logger: logger)
+    let loop = ReplyLoop(requests)
     let stateDirectory = try configuration.stateDirectory.map(StateDirectory.init)
-    if let stateDirectory { loop.restoreSessions(from: stateDirectory) }
+    if let stateDirectory { requests.restoreSessions(from: stateDirectory) }
     for endpoint in endpoints {
         if Endpoint.isOpenToAll(endpoint.name, configuration) {
             logger.warning(
@@ -73,6 +73,6 @@ private func serve(
         onListening(endpoint.name)
     }
     try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
-    loop.endSessions(keepingIn: stateDirectory)
-    return loop.statistics
+    requests.endSessions(savingIn: stateDirectory)
+    return requests.statistics
 }

@@ -12,8 +12,8 @@ public struct Expansion: Sendable {
     private let count: Int
     private let nanosecondsPerBoard: Int
 
-    /// About how long it takes on one thread.
-    public var nanoseconds: Int { count * nanosecondsPerBoard }
+    /// About what it costs.
+    public var cost: Cost { Cost(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
 
     fileprivate init(
         _ request: ExpandRequest, limits: Limits, workers: Workers, engine: Engine

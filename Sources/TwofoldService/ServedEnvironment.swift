@@ -48,15 +48,15 @@ public final class ServedEnvironment {
     /// Number of boards.
     public var lanes: Int { environment.lanes }
 
-    /// About how long a request takes on one thread. What reads all of its payload, `size` bytes, before it can
-    /// refuse it takes a nanosecond for each of them.
-    public func nanoseconds(_ op: Request.OneOf_Op, payload size: Int = 0) -> Int {
-        switch op {
-        case .snapshot: lanes * max(environment.nanosecondsPerLane, 400)
-        case .restore: lanes * max(environment.nanosecondsPerLane, 400) + size
-        case .rollout(let request): rollouts.nanoseconds(request) + size
-        case .policy: 1_000_000 + size
-        default: lanes * environment.nanosecondsPerLane
+    /// About what a request costs, whose payload has `size` bytes.
+    public func cost(_ op: Request.OneOf_Op, payload size: Int = 0) -> Cost {
+        let each = environment.nanosecondsPerLane
+        return switch op {
+        case .snapshot: Cost(lanes: lanes, nanosecondsPerLane: max(each, 400))
+        case .restore: Cost(lanes: lanes, nanosecondsPerLane: max(each, 400), bytes: size)
+        case .rollout(let request): rollouts.cost(request, payload: size)
+        case .policy: Cost(lanes: 1, nanosecondsPerLane: 1_000_000, bytes: size)
+        default: Cost(lanes: lanes, nanosecondsPerLane: each)
         }
     }
 

@@ -140,17 +140,12 @@ final class Rollouts {
 
     // MARK: rollouts
 
-    /// About how long a rollout takes on one thread.
-    func nanoseconds(_ request: RolloutRequest) -> Int {
-        let each =
-            switch request.source {
-            case .expectimax, .ntuple: 4000
-            default: environment.nanosecondsPerLane
-            }
+    /// About what a rollout costs, whose payload has `size` bytes. A kernel's block of 64 is stepped as a whole.
+    func cost(_ request: RolloutRequest, payload size: Int) -> Cost {
+        let each = Self.isSearch(request) ? 4000 : environment.nanosecondsPerLane
         let frame = environment.lanes * environment.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
         let steps = min(Int(request.steps), max(1, Int(clamping: request.maxPayloadBytes) / frame))
-        // A step takes something by itself, and a kernel's block of 64 is stepped as a whole.
-        return min(steps, 1 << 20) * max(2000, environment.lanes * each)
+        return Cost(lanes: environment.lanes, nanosecondsPerLane: each, steps: steps, bytes: size)
     }
 
     /// Whether a request's actions are searched for.

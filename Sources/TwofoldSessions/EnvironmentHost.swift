@@ -2,8 +2,8 @@ internal import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
-/// What an open session needs to carry out its requests: the environment, the memory that its replies
-/// go to, and the part of the budget that both are counted in.
+/// What the requests of an open session run on: the environment, the memory that its replies go to, and the part of the
+/// budget that both are counted in.
 ///
 /// Used by one request at a time; the ledger only keeps it.
 package final class EnvironmentHost {
@@ -13,14 +13,11 @@ package final class EnvironmentHost {
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
-    /// What the policies take.
+    /// The memory of the policies.
     private var policies: [MemoryBudget.Reservation] = []
-    /// What they will take once the request in progress is done, and the part of it that is new.
-    private var wanted: Int?
-    private var more: MemoryBudget.Reservation?
 
-    /// Reserves memory for the boards, for the request that has made them and is kept, and for the replies that
-    /// stepping them takes: a session that is admitted can be stepped, whatever others do.
+    /// Reserves memory for the boards, for the request that has made them and is kept, and for the replies of
+    /// stepping them: a session that is admitted can be stepped, whatever others do.
     package init(
         _ environment: ServedEnvironment, keeping create: CreateRequest, _ budget: MemoryBudget
     ) throws(MemoryBudget.Exhausted) {
@@ -33,8 +30,8 @@ package final class EnvironmentHost {
         self.budget = budget
     }
 
-    /// Carries out a create: makes the boards once there is room for them; how much one takes is asked of a single
-    /// one.
+    /// Carries out a create: makes the boards once there is room for them. How much they take is asked of a single
+    /// board.
     package static func create(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) -> (EnvironmentHost, CreateReply) {
@@ -67,13 +64,39 @@ package final class EnvironmentHost {
         ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
     }
 
-    /// What came of a request.
-    package struct Outcome {
-        package let result: Reply.OneOf_Result
-        /// Where the payload is; nil where there is none.
-        package let payload: Payload?
-        /// Boards that were stepped, each as often as it was.
-        package let steps: Int
+    /// Carries out a request of the session, whose payload frame is `payload`; nil where it has none. A request
+    /// that throws has changed nothing.
+    package func execute(
+        _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
+    ) throws(ServiceError) -> SessionOutcome {
+        let claim: PolicyClaim?
+        do throws(MemoryBudget.Exhausted) { claim = try claimPolicies(for: op) } catch {
+            throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
+        }
+        let working = try reserveWorking(for: op)
+        defer { withExtendedLifetime(working) {} }
+        var buffer: PayloadPool.Buffer?
+        let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
+            do throws(MemoryBudget.Exhausted) {
+                let taken = try pool.take(size: size)
+                buffer = taken
+                return taken.bytes
+            } catch {
+                throw .exhausted("", "no memory for the reply: \(error)")
+            }
+        }
+        settle(claim)
+        var change = SessionChange.none
+        var steps = 0
+        switch outcome.result {
+        case .step: steps = environment.lanes
+        case .rollout(let rollout): steps = Int(rollout.steps) * environment.lanes
+        case .close: change = .closed
+        default: break
+        }
+        return SessionOutcome(
+            result: outcome.result, payload: buffer.map { Payload($0, size: outcome.payloadSize) },
+            change: change, steps: steps)
     }
 
     /// The first bytes of a buffer.
@@ -91,50 +114,16 @@ package final class EnvironmentHost {
         }
     }
 
-    /// Carries out a request of the session, whose payload frame is `payload`; nil where it has none. A request
-    /// that throws has changed nothing.
-    package func execute(
-        _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
-    ) throws(ServiceError) -> Outcome {
-        do throws(MemoryBudget.Exhausted) { try reservePolicies(for: op) } catch {
-            throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
-        }
-        // Nothing is left of it once the request is settled.
-        defer { (wanted, more) = (nil, nil) }
-        let working = try reserveWorking(for: op)
-        defer { withExtendedLifetime(working) {} }
-        var buffer: PayloadPool.Buffer?
-        let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
-            do throws(MemoryBudget.Exhausted) {
-                let taken = try pool.take(size: size)
-                buffer = taken
-                return taken.bytes
-            } catch {
-                throw .exhausted("", "no memory for the reply: \(error)")
-            }
-        }
-        settlePolicies()
-        let steps =
-            switch outcome.result {
-            case .step: environment.lanes
-            case .rollout(let rollout): Int(rollout.steps) * environment.lanes
-            default: 0
-            }
-        return Outcome(
-            result: outcome.result, payload: buffer.map { Payload($0, size: outcome.payloadSize) },
-            steps: steps)
-    }
-
-    /// Goes on from what was written down.
+    /// Goes on from what was saved.
     package func restore(from saved: SavedSession) throws {
+        var claim: PolicyClaim?
         if saved.hasNetwork {
             var request = PolicyRequest()
             request.network = saved.network
-            try reservePolicies(for: .policy(request))
+            claim = try claimPolicies(for: .policy(request))
         }
-        defer { (wanted, more) = (nil, nil) }
         try environment.restore(from: saved)
-        settlePolicies()
+        settle(claim)
     }
 
     /// Reserves what a request takes while it is carried out; nil where that is little.
@@ -148,25 +137,34 @@ package final class EnvironmentHost {
         }
     }
 
-    private var held: Int { policies.reduce(0) { $0 + $1.bytes } }
+    // MARK: policies
 
-    /// Reserves what the policies will take beyond what they do, if a request is carried out.
-    private func reservePolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) {
-        wanted = environment.policyBytes(after: op)
-        more = nil
-        if let wanted, wanted > held { more = try budget.reserve(wanted - held) }
+    /// What the policies will take once a request is carried out, and the part of it that is new; gone when the request
+    /// is refused.
+    private struct PolicyClaim {
+        let bytes: Int
+        let more: MemoryBudget.Reservation?
+    }
+
+    private var policyBytes: Int { policies.reduce(0) { $0 + $1.bytes } }
+
+    /// Reserves what the policies will take beyond what they do; nil where a request changes nothing of that.
+    private func claimPolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) -> PolicyClaim? {
+        guard let bytes = environment.policyBytes(after: op) else { return nil }
+        let more = bytes - policyBytes
+        return PolicyClaim(bytes: bytes, more: more > 0 ? try budget.reserve(more) : nil)
     }
 
     /// The request was carried out.
-    private func settlePolicies() {
-        guard let wanted else { return }
-        if let more {
+    private func settle(_ claim: PolicyClaim?) {
+        guard let claim else { return }
+        if let more = claim.more {
             policies.append(more)
-        } else if wanted < held {
+        } else if claim.bytes < policyBytes {
             policies = []
             // because: that much has just been given back; should others have been faster, it is not counted
             // until the policies change again.
-            if let reservation = try? budget.reserve(wanted) { policies = [reservation] }
+            if let reservation = try? budget.reserve(claim.bytes) { policies = [reservation] }
         }
     }
 }

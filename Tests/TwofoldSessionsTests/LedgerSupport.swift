@@ -74,7 +74,7 @@ extension SessionLedger {
 
     /// Has a request carried out; the reply that was stored.
     @discardableResult
-    mutating func carryOut(_ request: Request, payload: [UInt8]? = nil, change: Change = .none) throws
+    mutating func carryOut(_ request: Request, payload: [UInt8]? = nil, change: SessionChange = .none) throws
         -> ReplyFrames
     {
         let entry = try #require(try admit(request, payload: payload).entry)
@@ -93,7 +93,10 @@ extension SessionLedger {
 extension SessionLedger.Verdict {
     /// The entry to carry the request out on.
     var entry: SessionLedger.Entry? {
-        if case .execute(let entry) = self { entry } else { nil }
+        switch self {
+        case .create(let entry, _), .execute(let entry, _): entry
+        default: nil
+        }
     }
 
     /// The stored reply.

@@ -52,11 +52,10 @@ import TwofoldTestSupport
         let second = Route()
         #expect(try resume(7, from: first).isWaiting)
         #expect(try resume(8, from: second).isWaiting)
-        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 2), change: .none)
-        let successor = try #require(ledger.takeSuccessor(of: entry))
-        #expect(successor.route === second)
-        #expect(ledger.takeSuccessor(of: entry) == nil)
-        #expect(ledger.resume(successor.header, from: successor.route, at: .start).isAnswer)
+        let delivery = ledger.complete(entry, reply: try ReplyFrames(seq: 2), change: .none)
+        let waiting = try #require(delivery.resume)
+        #expect(waiting.route === second)
+        #expect(ledger.resume(waiting.header, from: waiting.route, at: .start).isAnswer)
         #expect(try isHeld(by: 2, next: 3))
     }
 
@@ -72,9 +71,9 @@ import TwofoldTestSupport
         #expect(try resume(7).refusal?.code == .notFound)
     }
 
-    // MARK: sessions that were written down
+    // MARK: saved sessions
 
-    /// What the ledger makes of a session that was written down.
+    /// What the ledger makes of a saved session.
     private mutating func restore(_ change: (inout SavedSession) -> Void) throws -> SessionLedger.Entry? {
         var saved = SavedSession()
         saved.id = one
@@ -87,7 +86,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [1, 1 << 62] as [UInt64])
-    mutating func `a session that was written down goes on behind its last request`(last: UInt64) throws {
+    mutating func `a saved session goes on behind its last request`(last: UInt64) throws {
         let entry = try #require(
             try restore {
                 $0.lastSeq = last

@@ -113,14 +113,14 @@ private struct Model {
                 // A close with a payload is always refused.
                 let isWrong = asked.isClose && payload(asked.variant) != nil
                 if isWrong || Int.random(in: 0..<3, using: &dice) == 0 {
-                    let route = ledger.abandon(entry)
+                    let route = ledger.abandon(entry).route
                     #expect(route === routes[model.abandon(session)], "turn \(turn)")
                 } else {
                     let reply = try ReplyFrames(seq: asked.seq)
                     replies.append(reply)
-                    let route = ledger.complete(
-                        entry, reply: reply,
-                        change: asked.isCreate ? .created(board) : asked.isClose ? .closed : .none)
+                    let change =
+                        asked.isCreate ? SessionChange.created(board) : asked.isClose ? .closed : .none
+                    let route = ledger.complete(entry, reply: reply, change: change).route
                     #expect(
                         route === routes[model.complete(session, reply: replies.count - 1)], "turn \(turn)")
                 }

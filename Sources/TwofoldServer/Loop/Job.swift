@@ -4,99 +4,120 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// One accepted request of a session, from the ledger's yes to its outcome.
+/// One accepted request that takes time, from its check to its outcome.
 ///
-/// `@unchecked Sendable` because it has one owner at a time: the socket thread makes it, a worker
-/// performs it, and the mailbox's mutex stands between the worker's last write and the socket thread's
-/// first read. The session that it runs on is marked busy in the ledger for all that time.
-final class Job: @unchecked Sendable {
-    let entry: ServerLedger.Entry
+/// `@unchecked Sendable` because it has one owner at a time: the socket thread makes it, and a worker performs it once.
+/// Nothing in it changes; the environment that it runs on is the job's alone, since its session is busy in the ledger
+/// for all that time.
+struct Job: @unchecked Sendable {
+    /// What is to be carried out, and who gets the reply.
+    enum Task {
+        /// A session's request; the ledger has the route.
+        case session(ServerLedger.Entry, SessionWork)
+        /// The rules over arrays of boards. No session: the ledger never hears of it, and a repeat is another one.
+        case expand(Expansion, Route)
+    }
+
+    /// What it becomes.
+    enum Outcome {
+        /// `steps` are the boards that it stepped, each as often as it was.
+        case done(ReplyFrames, SessionChange, steps: Int)
+        case refused(ServiceError)
+    }
+
+    /// Where it is carried out.
+    enum Place {
+        /// On the socket thread.
+        case here
+        /// On any thread, beside others.
+        case queue
+        /// One at a time, so that searches never take all threads.
+        case searches
+    }
+
+    /// What takes no longer than this is done on the socket thread: handing it over would take as long.
+    private static let inlineNanoseconds = 80_000
+    /// The same while the request's session is the only one: a wait delays only a client that arrives during this time.
+    private static let aloneNanoseconds = 2_000_000
+
+    let task: Task
     let seq: UInt64
     let kind: RequestKind
     let arrived: Moment
-    private let op: Request.OneOf_Op
-    private let request: RequestFrames
-    private let service: EnvironmentService
-    private let budget: MemoryBudget
-    private(set) var outcome: Result<Success, ServiceError>?
+    let request: RequestFrames
 
-    /// A reply, and what the request made of its session.
-    struct Success {
-        let reply: ReplyFrames
-        let change: ServerLedger.Change
-        /// Boards that it has stepped, each as often as it was.
-        var steps = 0
+    /// Where to carry it out; `isAlone` where no other session waits.
+    func place(isAlone: Bool) -> Place {
+        guard !isSearch else { return .searches }
+        let limit = isAlone ? Self.aloneNanoseconds : Self.inlineNanoseconds
+        return cost.nanoseconds <= limit ? .here : .queue
     }
 
-    init(
-        _ entry: ServerLedger.Entry, seq: UInt64, op: Request.OneOf_Op, _ request: RequestFrames,
-        arrived: Moment, _ service: EnvironmentService, _ budget: MemoryBudget
-    ) {
-        self.entry = entry
-        self.seq = seq
-        kind = RequestKind(op)
-        self.arrived = arrived
-        self.op = op
-        self.request = request
-        self.service = service
-        self.budget = budget
+    private var cost: Cost {
+        switch task {
+        case .session(_, let work): work.cost(payload: request.payloadSize)
+        case .expand(let expansion, _): expansion.cost
+        }
     }
 
-    /// About how long it will take on one thread; a create touches the memory of all its boards.
-    var nanoseconds: Int {
-        if case .create(let create) = op { return 10 * Int(min(create.numEnvs, 1 << 32)) }
-        return entry.session?.environment.nanoseconds(op, payload: request.payloadSize) ?? 0
+    private var isSearch: Bool {
+        if case .session(_, let work) = task { work.isSearch } else { false }
     }
 
-    /// Whether it searches for actions.
-    var isSearch: Bool { ServedEnvironment.isSearch(op) }
+    /// Whether a job that has waited for a thread is refused: a search that began now would not get far.
+    func isTooLate(in phase: Phase) -> Bool { phase >= (isSearch ? .refusing : .late) }
 
-    /// What is said to a request that comes too late; it may be sent again.
+    /// The answer to a request that comes too late; it may be sent again after what a restart takes, about.
     static var stopping: ServiceError {
         var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
-        error.retryAfter = retryAfter
+        error.retryAfter = 1000
         return error
     }
 
-    /// When to come back, in milliseconds: what a restart takes, about.
-    private static let retryAfter: UInt32 = 1000
-
-    /// Carries the request out, unless it is too late for that.
-    func perform(unless isTooLate: Bool = false) {
+    /// Carries the request out.
+    func perform(_ service: EnvironmentService, _ budget: MemoryBudget) -> Outcome {
         do throws(ServiceError) {
-            guard !isTooLate else { throw Self.stopping }
-            outcome = .success(try execute())
+            return try execute(service, budget)
         } catch {
             // A search that the stop has ended has not run out of its time.
             let isStopped = isSearch && service.stop.isSet && error.code == .resourceExhausted
-            outcome = .failure(isStopped ? Self.stopping : error)
+            return .refused(isStopped ? Self.stopping : error)
         }
     }
 
-    private func execute() throws(ServiceError) -> Success {
+    private func execute(
+        _ service: EnvironmentService, _ budget: MemoryBudget
+    ) throws(ServiceError) -> Outcome {
+        switch task {
+        case .session(_, let work):
+            let outcome = try request.withPayload { (payload) throws(ServiceError) in
+                try work.perform(payload: payload, service, budget)
+            }
+            return .done(try reply(outcome.result, outcome.payload), outcome.change, steps: outcome.steps)
+        case .expand(let expansion, _):
+            var buffer: PayloadPool.Buffer?
+            let result = try request.withPayload { (payload) throws(ServiceError) in
+                try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
+                    do throws(MemoryBudget.Exhausted) {
+                        let taken = PayloadPool.Buffer(try budget.reserve(size))
+                        buffer = taken
+                        return taken.bytes
+                    } catch {
+                        throw .exhausted("", "no memory for the reply: \(error)")
+                    }
+                }
+            }
+            let payload = buffer.map { EnvironmentHost.Payload($0, size: $0.bytes.count) }
+            return .done(try reply(.expand(result), payload), .none, steps: 0)
+        }
+    }
+
+    private func reply(
+        _ result: Reply.OneOf_Result, _ payload: EnvironmentHost.Payload?
+    ) throws(ServiceError) -> ReplyFrames {
         var reply = Reply()
         reply.seq = seq
-        if case .create(let create) = op {
-            try request.refusePayload()
-            let (session, result) = try EnvironmentHost.create(create, service, budget)
-            reply.result = .create(result)
-            return Success(reply: try frames(reply), change: .created(session))
-        }
-        guard let session = entry.session else {
-            throw ServiceError(.internal, "the session has no environment")
-        }
-        let outcome = try request.withPayload { (payload) throws(ServiceError) in
-            try session.execute(op, payload: payload)
-        }
-        reply.result = outcome.result
-        var change = ServerLedger.Change.none
-        if case .close = outcome.result { change = .closed }
-        return Success(reply: try frames(reply, outcome.payload), change: change, steps: outcome.steps)
-    }
-
-    private func frames(
-        _ reply: Reply, _ payload: EnvironmentHost.Payload? = nil
-    ) throws(ServiceError) -> ReplyFrames {
+        reply.result = result
         do throws(ZeroMQError) { return try ReplyFrames(reply, payload: payload) } catch {
             throw ServiceError(.internal, "no memory for the reply: \(error)")
         }

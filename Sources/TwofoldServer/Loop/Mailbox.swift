@@ -10,17 +10,18 @@ final class Mailbox: Sendable {
     /// Readable while there is something to collect.
     var descriptor: Int32 { wakeup.descriptor }
 
-    /// What a worker has done.
-    enum Finished: Sendable {
-        /// A session's request.
-        case job(Job)
-        /// A request of no session.
-        case expand(ExpandJob)
+    /// A job, and what it became.
+    ///
+    /// `@unchecked Sendable` because the mailbox's mutex stands between the worker's last write and the socket thread's
+    /// first read.
+    struct Finished: @unchecked Sendable {
+        let job: Job
+        let outcome: Job.Outcome
     }
 
     /// Hands over a finished job, from any thread.
-    func deliver(_ job: Finished) {
-        finished.withLock { $0.append(job) }
+    func deliver(_ job: Job, _ outcome: Job.Outcome) {
+        finished.withLock { $0.append(Finished(job: job, outcome: outcome)) }
         wakeup.ring()
     }
 

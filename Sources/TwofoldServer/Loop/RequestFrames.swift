@@ -5,9 +5,6 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The server's ledger keeps frames.
-typealias ServerLedger = SessionLedger<RequestFrames, ReplyFrames, Route>
-
 /// The frames of one request as they came, without the route. Kept by the ledger until the session's
 /// next request, to recognise repeats; libzmq's own memory, so nothing is copied.
 ///
@@ -23,7 +20,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         self.payload = payload
     }
 
-    /// Holds the bytes in the budget for as long as the frames live; what is small doesn't matter.
+    /// Holds the bytes in the budget for as long as the frames live; small ones are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         reservation = try budget.reserve(request: header.size + payloadSize)
     }
@@ -59,7 +56,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         RequestFrames(header: header.withUnsafeBytes { try! Message(copying: $0) }, payload: nil)
     }
 
-    /// The frames, to be written down.
+    /// The frames, to be saved.
     var saved: SavedFrames {
         var saved = SavedFrames()
         saved.header = header.withUnsafeBytes { Data($0) }
@@ -67,7 +64,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         return saved
     }
 
-    /// Frames that were written down.
+    /// Frames that were saved.
     convenience init(_ saved: SavedFrames) throws(ZeroMQError) {
         let header = try Message(copying: saved.header.bytes)
         if saved.hasPayload {
@@ -77,7 +74,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         }
     }
 
-    /// The header; throws when it is no such message.
+    /// The request in the header; throws when it is not one.
     func decodeHeader() throws(ServiceError) -> Request {
         try header.withUnsafeBytes { (bytes) throws(ServiceError) in try Request.decode(bytes) }
     }
@@ -90,70 +87,5 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         case .some(let payload): try payload.withUnsafeBytes { (bytes) throws(Failure) in try body(bytes) }
         case .none: try body(nil)
         }
-    }
-}
-
-/// The frames of one reply without the route; sent as often as it is asked for.
-///
-/// Made by whoever executes the request, then handed to the socket thread, which alone sends it.
-final class ReplyFrames {
-    private var header: Message
-    private var payload: Message?
-
-    /// The reply as protobuf, and its payload where it has one.
-    init(_ reply: Reply, payload: EnvironmentHost.Payload? = nil) throws(ZeroMQError) {
-        if let payload { self.payload = try Message(adopting: payload.bytes, keeping: payload.buffer) }
-        header = try Message(copying: reply.frame)
-    }
-
-    /// The frames, to be written down.
-    var saved: SavedFrames {
-        var saved = SavedFrames()
-        saved.header = header.withUnsafeBytes { Data($0) }
-        if payload != nil { saved.payload = payload!.withUnsafeBytes { Data($0) } }
-        return saved
-    }
-
-    /// Frames that were written down, the payload's copy in `pool`.
-    init(_ saved: SavedFrames, _ pool: PayloadPool) throws {
-        header = try Message(copying: saved.header.bytes)
-        guard saved.hasPayload else { return }
-        let buffer = try pool.take(size: saved.payload.count)
-        saved.payload.withUnsafeBytes { buffer.bytes.copyMemory(from: $0) }
-        payload = try Message(adopting: buffer.bytes, keeping: buffer)
-    }
-
-    /// The answer to a resume: it carries this reply again, whose payload it shares.
-    func resumed(_ resume: ResumeReply, seq: UInt64) throws(ZeroMQError) -> ReplyFrames {
-        var resume = resume
-        resume.lastReply = header.withUnsafeBytes { Data($0) }
-        var reply = Reply()
-        reply.seq = seq
-        reply.resume = resume
-        let frames = try ReplyFrames(reply)
-        if payload != nil { frames.payload = payload!.copy() }
-        return frames
-    }
-
-    /// Adds the frames to a route, sharing their memory.
-    func append(to message: inout Multipart) {
-        message.append(header.copy())
-        if payload != nil { message.append(payload!.copy()) }
-    }
-}
-
-/// Where a reply goes: the endpoint that the request came through, and all frames of its message up to and including
-/// the empty delimiter; and who is there.
-final class Route: ReplyRoute {
-    let endpoint: Int
-    let client: Client
-    /// When the request came.
-    let arrived = Moment.now
-    var frames: Multipart
-
-    init(endpoint: Int, client: Client, frames: consuming Multipart) {
-        self.endpoint = endpoint
-        self.client = client
-        self.frames = frames
     }
 }

@@ -2,18 +2,18 @@ internal import CLinux
 internal import Dispatch
 internal import Synchronization
 
-/// Gives the memory of ended sessions back to the system.
+/// Returns the memory of ended sessions to the system.
 ///
-/// The allocator keeps what was freed for the next one who asks. After sessions of some size have ended
-/// it is told to let go, a moment later (libzmq may still be sending the last reply), on another thread
-/// (it takes milliseconds), and once for all that end together.
+/// The allocator keeps what was freed for the next allocation. After sessions of some size have ended it is
+/// trimmed: a moment later (libzmq may still be sending the last reply), on another thread (it takes
+/// milliseconds), and once for all that end together.
 final class MemoryTrimmer: Sendable {
-    /// What is less stays with the allocator.
-    private static let worthwhile = 4 << 20
+    /// Less than this stays with the allocator.
+    private static let leastBytes = 4 << 20
     private static let delay = DispatchTimeInterval.milliseconds(200)
 
     private struct State {
-        /// Bytes of the sessions that have ended since the last clearing.
+        /// Bytes of the sessions that have ended since the last trim.
         var freed = 0
         /// Sessions that have ended so far.
         var ended = 0
@@ -22,25 +22,25 @@ final class MemoryTrimmer: Sendable {
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "twofold.memory")
 
-    /// To be told of each session that ends.
-    func clear(afterFreeing bytes: Int) {
+    /// To be called for each session that ends.
+    func trim(afterFreeing bytes: Int) {
         let (isFirst, ended) = state.withLock { state in
             let before = state.freed
             state.freed += bytes
             state.ended += 1
-            return (before < Self.worthwhile && state.freed >= Self.worthwhile, state.ended)
+            return (before < Self.leastBytes && state.freed >= Self.leastBytes, state.ended)
         }
-        if isFirst { clearLater(unlessMoreThan: ended) }
+        if isFirst { trimLater(unlessMoreThan: ended) }
     }
 
-    /// Waits for as long as sessions go on to end: what the last one had is not free at once.
-    private func clearLater(unlessMoreThan ended: Int) {
+    /// Waits for as long as sessions go on to end: the memory of the last one is not free at once.
+    private func trimLater(unlessMoreThan ended: Int) {
         queue.asyncAfter(deadline: .now() + Self.delay) { [self] in
             let now = state.withLock { state in
                 if state.ended == ended { state.freed = 0 }
                 return state.ended
             }
-            if now == ended { malloc_trim(0) } else { clearLater(unlessMoreThan: now) }
+            if now == ended { malloc_trim(0) } else { trimLater(unlessMoreThan: now) }
         }
     }
 }

@@ -1,0 +1,66 @@
+internal import Dispatch
+internal import TwofoldCore
+internal import TwofoldService
+internal import TwofoldSessions
+
+/// Where jobs are carried out: here, or on a queue, from which they come back through the mailbox.
+///
+///     request ──► job ──► here (short) ───────────► outcome
+///                  └────► queue, searches ─► mailbox ──┘
+///
+/// Belongs to the socket thread; what the queues' threads use of it is Sendable.
+final class JobRunner {
+    let service: EnvironmentService
+    let budget: MemoryBudget
+    private let currentPhase = CurrentPhase()
+    let mailbox: Mailbox
+    private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
+    private let searches = DispatchQueue(label: "twofold.searches")
+    private let jobWillBegin: (@Sendable (RequestKind) -> Void)?
+    /// Jobs on the queues, and those of them that belong to no session.
+    private(set) var inProgress = 0
+    private(set) var expansionsInProgress = 0
+
+    init(_ configuration: ServerConfiguration) throws(ServerError) {
+        service = configuration.service.service
+        budget = MemoryBudget(limit: configuration.service.limits.maxBytes)
+        mailbox = try Mailbox()
+        jobWillBegin = configuration.jobWillBegin
+    }
+
+    var phase: Phase { currentPhase.value }
+
+    /// From now on it depends on this phase what is still begun; rollouts end with the first after `serving`.
+    func enter(_ phase: Phase) {
+        currentPhase.enter(phase)
+        if phase > .serving { service.stop.set() }
+    }
+
+    /// Carries a job out if it is short; hands it to a queue otherwise, and returns nil.
+    func perform(_ job: Job, isAlone: Bool) -> Job.Outcome? {
+        switch job.place(isAlone: isAlone) {
+        case .here: return job.perform(service, budget)
+        case .queue: handOver(job, to: queue)
+        case .searches: handOver(job, to: searches)
+        }
+        return nil
+    }
+
+    private func handOver(_ job: Job, to queue: DispatchQueue) {
+        inProgress += 1
+        if case .expand = job.task { expansionsInProgress += 1 }
+        queue.async { [service, budget, currentPhase, mailbox, jobWillBegin] in
+            jobWillBegin?(job.kind)
+            let isTooLate = job.isTooLate(in: currentPhase.value)
+            mailbox.deliver(job, isTooLate ? .refused(Job.stopping) : job.perform(service, budget))
+        }
+    }
+
+    /// The jobs that the queues have finished.
+    func collect() -> [Mailbox.Finished] {
+        let finished = mailbox.collect()
+        inProgress -= finished.count
+        for finished in finished { if case .expand = finished.job.task { expansionsInProgress -= 1 } }
+        return finished
+    }
+}

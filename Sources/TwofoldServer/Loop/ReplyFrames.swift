@@ -1,0 +1,53 @@
+internal import FoundationEssentials
+internal import TwofoldProtocol
+internal import TwofoldSessions
+internal import ZeroMQ
+
+/// The frames of one reply without the route; sent as often as it is asked for.
+///
+/// Made by the thread that carries the request out, then handed to the socket thread, which alone sends it.
+final class ReplyFrames {
+    private var header: Message
+    private var payload: Message?
+
+    /// The reply as protobuf, and its payload where it has one.
+    init(_ reply: Reply, payload: EnvironmentHost.Payload? = nil) throws(ZeroMQError) {
+        if let payload { self.payload = try Message(adopting: payload.bytes, keeping: payload.buffer) }
+        header = try Message(copying: reply.frame)
+    }
+
+    /// The frames, to be saved.
+    var saved: SavedFrames {
+        var saved = SavedFrames()
+        saved.header = header.withUnsafeBytes { Data($0) }
+        if payload != nil { saved.payload = payload!.withUnsafeBytes { Data($0) } }
+        return saved
+    }
+
+    /// Frames that were saved; the payload is copied to `pool`.
+    init(_ saved: SavedFrames, _ pool: PayloadPool) throws {
+        header = try Message(copying: saved.header.bytes)
+        guard saved.hasPayload else { return }
+        let buffer = try pool.take(size: saved.payload.count)
+        saved.payload.withUnsafeBytes { buffer.bytes.copyMemory(from: $0) }
+        payload = try Message(adopting: buffer.bytes, keeping: buffer)
+    }
+
+    /// The answer to a resume: it carries this reply again, whose payload it shares.
+    func resumed(_ resume: ResumeReply, seq: UInt64) throws(ZeroMQError) -> ReplyFrames {
+        var resume = resume
+        resume.lastReply = header.withUnsafeBytes { Data($0) }
+        var reply = Reply()
+        reply.seq = seq
+        reply.resume = resume
+        let frames = try ReplyFrames(reply)
+        if payload != nil { frames.payload = payload!.copy() }
+        return frames
+    }
+
+    /// Adds the frames to a route, sharing their memory.
+    func append(to message: inout Multipart) {
+        message.append(header.copy())
+        if payload != nil { message.append(payload!.copy()) }
+    }
+}

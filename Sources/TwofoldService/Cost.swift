@@ -1,0 +1,17 @@
+/// About what a request costs on one thread: from its boards, its steps and its bytes together, since each of them alone
+/// is wrong for some request.
+public struct Cost: Sendable {
+    /// A step takes this many nanoseconds by itself, however few its boards.
+    private static let nanosecondsPerStep = 2000
+    /// More steps than any request gets to.
+    private static let mostSteps = 1 << 20
+
+    /// The whole, in nanoseconds.
+    public let nanoseconds: Int
+
+    /// `steps` times all lanes; and `bytes` of a payload that is read before it can be refused, at a nanosecond each.
+    public init(lanes: Int, nanosecondsPerLane: Int, steps: Int = 1, bytes: Int = 0) {
+        let step = max(Self.nanosecondsPerStep, lanes * nanosecondsPerLane)
+        nanoseconds = min(steps, Self.mostSteps) * step + bytes
+    }
+}

@@ -1,0 +1,68 @@
+internal import TwofoldProtocol
+internal import TwofoldService
+
+/// What open sessions use of the limits, those being created included.
+struct LedgerUsage {
+    let limits: Limits
+    private(set) var sessions = 0
+    private(set) var boards = 0
+    private var sessionsOfClient: [Client: Int] = [:]
+
+    init(_ limits: Limits) { self.limits = limits }
+
+    /// Why a client can't have a session of so many boards; nil when it can.
+    func refusal(boards: Int, of client: Client) -> ServiceError? {
+        guard sessions < limits.maxSessions else {
+            return ServiceError(
+                .resourceExhausted, field: "session",
+                "this server allows max_sessions = \(limits.maxSessions) at a time, and that many are open")
+        }
+        if client != .anonymous, sessionsOfClient[client, default: 0] >= limits.maxSessionsPerClient {
+            return ServiceError(
+                .resourceExhausted, field: "session",
+                "this server allows max_sessions_per_client = \(limits.maxSessionsPerClient) at a time, and "
+                    + "that many of this client's are open")
+        }
+        if boards <= limits.maxBoardsPerSession, boards > limits.maxBoards - self.boards {
+            return ServiceError(
+                .resourceExhausted, field: "num_envs",
+                "num_envs is \(boards); this server allows max_boards = \(limits.maxBoards) in all sessions "
+                    + "together, and \(self.boards) are in use")
+        }
+        return nil
+    }
+
+    mutating func add(boards: Int, of client: Client) {
+        sessions += 1
+        self.boards += boards
+        sessionsOfClient[client, default: 0] += 1
+    }
+
+    mutating func remove(boards: Int, of client: Client) {
+        sessions -= 1
+        self.boards -= boards
+        let others = sessionsOfClient[client, default: 1] - 1
+        sessionsOfClient[client] = others == 0 ? nil : others
+    }
+}
+
+/// The ids of closed sessions that are remembered, so that a repeated close gets its reply; the oldest go first.
+struct Tombstones {
+    static let limit = 10_000
+
+    private var ids: [SessionID] = []
+    private var oldest = 0
+
+    /// Adds one; returns the one that is forgotten for it, if there are too many.
+    mutating func add(_ id: SessionID) -> SessionID? {
+        ids.append(id)
+        guard ids.count - oldest > Self.limit else { return nil }
+        let forgotten = ids[oldest]
+        oldest += 1
+        if oldest > Self.limit {
+            ids.removeFirst(oldest)
+            oldest = 0
+        }
+        return forgotten
+    }
+}
