@@ -15,6 +15,7 @@ final class EmbeddedService: @unchecked Sendable {
 
     private let service: EnvironmentService
     private let budget: MemoryBudget
+    private let caller = Caller()
     private let lock = Mutex<Void>(())
     private var ledger: Ledger
 
@@ -78,7 +79,7 @@ final class EmbeddedService: @unchecked Sendable {
         case .some(let op):
             let kept = KeptBytes(header: Array(header), payload: payload.map { Array($0) })
             var verdict: Ledger.Verdict!
-            locked { verdict = $0.admit(request, kept, from: Caller(), at: .now) }
+            locked { verdict = $0.admit(request, kept, from: caller, at: .now) }
             return settle(verdict, kept, op)
         }
     }
@@ -92,7 +93,7 @@ final class EmbeddedService: @unchecked Sendable {
             return .refused(error)
         }
         var verdict: Ledger.Verdict!
-        locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: Caller(), at: .now) }
+        locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: caller, at: .now) }
         return settle(verdict, kept, .step(.init()))
     }
 
@@ -116,7 +117,7 @@ final class EmbeddedService: @unchecked Sendable {
             let outcome = try request.withPayload { (payload) throws(ServiceError) in
                 try work.perform(payload: payload, service, budget)
             }
-            let answer = KeptAnswer(result: outcome.result, payload: outcome.payload)
+            let answer = KeptAnswer(outcome)
             locked { $0.complete(entry, reply: answer, change: outcome.change) }
             return .kept(answer)
         } catch {

@@ -35,13 +35,15 @@ final class KeptBytes: KeptRequest, @unchecked Sendable {
     }
 }
 
-/// A reply as it is kept: what it says, and where its payload is.
+/// A reply as it is kept: its result, and where its payload is.
 struct KeptAnswer {
     let result: Reply.OneOf_Result
-    var payload: EnvironmentHost.Payload?
+    let payload: EnvironmentHost.Payload?
+
+    init(_ outcome: SessionOutcome) { (result, payload) = (outcome.result, outcome.payload) }
 }
 
-/// Whoever calls: nobody in a process is told from others.
-struct Caller: ReplyRoute {
+/// The one client of a service in a process: callers can't be told apart.
+final class Caller: ReplyRoute {
     let client = Client.anonymous
 }

@@ -30,7 +30,7 @@ extension SessionLedger {
             case idle(Open)
             case busy(Open, Pending)
             /// Only remembered, so that a repeated close gets its reply.
-            case closed(Done)
+            indirect case closed(Done)
         }
 
         /// What an open session has.

@@ -2,7 +2,7 @@ package import TwofoldProtocol
 package import TwofoldService
 
 /// A request as the ledger keeps it, to recognise repeats.
-package protocol KeptRequest {
+package protocol KeptRequest: AnyObject {
     /// Whether the other request is this one again, byte for byte.
     func isSame(as other: Self) -> Bool
     /// The same without a payload, in as little memory as it takes: for a closed session that is only remembered.
@@ -10,7 +10,7 @@ package protocol KeptRequest {
 }
 
 /// Where a reply goes.
-package protocol ReplyRoute {
+package protocol ReplyRoute: AnyObject {
     /// The client that asked.
     var client: Client { get }
 }
@@ -29,7 +29,12 @@ package protocol ReplyRoute {
 /// So a client may repeat a request as often as it likes, over any connection, and it is applied once.
 /// A refused request leaves no trace. Repeats are recognised by comparing all their bytes with the
 /// request that is kept: unlike a digest that can't be wrong, and it costs nothing while there are no repeats.
-package struct SessionLedger<KeptRequest: TwofoldSessions.KeptRequest, KeptReply, Route: ReplyRoute> {
+///
+/// Requests and routes are objects, so that an entry's state has one layout for all carriers: generic code of another
+/// module is not specialised, and would look the layout up for each request.
+package struct SessionLedger<
+    KeptRequest: TwofoldSessions.KeptRequest, KeptReply, Route: ReplyRoute
+> {
     /// What to do with a request.
     package enum Verdict {
         /// Make the session's environment, then call ``complete(_:reply:change:)`` or ``abandon(_:)``.
