@@ -12,8 +12,8 @@ public struct ServerConfiguration: Sendable {
     public var parentProcess: Int32?
     /// Where sessions are written when the server stops, and restored from when it starts; nil for nowhere.
     public var stateDirectory: String?
-    /// Called on a queue's thread before each job that goes there: a test holds jobs up with it.
-    var jobWillBegin: (@Sendable (RequestKind) -> Void)?
+    /// Called on a queue's thread at the begin of each job that goes there: a test holds jobs up with it.
+    var jobDidBegin: (@Sendable () -> Void)?
     /// How tcp endpoints are encrypted; nil for not at all. Those of ipc are guarded by their files.
     public var encryption: Encryption?
 

@@ -57,7 +57,8 @@ import ZeroMQ
     }
 
     @Test func `others are answered while a large blob is read, however few its lanes`() throws {
-        let server = try RunningServer(directory.ipc())
+        let latch = Latch()
+        let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
         let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: 1)
         let other = try Player(try Peer(to: server.endpoint), lanes: 1)
         try player.reset(seed: 1)
@@ -69,10 +70,12 @@ import ZeroMQ
         var blob = Array("TWOFOLDS".utf8) + [1, 0, 0, 0, 0, 0, 0, 0]
         blob += (0..<8).map { UInt8(truncatingIfNeeded: rows >> (8 * $0)) } + [16, 0, 0, 0]
         blob += [UInt8](repeating: 7, count: rows * 32 + 4)
+        latch.close()
         try player.sendAndWaitUntilTaken(.restore(restore), blob)
+        try other.step(turn: 0)
+        latch.open()
         let answer = try player.receive()
         #expect(answer.error?.field == "blob" && answer.error?.message.contains("checksum") == true)
-        try other.step(turn: 0)
         try server.stop()
     }
 

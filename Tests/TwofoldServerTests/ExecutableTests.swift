@@ -45,17 +45,6 @@ import ZeroMQ
             server.standardOutput == endpoints.map { "listening on \($0)\n" }.joined(), "and nothing else")
     }
 
-    @Test func `a step in progress is answered before a signal ends it`() throws {
-        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--threads", "1")
-        let player = try Player(Peer(.dealer, to: server.endpoints()[0]), lanes: slowBatch)
-        try player.reset(seed: 1)
-        try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0))
-        server.signal(SIGTERM)
-        let answer = try player.peer.receive(within: .seconds(10))
-        #expect(answer?.reply.result == .step(.init()))
-        #expect(try server.exit() == .code(0))
-    }
-
     @Test func `after a kill the next one on the path takes over`() throws {
         for _ in 0..<2 {
             let server = try ServerProcess("serve", "--endpoint", directory.ipc())

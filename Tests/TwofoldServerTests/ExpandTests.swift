@@ -3,6 +3,8 @@ import TwofoldProtocol
 import TwofoldTestSupport
 import ZeroMQ
 
+@testable import TwofoldServer
+
 /// The rules over arrays of boards, over a socket and without a session.
 @Suite struct ExpandTests {
     private static func legal(of boards: Int) -> (Request, [UInt8]) {
@@ -41,19 +43,26 @@ import ZeroMQ
     }
 
     @Test func `a large one does not keep the socket thread from answering others`() throws {
-        let server = try RunningServer("tcp://127.0.0.1:0")
+        let latch = Latch()
+        let server = try RunningServer("tcp://127.0.0.1:0") { $0.jobDidBegin = latch.pass }
         let peer = try Peer(.dealer, to: server.endpoint)
         let (large, payload) = Self.slow
+        latch.close()
         try peer.sendAndWaitUntilTaken(large, payload)
+        latch.open()
         #expect(try peer.receive().payload?.count == Self.slowReplyBytes)
         try server.stop()
     }
 
     @Test func `what is in flight at the stop is answered`() throws {
-        let server = try RunningServer("tcp://127.0.0.1:0")
+        let latch = Latch()
+        let server = try RunningServer("tcp://127.0.0.1:0") { $0.jobDidBegin = latch.pass }
         let peer = try Peer(.dealer, to: server.endpoint)
         let (large, payload) = Self.slow
+        latch.close()
         try peer.sendAndWaitUntilTaken(large, payload)
+        server.ring()
+        latch.open()
         try server.stop()
         #expect(try peer.receive().payload?.count == Self.slowReplyBytes)
     }

@@ -108,19 +108,22 @@ import ZeroMQ
     @Test func `a repeat while the request is carried out is parked, and the newest socket gets the reply`()
         throws
     {
-        let server = try RunningServer(directory.ipc(), threads: 1)
-        let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: slowBatch)
-        let twin = try Player(player.peer, lanes: slowBatch)
+        let latch = Latch()
+        let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
+        let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
+        let twin = try Player(player.peer, lanes: queuedBatch)
         try player.reset(seed: 1)
         try twin.reset(seed: 1)
         let expected = try twin.step(turn: 0)
         let others = try (0..<3).map { _ in try Peer(.dealer, to: server.endpoint) }
+        latch.close()
         try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0))
         for other in others {
             try other.sendAndWaitUntilTaken(player.last.request, player.last.payload)
         }
         let conflict = try Peer(to: server.endpoint).ask(player.last.request)
         #expect(conflict.error?.code == .conflict)
+        latch.open()
         let newest = try others[2].receive()
         #expect(newest.reply.result == .step(.init()))
         #expect(newest.payload == expected)

@@ -58,6 +58,22 @@ final class RunningServer: Sendable {
     deinit { bell.ring() }
 }
 
+/// Holds up the jobs of a server's queues while it is closed: they have begun, and do nothing yet.
+final class Latch: Sendable {
+    private let isOpen = DispatchSemaphore(value: 1)
+
+    func close() { isOpen.wait() }
+
+    func open() { isOpen.signal() }
+
+    /// Returns once the latch is open. To be the server's `jobDidBegin`.
+    @Sendable func pass() {
+        // A test that fails before it opens the latch must not hang.
+        _ = isOpen.wait(timeout: .now() + .seconds(20))
+        isOpen.signal()
+    }
+}
+
 /// A pipe that becomes readable when somebody rings.
 private final class Bell: Sendable {
     private let pipe = Pipe()

@@ -67,12 +67,15 @@ import ZeroMQ
     }
 
     @Test func `a session in progress is busy`() throws {
-        let server = try RunningServer(directory.ipc(), threads: 1)
-        let player = try Player(Peer(.dealer, to: server.endpoint), lanes: slowBatch)
+        let latch = Latch()
+        let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
+        let player = try Player(Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
         try player.reset(seed: 1)
+        latch.close()
         try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0))
         let now = try stats(try Peer(to: server.endpoint))
         #expect(now.sessions[0].busy && now.usage.inProgress == 1)
+        latch.open()
         _ = try player.receive()
     }
 

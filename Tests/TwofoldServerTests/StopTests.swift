@@ -12,14 +12,18 @@ import ZeroMQ
 
     @Test(arguments: Transport.allCases)
     func `a step that is in progress at the stop is still answered`(transport: Transport) throws {
-        let server = try RunningServer(
-            transport == .ipc ? directory.ipc() : "tcp://127.0.0.1:0", threads: 1)
+        let latch = Latch()
+        let server = try RunningServer(transport == .ipc ? directory.ipc() : "tcp://127.0.0.1:0") {
+            $0.jobDidBegin = latch.pass
+        }
         let players = try (0..<2).map { _ in
-            try Player(try Peer(.dealer, to: server.endpoint), lanes: slowBatch)
+            try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
         }
         for player in players { try player.reset(seed: 1) }
+        latch.close()
         for player in players { try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0)) }
         server.ring()
+        latch.open()
         for player in players {
             let answer = try player.peer.receive(within: .seconds(5))
             #expect(answer?.reply.result == .step(.init()), "\(answer == nil ? "no answer" : "an error")")
@@ -47,11 +51,13 @@ import ZeroMQ
     }
 
     @Test func `what is asked for after the stop is told to come back, and uses up no seq`() throws {
-        let server = try RunningServer(directory.ipc(), threads: 1)
-        let slow = try Player(try Peer(.dealer, to: server.endpoint), lanes: slowBatch)
+        let latch = Latch()
+        let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
+        let slow = try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
         let late = try Player(try Peer(to: server.endpoint), lanes: 1)
         try slow.reset(seed: 1)
         try late.reset(seed: 1)
+        latch.close()
         try slow.sendAndWaitUntilTaken(.step, slow.actions(turn: 0))
         server.ring()
         // What had arrived before the stop was seen is still carried out.
@@ -62,6 +68,7 @@ import ZeroMQ
         let before = late.seq
         #expect(try late.ask(.step, [0]).error?.code == .shuttingDown)
         #expect(late.seq == before)
+        latch.open()
         #expect(try slow.receive().reply.result == .step(.init()))
         try server.stop()
     }
@@ -89,7 +96,7 @@ import ZeroMQ
             change(&request)
             return .rollout(request)
         }
-        let steppers = try (0..<2).map { _ in try player(lanes: slowBatch) }
+        let steppers = try (0..<2).map { _ in try player(lanes: queuedBatch) }
         let rollers = try (0..<20).map { _ in try player(lanes: 1) }
         let searchers = try (0..<3).map { _ in try player(lanes: 64) }
         for player in searchers {

@@ -16,7 +16,7 @@ final class JobRunner {
     let mailbox: Mailbox
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let searches = DispatchQueue(label: "twofold.searches")
-    private let jobWillBegin: (@Sendable (RequestKind) -> Void)?
+    private let jobDidBegin: (@Sendable () -> Void)?
     /// Jobs on the queues, and those of them that belong to no session.
     private(set) var inProgress = 0
     private(set) var expansionsInProgress = 0
@@ -25,7 +25,7 @@ final class JobRunner {
         service = configuration.service.service
         budget = MemoryBudget(limit: configuration.service.limits.maxBytes)
         mailbox = try Mailbox()
-        jobWillBegin = configuration.jobWillBegin
+        jobDidBegin = configuration.jobDidBegin
     }
 
     var phase: Phase { currentPhase.value }
@@ -49,10 +49,12 @@ final class JobRunner {
     private func handOver(_ job: Job, to queue: DispatchQueue) {
         inProgress += 1
         if case .expand = job.task { expansionsInProgress += 1 }
-        queue.async { [service, budget, currentPhase, mailbox, jobWillBegin] in
-            jobWillBegin?(job.kind)
-            let isTooLate = job.isTooLate(in: currentPhase.value)
-            mailbox.deliver(job, isTooLate ? .refused(Job.stopping) : job.perform(service, budget))
+        queue.async { [service, budget, currentPhase, mailbox, jobDidBegin] in
+            guard !job.isTooLate(in: currentPhase.value) else {
+                return mailbox.deliver(job, .refused(Job.stopping))
+            }
+            jobDidBegin?()
+            mailbox.deliver(job, job.perform(service, budget))
         }
     }
 
