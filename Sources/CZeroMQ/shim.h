@@ -3,6 +3,3 @@
 // The module map links "zmq" by name. There is no pkgConfig entry in Package.swift: Debian's
 // libzmq.pc lists flags that SwiftPM refuses with a warning on every build.
 #include <zmq.h>
-
-// For ZeroMQ.Wakeup: Swift's Glibc module leaves this header out.
-#include <sys/eventfd.h>

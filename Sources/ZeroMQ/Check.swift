@@ -3,7 +3,7 @@ internal import CZeroMQ
 /// The choke point: every call into libzmq that can fail goes through here, and what it does about a
 /// failure is written here alone.
 ///
-/// The policy for EINTR: a signal is not a result. The call is made again until it has one, so nobody
+/// The policy for EINTR: a signal is not a result. The call is made again until it has one, so nothing
 /// else in this module (or above it) ever sees `ZeroMQError.Code.interrupted`.
 ///
 /// - Parameters:

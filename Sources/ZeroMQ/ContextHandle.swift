@@ -8,14 +8,10 @@ final class ContextHandle: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 
     init() throws(ZeroMQError) {
-        pointer = try check("zmq_ctx_new", making: zmq_ctx_new)
-    }
-
-    func set(_ option: CInt, to value: Int, name: String) throws(ZeroMQError) {
-        guard let value = CInt(exactly: value) else {
-            throw ZeroMQError(code: .invalidArgument, operation: "zmq_ctx_set", subject: name)
-        }
-        try check("zmq_ctx_set", on: name) { zmq_ctx_set(pointer, option, value) }
+        let pointer = try check("zmq_ctx_new", making: zmq_ctx_new)
+        self.pointer = pointer
+        // because: "not blocky" is libzmq's way to say that sockets start with linger zero.
+        try check("zmq_ctx_set", on: "ZMQ_BLOCKY") { zmq_ctx_set(pointer, ZMQ_BLOCKY, 0) }
     }
 
     func shutdown() {

@@ -6,26 +6,26 @@ public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     /// The key in Z85.
     public let description: String
 
-    /// A key from its 40 characters; nil when they are none.
+    /// A key from its 40 characters; nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         description = z85
     }
 
-    /// A key from its 32 bytes; nil when they are not so many.
+    /// A key from its 32 bytes; nil for any other number of them.
     public init?(bytes: [UInt8]) {
         guard let text = CurveKeyText.encode(bytes) else { return nil }
         description = text
     }
 }
 
-/// A secret key of CURVE. Its text is asked for by name, and never told by accident: printed, logged or
-/// dumped it is "a secret key".
+/// A secret key of CURVE. Its text is there only by name, never by accident: printed, logged or dumped it is
+/// "a secret key".
 public struct CurveSecretKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The key in Z85: for the file that it is kept in, and nothing else.
     public let secretText: String
 
-    /// A key from its 40 characters; nil when they are none.
+    /// A key from its 40 characters; nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         secretText = z85
@@ -76,7 +76,7 @@ private enum CurveKeyText {
     static func isKey(_ text: String) -> Bool {
         guard text.utf8.count == length else { return false }
         return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { bytes in
-            // because: 40 characters decode to 32 bytes, and null says that some were no Z85.
+            // because: 40 characters decode to 32 bytes, and null says that some were not Z85.
             zmq_z85_decode(bytes.baseAddress, text) != nil
         }
     }
@@ -108,14 +108,14 @@ private enum CurveKeyText {
 
 extension Socket {
     /// Makes this socket let in only peers that know its public key and have keys of their own; before
-    /// bind. Who they are is asked of the context's authenticator (see ``setZAPDomain(_:)``).
+    /// bind. Whether it knows their keys is asked of the context's authenticator (see ``setZAPDomain(_:)``).
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and
     /// `ZMQ_CURVE_SECRETKEY`.
     ///
     /// - Throws: `.invalidArgument` by a libzmq without CURVE.
     public func serveCurve(_ secretKey: CurveSecretKey) throws(ZeroMQError) {
-        try setNumber(ZMQ_CURVE_SERVER, name: "ZMQ_CURVE_SERVER", to: 1)
+        try setNumber(ZMQ_CURVE_SERVER, name: "ZMQ_CURVE_SERVER", to: CInt(1))
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: secretKey.secretText)
     }
 
@@ -132,7 +132,7 @@ extension Socket {
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretKey.secretText)
     }
 
-    /// The name under which the context's authenticator, who is bound to `inproc://zeromq.zap.01`, is
+    /// The name under which the context's authenticator, which is bound to `inproc://zeromq.zap.01`, is
     /// asked about peers of this socket; before bind.
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_ZAP_DOMAIN`.
@@ -142,7 +142,7 @@ extension Socket {
 }
 
 extension Message {
-    /// Who sent it: the user id that the authenticator gave its connection; nil where nobody was asked.
+    /// The sender: the user id that the authenticator gave its connection; nil without an authenticator.
     ///
     /// The corresponding C function is `zmq_msg_gets` with "User-Id".
     public var userID: String? {

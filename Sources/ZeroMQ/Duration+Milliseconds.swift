@@ -1,7 +1,7 @@
 extension Duration {
     /// This duration in whole milliseconds, the unit of libzmq.
     ///
-    /// Rounded up, so that whoever waits for a moment does not wake before it and spin; saturated, so
+    /// Rounded up, so that a thread that waits for a moment does not wake before it and spin; saturated, so
     /// that a duration of centuries is merely long.
     var millisecondsRoundedUp: Int64 {
         let (seconds, attoseconds) = components

@@ -32,24 +32,4 @@ extension Message {
         }
         self.raw = raw
     }
-
-    /// A message of bytes that stay where they are until `release` is called: exactly once, when the
-    /// message and all its copies are gone (or at once, when this initializer throws), *on any thread*,
-    /// often an I/O thread of libzmq's. It must not block, nor use a socket.
-    ///
-    /// - Throws: `.outOfMemory`; `release` has been called then, too.
-    public init(
-        adopting bytes: UnsafeMutableRawBufferPointer, release: @escaping @Sendable () -> Void
-    ) throws(ZeroMQError) {
-        try self.init(adopting: bytes, keeping: ReleaseAtEnd(release))
-    }
-}
-
-/// Something to do when the last reference is gone.
-private final class ReleaseAtEnd: Sendable {
-    private let release: @Sendable () -> Void
-
-    init(_ release: @escaping @Sendable () -> Void) { self.release = release }
-
-    deinit { release() }
 }

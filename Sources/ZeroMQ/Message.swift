@@ -1,12 +1,5 @@
 internal import CZeroMQ
-
-#if canImport(Glibc)
 internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
 
 /// A message: one frame of bytes, owned by whoever holds it.
 ///
@@ -26,7 +19,7 @@ internal import Darwin
 /// the bits whose changes get lost.
 ///
 /// Sendable: no state is shared but the bytes of a message and its copies, whose count is atomic and
-/// which `withUnsafeMutableBytes` refuses to change.
+/// which nothing changes.
 public struct Message: ~Copyable, Sendable {
     var raw: zmq_msg_t
 
@@ -39,32 +32,23 @@ public struct Message: ~Copyable, Sendable {
         zmq_msg_init(&raw)
     }
 
-    /// A message of `size` bytes that hold anything: write them all with `withUnsafeMutableBytes`.
+    /// A message with a copy of `bytes`.
     ///
     /// The corresponding C function is `zmq_msg_init_size`.
     ///
     /// - Throws: `.outOfMemory`.
-    public init(size: Int) throws(ZeroMQError) {
-        precondition(size >= 0, "a negative size")
+    public init(copying bytes: UnsafeRawBufferPointer) throws(ZeroMQError) {
         var raw = zmq_msg_t()
-        try check("zmq_msg_init_size") { zmq_msg_init_size(&raw, size) }
+        try check("zmq_msg_init_size") { zmq_msg_init_size(&raw, bytes.count) }
+        UnsafeMutableRawBufferPointer(start: zmq_msg_data(&raw), count: bytes.count).copyMemory(from: bytes)
         self.raw = raw
     }
 
     /// A message with a copy of `bytes`.
     ///
     /// - Throws: `.outOfMemory`.
-    public init(copying bytes: UnsafeRawBufferPointer) throws(ZeroMQError) {
-        try self.init(size: bytes.count)
-        withUnsafeMutableBytes { $0.copyMemory(from: bytes) }
-    }
-
-    /// A message with a copy of `bytes`.
-    ///
-    /// - Throws: `.outOfMemory`.
     public init(copying bytes: RawSpan) throws(ZeroMQError) {
-        try self.init(size: bytes.byteCount)
-        withUnsafeMutableBytes { own in bytes.withUnsafeBytes { own.copyMemory(from: $0) } }
+        self = try bytes.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
     }
 
     /// A message with a copy of `bytes`.
@@ -99,13 +83,6 @@ public struct Message: ~Copyable, Sendable {
         withUnsafePointer(to: raw) { zmq_msg_more($0) != 0 }
     }
 
-    /// Whether the bytes belong to other messages too: this is a copy, or was copied.
-    ///
-    /// The corresponding C function is `zmq_msg_get` with `ZMQ_SHARED`.
-    public var isShared: Bool {
-        withUnsafePointer(to: raw) { zmq_msg_get($0, ZMQ_SHARED) != 0 }
-    }
-
     /// Another message with the same bytes: shared and counted when large or adopted, copied when
     /// small. Mutating since both are marked as sharing from now on.
     ///
@@ -134,30 +111,15 @@ extension Message {
         }
     }
 
-    /// Calls `body` with the bytes to write to, which must not be used after it.
-    ///
-    /// The message must not share them (`isShared`): others would see them change.
-    public mutating func withUnsafeMutableBytes<Result: ~Copyable, Failure: Error>(
-        _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        precondition(!isShared, "writing to bytes that other messages share")
-        return try withUnsafeMutablePointer(to: &raw) { (raw) throws(Failure) in
-            try body(UnsafeMutableRawBufferPointer(start: zmq_msg_data(raw), count: zmq_msg_size(raw)))
-        }
-    }
-
-    /// Whether the bytes are these.
-    public func hasBytes(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        withUnsafeBytes { own in
-            guard own.count == bytes.count else { return false }
-            // because: memcmp wants pointers that are not null, even for zero bytes.
-            guard let left = own.baseAddress, let right = bytes.baseAddress else { return true }
-            return memcmp(left, right, own.count) == 0
-        }
-    }
-
     /// Whether two messages have the same bytes.
     public static func == (left: borrowing Message, right: borrowing Message) -> Bool {
-        right.withUnsafeBytes { left.hasBytes($0) }
+        left.withUnsafeBytes { left in
+            right.withUnsafeBytes { right in
+                guard left.count == right.count else { return false }
+                // because: memcmp wants pointers that are not null, even for zero bytes.
+                guard let left = left.baseAddress, let other = right.baseAddress else { return true }
+                return memcmp(left, other, right.count) == 0
+            }
+        }
     }
 }

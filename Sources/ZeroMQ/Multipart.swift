@@ -6,8 +6,8 @@
 /// ```
 ///
 /// Made for reuse: `removeAll()`, receiving into it and sending from it keep the storage, so that a
-/// loop with one Multipart allocates none. To answer, take the last frames off (`removeLast`), what is
-/// left is the route, and append the reply's.
+/// loop with one Multipart allocates none. To answer, take the last frames off (`removeLast`), which leaves
+/// the route, and append the reply's.
 public struct Multipart: ~Copyable {
     // The unsafe room: the first `count` of `storage` are initialized, the rest are not; nothing else
     // has the pointer.
@@ -16,18 +16,13 @@ public struct Multipart: ~Copyable {
     /// How many frames.
     public private(set) var count = 0
 
-    /// No frames, and room for `minimumCapacity` before the storage must grow.
-    public init(minimumCapacity: Int = 8) {
-        storage = .allocate(capacity: max(1, minimumCapacity))
-    }
+    /// No frames.
+    public init() { storage = .allocate(capacity: 8) }
 
     deinit {
         storage.extracting(..<count).deinitialize()
         storage.deallocate()
     }
-
-    /// Whether there are no frames.
-    public var isEmpty: Bool { count == 0 }
 
     /// The frame at `index`, to look at or to change in place.
     public subscript(index: Int) -> Message {
@@ -72,13 +67,6 @@ public struct Multipart: ~Copyable {
     public func firstIndex(where predicate: (borrowing Message) -> Bool) -> Int? {
         for index in 0..<count where predicate(storage[index]) { return index }
         return nil
-    }
-
-    /// The same frames again, each by `Message.copy()`. Mutating for its reason.
-    public mutating func copy() -> Multipart {
-        var copy = Multipart(minimumCapacity: count)
-        for index in 0..<count { copy.append(storage[index].copy()) }
-        return copy
     }
 
     private mutating func grow() {

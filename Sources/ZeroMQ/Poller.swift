@@ -1,14 +1,14 @@
 internal import CZeroMQ
 
-/// A set of sockets and file descriptors to wait for, together.
+/// A set of sockets and file descriptors to wait for, together, until there is something to receive.
 ///
 /// ```swift
 /// var poller = Poller()
-/// let requests = poller.add(socket, for: .input)
-/// let wake = poller.add(descriptor: eventDescriptor, for: .input)
+/// let requests = poller.add(socket)
+/// let wake = poller.add(descriptor: eventDescriptor)
 /// while try poller.wait() > 0 {
-///     if poller[requests].contains(.input) { … }
-///     if poller[wake].contains(.input) { … }
+///     if poller[requests] { … }
+///     if poller[wake] { … }
 /// }
 /// ```
 ///
@@ -27,31 +27,28 @@ public struct Poller: ~Copyable {
     /// A poller of nothing yet.
     public init() {}
 
-    /// How many sockets and descriptors it has.
-    public var count: Int { items.count }
-
     /// Adds a socket, which must stay open while this poller is used.
-    public mutating func add(_ socket: borrowing Socket, for events: PollEvents) -> Item {
-        items.append(
-            zmq_pollitem_t(socket: socket.pointer, fd: -1, events: events.rawValue, revents: 0))
-        liveness.append(socket.liveness)
-        return Item(index: items.count - 1)
+    public mutating func add(_ socket: borrowing Socket) -> Item {
+        add(
+            zmq_pollitem_t(socket: socket.pointer, fd: -1, events: CShort(ZMQ_POLLIN), revents: 0),
+            socket.liveness)
     }
 
     /// Adds a file descriptor: an eventfd, a pipe, a socket of the system's.
-    public mutating func add(descriptor: CInt, for events: PollEvents) -> Item {
-        items.append(
-            zmq_pollitem_t(socket: nil, fd: descriptor, events: events.rawValue, revents: 0))
-        liveness.append(nil)
+    public mutating func add(descriptor: CInt) -> Item {
+        add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
+    }
+
+    private mutating func add(_ item: zmq_pollitem_t, _ socket: SocketLiveness?) -> Item {
+        items.append(item)
+        liveness.append(socket)
         return Item(index: items.count - 1)
     }
 
-    /// What the last wait found.
-    public subscript(item: Item) -> PollEvents {
-        PollEvents(rawValue: items[item.index].revents)
-    }
+    /// Whether the last wait has found something to receive; or, of a descriptor, that it hung up or is not open.
+    public subscript(item: Item) -> Bool { items[item.index].revents != 0 }
 
-    /// Waits until something is ready, and says how many items are; 0: `timeout` is over. No timeout
+    /// Waits until something is ready, and returns how many items are; 0: `timeout` is over. No timeout
     /// (nil) waits for as long as it takes, zero looks and returns. Rounded up to whole milliseconds;
     /// signals don't lengthen it.
     ///

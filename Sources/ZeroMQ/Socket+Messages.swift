@@ -1,20 +1,19 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Sends a frame, and waits while the peers' queues are full (or there is no peer). `more`: another
-    /// frame of the same message follows.
+    /// Sends a message of one frame, and waits while the peers' queues are full (or there is no peer).
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///
-    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.hostUnreachable` (a ROUTER with
-    ///   `routerMandatory`), `.notSupported` (this kind doesn't send), `.terminated`. The message is
-    ///   gone then; to keep it, use `trySend`.
-    public func send(_ message: consuming Message, more: Bool = false) throws(ZeroMQError) {
+    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.terminated`. The message is gone then; to
+    ///   keep it, use `trySend`.
+    public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
-        try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, more ? ZMQ_SNDMORE : 0) }
+        try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, 0) }
     }
 
-    /// Sends a frame if that needs no waiting: true, and `message` is empty. False: not now; `message`
+    /// Sends a frame if that needs no waiting: true, and `message` is empty. `more`: another frame of the same message
+    /// follows. False: not now; `message`
     /// is as it was, as it is after an error. (libzmq looks for news of its peers once a millisecond
     /// when one sends all the time: "not now" may be that old. Polling for `.output` looks at once.)
     ///
@@ -31,8 +30,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_recv`.
     ///
-    /// - Throws: `.wouldBlock` after `receiveTimeout`, `.wrongState`, `.notSupported` (this kind
-    ///   doesn't receive), `.terminated`.
+    /// - Throws: `.wouldBlock` after `receiveTimeout`, `.wrongState`, `.terminated`.
     public func receive() throws(ZeroMQError) -> Message {
         var message = Message()
         try receive(into: &message)
@@ -46,19 +44,10 @@ extension Socket {
         try check("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, 0) }
     }
 
-    /// Receives a frame if one is there; nil: nothing now.
-    ///
-    /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
-    ///
-    /// - Throws: as `receive()`, without `.wouldBlock`.
-    public func tryReceive() throws(ZeroMQError) -> Message? {
-        var message = Message()
-        guard try tryReceive(into: &message) else { return nil }
-        return message
-    }
-
     /// Receives a frame in place of what `message` was, if one is there; false: nothing now, and
     /// `message` is empty.
+    ///
+    /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
     ///
     /// - Throws: as `receive()`, without `.wouldBlock`.
     public func tryReceive(into message: inout Message) throws(ZeroMQError) -> Bool {

@@ -28,7 +28,7 @@ extension Socket {
 
     /// Receives all frames of a message if one is there; nil: nothing now, and `parts` is empty.
     ///
-    /// - Throws: as `tryReceive()`; `parts` is empty then.
+    /// - Throws: as `tryReceive(into:)`; `parts` is empty then.
     public func tryReceive(
         into parts: inout Multipart, maxFrames: Int = 64
     ) throws(ZeroMQError) -> Reception? {
@@ -63,7 +63,7 @@ extension Socket {
 
     /// Sends all frames as one message, and waits while the peers' queues are full.
     ///
-    /// - Throws: as `send(_:more:)`. The message is gone then; to keep it, use `trySend`.
+    /// - Throws: as `send(_:)`. The message is gone then; to keep it, use `trySend`.
     public func send(_ parts: consuming Multipart) throws(ZeroMQError) {
         try sendFrames(of: &parts, from: 0)
     }
@@ -71,19 +71,18 @@ extension Socket {
     /// Sends all frames as one message if that needs no waiting: true, and `parts` is empty, its
     /// storage kept. False: not now, and `parts` is as it was.
     ///
-    /// - Throws: as `trySend(_:more:)`. When a ROUTER refuses the peer, `parts` is as it was; after
-    ///   `.terminated`, frames already taken are empty.
+    /// - Throws: as `trySend(_:more:)`; after `.terminated`, frames already taken are empty.
     public func trySend(_ parts: inout Multipart) throws(ZeroMQError) -> Bool {
-        precondition(!parts.isEmpty, "a message has at least one frame")
+        precondition(parts.count > 0, "a message has at least one frame")
         guard try trySend(&parts[0], more: parts.count > 1) else { return false }
         try sendFrames(of: &parts, from: 1)
         return true
     }
 
     /// Once the first frame is taken the others don't wait: the limit counts messages, not frames, and
-    /// when the peer goes away in between, libzmq drops the rest. (A PAIR would wait for its next peer.)
+    /// when the peer goes away in between, libzmq drops the rest.
     private func sendFrames(of parts: inout Multipart, from start: Int) throws(ZeroMQError) {
-        precondition(!parts.isEmpty, "a message has at least one frame")
+        precondition(parts.count > 0, "a message has at least one frame")
         for index in start..<parts.count {
             let flags = index + 1 < parts.count ? ZMQ_SNDMORE : 0
             try check("zmq_msg_send") { zmq_msg_send(&parts[index].raw, pointer, flags) }

@@ -3,9 +3,9 @@ internal import CZeroMQ
 /// A socket: one end of a message pattern, owned by one thread.
 ///
 /// Not Sendable, because libzmq's sockets are not thread-safe: make the socket in the thread that uses
-/// it. Goes out of scope: closes, and drops what it has not sent after `linger` (zero by default).
+/// it. At the end of its scope it closes, and drops what it has not sent after `linger` (zero by default).
 ///
-/// A call that waits is not bothered by signals; it throws `.terminated` when the context shuts down.
+/// A call that waits is not bothered by signals; it throws `.terminated` when the context goes.
 public struct Socket: ~Copyable {
     /// Valid until deinit, which alone closes it.
     let pointer: UnsafeMutableRawPointer
@@ -20,7 +20,7 @@ public struct Socket: ~Copyable {
     ///
     /// The corresponding C function is `zmq_socket`.
     ///
-    /// - Throws: `.tooManySockets`; `.terminated` when the context was shut down.
+    /// - Throws: EMFILE when there are too many sockets.
     public init(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) {
         let handle = context.handle
         pointer = try check("zmq_socket", on: "\(kind)") { zmq_socket(handle.pointer, kind.rawValue) }

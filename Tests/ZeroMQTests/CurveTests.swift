@@ -2,10 +2,6 @@ import Testing
 import ZeroMQ
 
 @Suite struct CurveTests {
-    @Test func `this libzmq has CURVE`() {
-        #expect(Library.has("curve"))
-    }
-
     @Test func `each pair of keys is another one, and a secret key knows its public one`() throws {
         let (one, other) = (try CurveKeyPair(), try CurveKeyPair())
         #expect(one != other)

@@ -5,10 +5,9 @@ import ZeroMQ
     @Test(arguments: [0, 1, 2, 8, 9, 100])
     func `frames come back in the order in which they were added`(count: Int) throws {
         let texts = (0..<count).map { "frame \($0)" }
-        var parts = Multipart(minimumCapacity: 0)
+        var parts = Multipart()
         for text in texts { parts.append(try Message(text)) }
         #expect(parts.count == count)
-        #expect(parts.isEmpty == (count == 0))
         #expect(parts.texts == texts)
     }
 
@@ -42,24 +41,13 @@ import ZeroMQ
     @Test func `a frame can be changed in place`() throws {
         var parts = try Multipart(["a", "b"])
         parts[1] = try Message("B")
-        parts[0].withUnsafeMutableBytes { $0[0] = UInt8(ascii: "A") }
-        #expect(parts.texts == ["A", "B"])
-    }
-
-    @Test func `a copy has the same frames, and shares the large ones`() throws {
-        var parts = try Multipart(["route", ""])
-        parts.append(try Message(size: 1000))
-        var copy = parts.copy()
-        #expect(copy[2].address == parts[2].address)
-        copy.truncate(to: 2)
-        #expect(copy.texts == ["route", ""])
-        #expect(parts.count == 3)
+        #expect(parts.texts == ["a", "B"])
     }
 
     @Test func `frames are closed once, however they go`() throws {
         let buffers = (0..<6).map { _ in Buffer(size: 50) }
         do {
-            var parts = Multipart(minimumCapacity: 1)
+            var parts = Multipart()
             for buffer in buffers { parts.append(try buffer.message()) }
             _ = parts.removeLast()
             #expect(buffers.map(\.releases.value) == [0, 0, 0, 0, 0, 1])
@@ -82,8 +70,8 @@ import ZeroMQ
     @Test(arguments: Transport.allCases)
     func `a multipart message arrives as it was sent`(transport: Transport) throws {
         let context = try Context()
-        let receiver = try Socket.bound(.pull, to: transport.wildcard, in: context)
-        let sender = try Socket.connected(.push, to: receiver.lastEndpoint, in: context)
+        let receiver = try Socket.bound(.dealer, to: transport.wildcard, in: context)
+        let sender = try Socket.connected(.dealer, to: receiver.lastEndpoint, in: context)
         let messages = [["one"], ["", "two", ""], (0..<64).map { "frame \($0)" }, ["last"]]
         for texts in messages { try sender.send(texts) }
         var parts = Multipart()
@@ -97,14 +85,16 @@ import ZeroMQ
     @Test func `without waiting a multipart receive finds nothing, then all of it`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
-        let receiver = try Socket.bound(.pair, to: endpoint, in: context)
-        let sender = try Socket.connected(.pair, to: endpoint, in: context)
+        let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
+        let sender = try Socket.connected(.dealer, to: endpoint, in: context)
         var parts = try Multipart(["old"])
         let nothing = try receiver.tryReceive(into: &parts)
         #expect(nothing == nil)
         #expect(parts.count == 0)
         // Half a message is nothing yet.
-        try sender.send("a", more: true)
+        var first = try Message("a")
+        let isSent = try sender.trySend(&first, more: true)
+        #expect(isSent)
         let half = try receiver.tryReceive(into: &parts)
         #expect(half == nil)
         try sender.send("b")
@@ -132,8 +122,8 @@ import ZeroMQ
     func `a message may have maxFrames frames and not one more`(frames: Int, overlong: Bool) throws {
         let context = try Context()
         let endpoint = uniqueInproc()
-        let receiver = try Socket.bound(.pair, to: endpoint, in: context)
-        let sender = try Socket.connected(.pair, to: endpoint, in: context)
+        let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
+        let sender = try Socket.connected(.dealer, to: endpoint, in: context)
         try sender.send((1...frames).map { "\($0)" })
         var parts = Multipart()
         let reception = try receiver.receive(into: &parts, maxFrames: 8)
@@ -148,24 +138,23 @@ import ZeroMQ
         let context = try Context()
         let server = try Socket.bound(.router, to: transport.wildcard, in: context)
         let client = try Socket.patient(.dealer, in: context)
-        try client.setRoutingID(Array("me".utf8))
         try client.connect(server.lastEndpoint)
         try client.send((1...10_000).map { "\($0)" })
         try client.send(["", "next"])
         var parts = Multipart()
         let first = try server.receive(into: &parts, maxFrames: 4)
         #expect(first == .overlong(frameCount: 10_001))
-        #expect(parts.texts == ["me", "1", "2", "3"])
+        #expect(parts.texts.dropFirst() == ["1", "2", "3"])
         let second = try server.receive(into: &parts, maxFrames: 4)
         #expect(second == .complete)
-        #expect(parts.texts == ["me", "", "next"])
+        #expect(parts.texts.dropFirst() == ["", "next"])
     }
 
     @Test func `frames beyond the limit are not kept`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
-        let receiver = try Socket.bound(.pair, to: endpoint, in: context)
-        let sender = try Socket.connected(.pair, to: endpoint, in: context)
+        let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
+        let sender = try Socket.connected(.dealer, to: endpoint, in: context)
         let buffers = (0..<10).map { _ in Buffer(size: 50) }
         var sent = Multipart()
         for buffer in buffers { sent.append(try buffer.message()) }

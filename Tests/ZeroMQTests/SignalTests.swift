@@ -32,9 +32,9 @@ private let installed: Bool = {
     @Test func `a blocked receive goes on after signals and gets its message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
-        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        let sender = try Socket.bound(.dealer, to: endpoint, in: context)
         let worker = Worker {
-            try Socket.connected(.pull, to: endpoint, in: context).receiveText()
+            try Socket.connected(.dealer, to: endpoint, in: context).receiveText()
         }
         try disturb(worker)
         try sender.send("at last")
@@ -44,9 +44,9 @@ private let installed: Bool = {
     @Test func `a blocked multipart receive goes on after signals and gets its message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
-        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        let sender = try Socket.bound(.dealer, to: endpoint, in: context)
         let worker = Worker {
-            try Socket.connected(.pull, to: endpoint, in: context).receiveTexts()
+            try Socket.connected(.dealer, to: endpoint, in: context).receiveTexts()
         }
         try disturb(worker)
         try sender.send(["at", "last"])
@@ -57,12 +57,12 @@ private let installed: Bool = {
         let context = try Context()
         let endpoint = uniqueInproc()
         let worker = Worker {
-            let sender = try Socket.bound(.push, to: endpoint, in: context)
+            let sender = try Socket.bound(.dealer, to: endpoint, in: context)
             try sender.set(.linger, to: patience)
             try sender.send("at last")
         }
         try disturb(worker)
-        let receiver = try Socket.connected(.pull, to: endpoint, in: context)
+        let receiver = try Socket.connected(.dealer, to: endpoint, in: context)
         #expect(try receiver.receiveText() == "at last")
         try worker.join()
         let second = try receiver.tryReceive()
@@ -73,11 +73,11 @@ private let installed: Bool = {
     @Test func `a poll without a timeout goes on after signals and finds the message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
-        let sender = try Socket.bound(.push, to: endpoint, in: context)
+        let sender = try Socket.bound(.dealer, to: endpoint, in: context)
         let worker = Worker {
-            let receiver = try Socket.connected(.pull, to: endpoint, in: context)
+            let receiver = try Socket.connected(.dealer, to: endpoint, in: context)
             var poller = Poller()
-            _ = poller.add(receiver, for: .input)
+            _ = poller.add(receiver)
             let ready = try poller.wait()
             return (ready, try receiver.receiveText())
         }
@@ -92,9 +92,9 @@ private let installed: Bool = {
         let context = try Context()
         let timeout = Duration.milliseconds(400)
         let worker = Worker {
-            let receiver = try Socket.bound(.pull, to: uniqueInproc(), in: context)
+            let receiver = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
             var poller = Poller()
-            _ = poller.add(receiver, for: .input)
+            _ = poller.add(receiver)
             let start = ContinuousClock.now
             let ready = try poller.wait(timeout: timeout)
             return (ready, ContinuousClock.now - start)
@@ -116,7 +116,7 @@ private let installed: Bool = {
             let start = ContinuousClock.now
             do {
                 let context = try Context()
-                let sender = try Socket.connected(.push, to: nowhere, in: context)
+                let sender = try Socket.connected(.dealer, to: nowhere, in: context)
                 try sender.set(.linger, to: .milliseconds(500))
                 try sender.send("never read")
             }

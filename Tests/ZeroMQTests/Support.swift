@@ -62,8 +62,15 @@ extension Socket {
         return socket
     }
 
-    func send(_ text: String, more: Bool = false) throws(ZeroMQError) {
-        try send(Message(text), more: more)
+    func send(_ text: String) throws(ZeroMQError) {
+        try send(Message(text))
+    }
+
+    /// The next frame, if one is there.
+    func tryReceive() throws(ZeroMQError) -> Message? {
+        var message = Message()
+        guard try tryReceive(into: &message) else { return nil }
+        return message
     }
 
     func send(_ frames: [String]) throws(ZeroMQError) {
@@ -96,7 +103,7 @@ extension Message {
 
 extension Multipart {
     init(_ frames: [String]) throws(ZeroMQError) {
-        self.init(minimumCapacity: frames.count)
+        self.init()
         for frame in frames { append(try Message(frame)) }
     }
 
@@ -150,8 +157,17 @@ final class Buffer: @unchecked Sendable {
 
     /// A message of these bytes, without a copy.
     func message() throws(ZeroMQError) -> Message {
-        try Message(adopting: bytes) { self.releases.increment() }
+        try Message(adopting: bytes, keeping: AtTheEnd { self.releases.increment() })
     }
+}
+
+/// Does something when its last reference is gone.
+final class AtTheEnd: Sendable {
+    private let body: @Sendable () -> Void
+
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+
+    deinit { body() }
 }
 
 /// Whether a process that an exit test ended died of the precondition with this text.

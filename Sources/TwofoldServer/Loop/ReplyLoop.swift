@@ -45,16 +45,16 @@ final class ReplyLoop {
         let authenticator = requests.authenticator
         var poller = Poller()
         let inputs = Inputs(requests, &poller)
-        let stop = poller.add(descriptor: stopDescriptor, for: .input)
-        let handshakes = authenticator.map { poller.add($0.socket, for: .input) }
-        let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor, for: .input) }
+        let stop = poller.add(descriptor: stopDescriptor)
+        let handshakes = authenticator.map { poller.add($0.socket) }
+        let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor) }
         let parentCheck = configuration.parentProcess.map { _ in Self.parentCheck }
         let timeout = [parentCheck, idleCheck?.interval].compactMap(\.self).min()
 
         while true {
             _ = try poller.wait(timeout: timeout)
-            if let handshakes, !poller[handshakes].isEmpty { try authenticator?.answer(at: .now) }
-            if let reload, !poller[reload].isEmpty {
+            if let handshakes, poller[handshakes] { try authenticator?.answer(at: .now) }
+            if let reload, poller[reload] {
                 reloadSignals?.take()
                 guard let authenticator else { return logger.info("stopping: hang-up") }
                 authenticator.reload()
@@ -63,7 +63,7 @@ final class ReplyLoop {
             let now = Moment.now
             if let timeout = idleCheck?.due(at: now) { requests.endIdleSessions(for: timeout, at: now) }
             refusedConnections.update(at: now, logger)
-            if !poller[stop].isEmpty { return logger.info("stopping") }
+            if poller[stop] { return logger.info("stopping") }
             if let parent = configuration.parentProcess, getppid() != parent {
                 return logger.info("stopping: the parent process has gone")
             }
@@ -102,15 +102,15 @@ final class ReplyLoop {
         let sockets: [Poller.Item]
 
         init(_ requests: Requests, _ poller: inout Poller) {
-            finished = poller.add(descriptor: requests.runner.mailbox.descriptor, for: .input)
-            sockets = requests.endpoints.map { poller.add($0.socket, for: .input) }
+            finished = poller.add(descriptor: requests.runner.mailbox.descriptor)
+            sockets = requests.endpoints.map { poller.add($0.socket) }
         }
     }
 
     /// Takes what the last wait found: outcomes first, then a turn of each socket.
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) {
-        if !poller[inputs.finished].isEmpty { try requests.finishJobs() }
-        for (endpoint, socket) in inputs.sockets.enumerated() where !poller[socket].isEmpty {
+        if poller[inputs.finished] { try requests.finishJobs() }
+        for (endpoint, socket) in inputs.sockets.enumerated() where poller[socket] {
             _ = try receive(from: endpoint)
         }
     }
