@@ -2,8 +2,8 @@
 //
 // Requests and replies are those of the protocol (proto/twofold/v1): a protobuf header, then at most one payload of
 // raw little-endian arrays. What a server promises holds here, too: a request is carried out once, however often it
-// is repeated; one that is refused has changed nothing; and the refusal names the code, the field and the lane. There
-// are no clients to tell apart, so `resume` and `stats` are refused.
+// is repeated; one that is refused has changed nothing; and the refusal names the code, the field and the lane. All
+// callers are one client, so `resume` and `stats` are refused.
 //
 // Every function may be called from any thread, and nothing that its arguments hold ends the process, as long as
 // pointers lead to as many bytes as is said of them. Calls of one session are made one at a time: a second one is
@@ -42,7 +42,7 @@ typedef struct {
     uint8_t *header;
     size_t header_capacity;
     size_t header_size;
-    // The payload, whose size is 0 where there is none.
+    // The payload, whose size is 0 without one.
     uint8_t *payload;
     size_t payload_capacity;
     size_t payload_size;

@@ -9,7 +9,7 @@ internal import TwofoldSessions
 /// thread that calls.
 ///
 /// `@unchecked Sendable` because the ledger is touched under `lock` alone, and a session's environment by the one
-/// caller whom the ledger has told to execute.
+/// caller whose request the ledger has admitted.
 final class EmbeddedService: @unchecked Sendable {
     private typealias Ledger = SessionLedger<KeptBytes, KeptAnswer, Caller>
 
@@ -25,17 +25,17 @@ final class EmbeddedService: @unchecked Sendable {
         ledger = Ledger(settings.limits)
     }
 
-    /// Lets go of all sessions.
+    /// Frees all sessions.
     func end() {
         let limits = service.limits
         locked { $0 = Ledger(limits) }
     }
 
-    /// What came of a request.
+    /// The answer to a request.
     enum Answer {
         /// A session's: its reply is kept, and may be asked for again.
         case kept(KeptAnswer)
-        /// One that went to the caller's memory, as far as it has a payload, and is kept nowhere.
+        /// One whose payload, if any, went to the caller's memory; it is kept nowhere.
         case done(Reply.OneOf_Result, payloadSize: Int)
         case refused(ServiceError)
         /// The caller's memory has no room for so many bytes; nothing was done.

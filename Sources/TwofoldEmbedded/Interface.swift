@@ -5,7 +5,7 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-// The functions of twofold.h, which says what they do. This is the room for the pointers of callers: here they become
+// The functions of twofold.h, which describes them. This is the room for the pointers of callers: here they become
 // buffers, checked, and nowhere else.
 
 /// The services of this process by their numbers, from 1 on. A number is never given twice and a service never freed,
@@ -116,7 +116,7 @@ public func step(
     return room.put(answer, seq: seq, isStep: true)
 }
 
-/// Where a reply goes.
+/// The caller's memory for a reply.
 private struct ReplyBuffers {
     private let reply: UnsafeMutablePointer<twofold_reply>
     private let header: UnsafeMutableRawBufferPointer
@@ -136,7 +136,7 @@ private struct ReplyBuffers {
         self.payload = payload
     }
 
-    /// Writes what came of a request, if there is room for it.
+    /// Writes an answer, if there is room for it.
     func put(_ answer: EmbeddedService.Answer, seq: UInt64, isStep: Bool) -> Int32 {
         switch answer {
         case .kept(let kept):

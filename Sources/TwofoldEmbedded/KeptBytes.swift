@@ -5,8 +5,7 @@ internal import TwofoldSessions
 
 /// A request as it came: its header, empty for a step that has none, and its payload.
 ///
-/// `@unchecked Sendable` because only its reservation changes, once, by the caller that the ledger has told to
-/// execute it.
+/// `@unchecked Sendable` because only its reservation changes, once, by the caller that carries it out.
 final class KeptBytes: KeptRequest, @unchecked Sendable {
     private let header: [UInt8]
     private let payload: [UInt8]?
@@ -21,12 +20,12 @@ final class KeptBytes: KeptRequest, @unchecked Sendable {
 
     var compact: KeptBytes { KeptBytes(header: header, payload: nil) }
 
-    /// Holds the bytes in the budget for as long as they live; what is small doesn't matter.
+    /// Holds the bytes in the budget for as long as they live; small ones are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         reservation = try budget.reserve(request: header.count + (payload?.count ?? 0))
     }
 
-    /// Calls `body` with the payload's bytes, nil where there is none.
+    /// Calls `body` with the payload's bytes, nil without one.
     func withPayload<Result>(
         _ body: (UnsafeRawBufferPointer?) throws(ServiceError) -> Result
     ) throws(ServiceError) -> Result {
@@ -43,7 +42,7 @@ struct KeptAnswer {
     init(_ outcome: SessionOutcome) { (result, payload) = (outcome.result, outcome.payload) }
 }
 
-/// The one client of a service in a process: callers can't be told apart.
+/// The one client of a service in a process: callers can't be distinguished.
 final class Caller: ReplyRoute {
     let client = Client.anonymous
 }

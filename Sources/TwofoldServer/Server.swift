@@ -3,9 +3,9 @@ internal import TwofoldSessions
 internal import ZeroMQ
 
 /// Serves until `stopDescriptor` becomes readable (or the parent process has gone), then answers every
-/// request in flight, removes its ipc files and returns what it has counted.
+/// request in flight, removes its ipc files and returns its counts.
 ///
-/// `onListening` is told each endpoint as clients reach it, once all of them can be served. Runs on the
+/// `onListening` is called with each endpoint as clients reach it, once all of them can be served. Runs on the
 /// calling thread, which must not have other work.
 ///
 /// - Throws: ``ServerError`` when it can't listen.
@@ -43,8 +43,7 @@ private func serveOnClaimedPaths(
     }
 }
 
-/// All sockets are closed when this returns: what they still have to send goes out before the context
-/// ends.
+/// All sockets are closed when this returns: their last replies go out before the context ends.
 private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
     reloadSignals: Signals?, logger: Logger, onListening: (_ endpoint: String) -> Void

@@ -1,24 +1,24 @@
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// Turns one accepted request into one reply: synchronous, and without any idea of sockets, sessions
-/// or repeats, which are the carrier's business.
+/// Turns one accepted request into one reply: synchronous, and ignorant of sockets, sessions and repeats, which are the
+/// carrier's business.
 public struct EnvironmentService: Sendable {
-    /// Twofold's version, told in Hello.
+    /// Twofold's version, which Hello reports.
     public static let version = "0.1.0"
     /// The version of the protocol that is spoken here.
     public static let protocolVersion: UInt32 = 1
 
     /// After about this long, a request that can be answered in part is: a rollout after its step, an expand
-    /// beforehand. So nobody waits for long, be it for an answer or for others'.
+    /// beforehand. So no client waits for long, be it for its own answer or for those of others.
     static let answerTime = Duration.milliseconds(100)
 
-    /// What is accepted.
+    /// Limits of requests.
     public let limits: Limits
-    /// What each session's policies may take.
+    /// Limits of each session's policies.
     public let policyBudget: PolicyBudget
-    /// To be set when what is carried out has to end soon: a rollout then answers after the step in progress, and a
-    /// search for its first one is refused.
+    /// To be set when requests in progress have to end soon: a rollout then answers after the step in progress, and a
+    /// search for its first step is refused.
     public let stop = Flag()
     let workers: Workers
     let engine: Engine

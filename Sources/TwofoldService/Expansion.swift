@@ -1,7 +1,7 @@
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// One session-less request for the rules over arrays of boards: what is asked, checked; then carried out.
+/// One request for the rules over arrays of boards, which needs no session: checked, then carried out.
 ///
 ///     payload   boards | actions or seeds | next_boards      without gaps, as announced by the operation
 public struct Expansion: Sendable {
@@ -58,7 +58,7 @@ public struct Expansion: Sendable {
         do throws(EnvironmentError) {
             var parts = try cut(payload)
             let boards = BoardInput(parts.removeFirst(), count: count)
-            func tell(
+            func answer(
                 _ specs: [ArraySpec], _ body: (BatchArrays) throws(EnvironmentError) -> Void
             ) throws(EnvironmentError) -> ExpandReply {
                 let layout = BatchLayout(specs, lanes: count)
@@ -70,22 +70,22 @@ public struct Expansion: Sendable {
             }
             switch operation {
             case .move:
-                return try tell(rules.moveArrays) { (arrays) throws(EnvironmentError) in
+                return try answer(rules.moveArrays) { (arrays) throws(EnvironmentError) in
                     try rules.move(boards, actions: parts[0], into: arrays)
                 }
             case .legal:
-                return try tell(rules.legalArrays) { (arrays) throws(EnvironmentError) in
+                return try answer(rules.legalArrays) { (arrays) throws(EnvironmentError) in
                     try rules.legal(boards, into: arrays)
                 }
             case .spawn:
-                return try tell(rules.spawnArrays) { (arrays) throws(EnvironmentError) in
+                return try answer(rules.spawnArrays) { (arrays) throws(EnvironmentError) in
                     try rules.spawn(boards, seeds: parts[0], into: arrays)
                 }
             case .explain:
                 let next = BoardInput(parts[1], count: count, field: "next_board")
                 return try explain(boards, actions: parts[0], next, replyMemory)
             default:
-                return try tell(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
+                return try answer(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
                     try rules.afterstates(boards, into: arrays)
                 }
             }

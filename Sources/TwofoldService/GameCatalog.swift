@@ -9,7 +9,7 @@ struct CatalogEntry: Sendable {
     let actions: [String]
     /// The reward terms that it has.
     let rewardTerms: [String]
-    /// The infos that steps tell on request.
+    /// The infos that steps report on request.
     let extraInfos: [String]
     /// Makes a batch; throws with the argument's name.
     let make: @Sendable (CreateRequest, BatchOptions) throws(EnvironmentError) -> any VectorEnvironment

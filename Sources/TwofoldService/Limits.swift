@@ -1,7 +1,7 @@
 public import TwofoldProtocol
 
-/// What the server accepts: told in Hello so that clients can check before they send, and kept here, in
-/// the ledger and at the socket.
+/// What the server accepts. Hello reports it, so that clients can check before they send; the service, the ledger and
+/// the socket keep to it.
 public struct Limits: Sendable {
     /// Bytes in one frame of a request.
     public var maxMessageBytes = 256 << 20
@@ -9,7 +9,7 @@ public struct Limits: Sendable {
     public var maxBoardsPerSession = 1 << 20
     /// Sessions at a time.
     public var maxSessions = 10_000
-    /// Sessions at a time of one client key; those without a key can't be told apart and are not counted.
+    /// Sessions at a time of one client key; clients without a key can't be distinguished and are not counted.
     public var maxSessionsPerClient = 1000
     /// Boards of all sessions together.
     public var maxBoards = 1 << 24

@@ -2,18 +2,19 @@ internal import FoundationEssentials
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// One session's environment and the layout of its replies.
+/// An environment that is served: it carries out requests, and knows the layout of its replies. Which session it belongs
+/// to is the carrier's business.
 ///
 /// Used by one caller at a time.
 public final class ServedEnvironment {
-    /// Asks the carrier for the memory of a reply's payload, of exactly this many bytes; throws when there
-    /// is none left.
+    /// Asks the carrier for the memory of a reply's payload, of exactly this many bytes; throws when it is
+    /// exhausted.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
 
     /// The environment's published id.
     public let id: String
 
-    /// What came of a request that was carried out.
+    /// The result of a request that was carried out.
     public struct Outcome {
         /// The reply's result.
         public let result: Reply.OneOf_Result
@@ -27,7 +28,7 @@ public final class ServedEnvironment {
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
     private let afterstatesLayout: BatchLayout
-    /// Of the finals when all episodes end at once: no step's payload is longer. Nil but in SAME_STEP.
+    /// The finals when all episodes end at once: no step's payload is longer. Nil except in SAME_STEP.
     private let longestFinals: BatchLayout?
     private let snapshotFormat: SnapshotFormat
 
@@ -60,7 +61,7 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Whether a request searches for actions: such run one at a time, apart from all others.
+    /// Whether a request searches for actions: these run one at a time, apart from all others.
     public static func isSearch(_ op: Request.OneOf_Op) -> Bool {
         if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
@@ -68,7 +69,7 @@ public final class ServedEnvironment {
     /// Memory of the boards, apart from replies.
     public var bytes: Int { bytes(lanes: lanes) }
 
-    /// What a session of so many boards would take for them, otherwise like this one.
+    /// Memory of so many boards in an environment that is otherwise like this one.
     public func bytes(lanes: Int) -> Int {
         environment.bytes(lanes: lanes) + PolicyStreams.bytes(lanes: lanes)
     }
@@ -88,8 +89,8 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Memory of the replies that a client needs who resets, steps, and keeps nothing: a reset's and two
-    /// steps', the one that is stored and the next.
+    /// Reply memory for a client that resets and steps and keeps no arrays: a reset's and two steps', the one that is
+    /// stored and the next.
     public var replyBytes: Int { resetLayout.size + 2 * (longestFinals ?? stepLayout).size }
 
     /// Carries out one request; `payload` is its payload frame, nil where it has none. The reply's
@@ -165,7 +166,7 @@ public final class ServedEnvironment {
 
     // MARK: between two runs of a server
 
-    /// Writes down what the session goes on from: all lanes, and the network that it was given.
+    /// Saves what it needs to go on: all lanes, and the network that it was given.
     public func save(into saved: inout SavedSession) throws(ServiceError) {
         rollouts.save(into: &saved)
         // Before the first reset there is nothing else.
@@ -175,7 +176,7 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Goes on from what was written down, in a session that was just created.
+    /// Goes on from what was saved; to be called right after create.
     public func restore(from saved: SavedSession) throws(ServiceError) {
         do throws(EnvironmentError) { try rollouts.restore(from: saved) } catch { throw ServiceError(error) }
         guard !saved.lanes.isEmpty else { return }
@@ -188,7 +189,7 @@ public final class ServedEnvironment {
         }
     }
 
-    /// What a request writes to the memory that it asks for.
+    /// The bytes that a request writes to the memory that it asks for.
     private func written(
         _ request: (ReplyMemory) throws(ServiceError) -> Outcome
     ) throws(ServiceError) -> Data {
@@ -272,7 +273,7 @@ public final class ServedEnvironment {
         return ResetInput(seeds: part(seeds), mask: part(mask), boards: part(boards))
     }
 
-    /// The lanes that an array of their numbers names; all where there is no array.
+    /// The lanes whose numbers are in an array; all without an array.
     private func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
         guard let bytes else { return Array(0..<lanes) }
         guard bytes.count % 8 == 0 else {

@@ -5,7 +5,7 @@ public import TwofoldProtocol
 public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kind of refusal.
     public var code: ErrorCode
-    /// The field to blame, by the name that a Python user knows; empty where there is none.
+    /// The field to blame, by the name that a Python user knows; empty without one.
     public var field: String
     /// The first lane to blame, where one is.
     public var lane: Int?

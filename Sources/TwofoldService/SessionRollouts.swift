@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The rollouts of one session: its policies, their streams, and the network it was given.
+/// The rollouts of one environment: its policies, their streams, and the network that it was given.
 ///
 /// Used by one caller at a time.
 final class Rollouts {
@@ -13,7 +13,7 @@ final class Rollouts {
     private let mostSteps: Int
     let streams: PolicyStreams
     private(set) var network: NTupleNetwork?
-    /// The policy of the last rollout, with what it was made of: tables are worth keeping.
+    /// The policy of the last rollout, with the request that made it: tables are worth keeping.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
     init(_ environment: any VectorEnvironment, _ service: EnvironmentService) {
@@ -33,7 +33,7 @@ final class Rollouts {
         }
     }
 
-    /// So does a restore: new seeds, or streams that go on as the snapshot's would have.
+    /// A restore brings new seeds, or streams that go on as the snapshot's would have.
     func restore(_ input: RestoreInput, _ saved: SavedStreams) {
         for (index, lane) in input.lanes.enumerated() {
             if let seed = input.seed(index) {
@@ -113,7 +113,7 @@ final class Rollouts {
             isSymmetric: form.symmetric)
     }
 
-    /// The network and its weights, to go on with later.
+    /// Saves the network and its weights.
     func save(into saved: inout SavedSession) {
         guard let network else { return }
         saved.network.exponents = UInt32(network.form.exponents)
@@ -126,7 +126,7 @@ final class Rollouts {
         saved.weights = network.withReceived { Data($0) }
     }
 
-    /// The network that was saved.
+    /// Restores the network that was saved.
     func restore(from saved: SavedSession) throws(EnvironmentError) {
         guard saved.hasNetwork else { return }
         var request = PolicyRequest()
@@ -181,7 +181,7 @@ final class Rollouts {
                 steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
                 finalsRoom: plan.finals.lanes, answerAt: begin + EnvironmentService.answerTime,
                 searchEnd: Self.isSearch(request) ? begin + budget.maxSearch : nil, stop: stop)
-            // Kept only now: what is refused changes nothing, and gives its memory back.
+            // Kept only now: a refused request changes nothing, and gives its memory back.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
         } catch {

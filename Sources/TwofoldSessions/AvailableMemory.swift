@@ -19,16 +19,16 @@ private func resourceLimit(_ resource: __rlimit_resource_t) -> Int? {
     return Int(exactly: limit.rlim_cur)
 }
 
-/// The memory limit of this process's cgroup, below another root directory for tests; nil where there is none.
+/// The memory limit of this process's cgroup, below another root directory for tests; nil without a limit.
 package func cgroupMemoryLimit(root: String = "") -> Int? {
     [
         tightestCgroupLimit("memory.max", root: root) { Int($0) },
-        // Version 1 says "unlimited" with a number beyond all memory.
+        // Version 1 writes "unlimited" as a number beyond all memory.
         tightestCgroupLimit("memory.limit_in_bytes", controller: "memory", root: root) { Int($0) },
     ].compactMap(\.self).min()
 }
 
-/// The tightest limit that a file says of this process's cgroup and those above it; nil where none says any.
+/// The tightest limit that a file sets for this process's cgroup and those above it; nil without a limit.
 /// Without a controller it is a file of version 2. `read` gets the file's text without white space around it, nil
 /// for "no limit".
 package func tightestCgroupLimit(

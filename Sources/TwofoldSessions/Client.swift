@@ -1,7 +1,7 @@
-/// Who sent a request, as far as that can be told.
+/// The sender of a request, as far as it is known.
 package enum Client: Hashable, Sendable {
-    /// Somebody who could reach a carrier that asks for no key.
+    /// Any client of a carrier that does not ask for keys.
     case anonymous
-    /// The holder of the secret key that belongs to this public one, told in Z85.
+    /// The holder of the secret key that belongs to this public one, in Z85.
     case key(String)
 }

@@ -1,15 +1,15 @@
 internal import Synchronization
 
-/// How many bytes all sessions together may take, and how many they do.
+/// How many bytes all sessions together may take, and how many they have taken.
 ///
 /// Boards, the memory of replies, the requests that are kept and the policies each hold a ``Reservation`` for as long
-/// as they live, so what is counted is what is there: also a reply that a carrier still has to send to a
-/// client which doesn't read.
+/// as they live, so the count is right at any time: it includes a reply that a carrier still has to send to a
+/// client that doesn't read.
 package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
     package let limit: Int
     private let reserved = Atomic(0)
-    /// What this budget itself is a part of; kept for as long as anything of it is in use.
+    /// The bytes that this budget has of another one; kept for as long as anything of it is in use.
     private let whole: Reservation?
 
     package init(limit: Int) {
@@ -41,7 +41,7 @@ package final class MemoryBudget: Sendable {
         deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }
     }
 
-    /// Reserves so many bytes; throws ``Exhausted`` when that many are not left. Any thread may ask.
+    /// Reserves so many bytes; throws ``Exhausted`` when fewer are left. Any thread may call it.
     package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
         precondition(bytes >= 0)
         var now = reserved.load(ordering: .relaxed)
@@ -54,7 +54,7 @@ package final class MemoryBudget: Sendable {
         }
     }
 
-    /// There are not so many bytes left.
+    /// Fewer bytes are left.
     package struct Exhausted: Error, CustomStringConvertible {
         let bytes: Int
         let limit: Int

@@ -1,8 +1,8 @@
 /// The memory of one session's replies: buffers that the ledger keeps and a carrier sends without a copy, and that
 /// are free again when both have let go of them.
 ///
-/// Used by whoever executes the session's request. Whoever needs a buffer holds a reference, so one
-/// that only the pool still refers to is free; nobody has to give it back.
+/// Used by the thread that carries the session's request out. A buffer that is needed is referred to, so one
+/// that only the pool still refers to is free; it need not be given back.
 package final class PayloadPool {
     /// Buffers that are kept: a session's replies have up to three sizes, and two of each are enough
     /// for a client that waits for its replies.
@@ -47,7 +47,7 @@ package final class PayloadPool {
         return fresh
     }
 
-    /// What is kept and free is given up before anything is refused.
+    /// Buffers that are kept and free are given up before anything is refused.
     private func reserve(_ size: Int) throws(MemoryBudget.Exhausted) -> MemoryBudget.Reservation {
         if let reservation = reserveOnce(size) { return reservation }
         buffers.removeAll()

@@ -10,7 +10,7 @@ package func availableProcessors() -> Int {
             tightestCgroupLimit("cpu.max") { processorLimit(cpuMax: $0) } ?? .max))
 }
 
-/// Reads "quota period", both in microseconds; nil for "max", which is no limit.
+/// Reads "quota period", both in microseconds; nil for "max", which means unlimited.
 package func processorLimit(cpuMax text: String) -> Int? {
     let numbers = text.split(whereSeparator: \.isWhitespace).map { Int($0) }
     guard numbers.count == 2, let quota = numbers[0], let period = numbers[1], quota > 0, period > 0 else {

@@ -3,11 +3,11 @@ package import TwofoldService
 
 // What every carrier does with a request before the ledger or the service sees it.
 
-/// Bytes of a header: what is long, arrays, comes in the payload.
+/// Bytes of a header: arrays, which are long, come in the payload.
 private let maxHeaderBytes = 1 << 18
 
 extension Request {
-    /// The request in a header; throws for what is none.
+    /// The request in a header; throws when it is not one.
     package static func decode(_ header: UnsafeRawBufferPointer) throws(ServiceError) -> Request {
         guard header.count <= maxHeaderBytes else {
             throw ServiceError(
@@ -28,14 +28,14 @@ extension ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request asks for nothing that this server knows")
     }
 
-    /// There is a payload where none belongs.
+    /// There is a payload where it does not belong.
     package static var noPayload: ServiceError {
         ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
     }
 }
 
 extension MemoryBudget {
-    /// Holds the bytes of a request that is kept; nil for what is too small to matter.
+    /// Holds the bytes of a request that is kept; nil for one that is too small to matter.
     package func reserve(request bytes: Int) throws(ServiceError) -> Reservation? {
         guard bytes > 4096 else { return nil }
         do throws(Exhausted) { return try reserve(bytes) } catch {

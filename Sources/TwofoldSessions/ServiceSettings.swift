@@ -2,30 +2,30 @@ internal import Glibc
 public import TwofoldCore
 public import TwofoldService
 
-/// What a server and the library in a process can be told alike: each by the same `TWOFOLD_` variable.
+/// The settings that a server shares with the library in a process, each by the same `TWOFOLD_` variable.
 public struct ServiceSettings: Sendable {
     /// Threads that one batch is spread over.
     public var threads: Int
     /// Threads that a search for actions may use.
     public var searchThreads: Int
-    /// What is accepted.
+    /// Limits of requests and sessions.
     public var limits = Limits()
-    /// What each session's policies may take.
+    /// Limits of each session's policies.
     public var policyBudget = PolicyBudget()
     /// Which implementation of the rules runs; for tests and debugging.
     public var engine = Engine.automatic
 
-    /// The defaults, with so many threads.
+    /// The defaults, with this many threads.
     public init(threads: Int) {
         self.threads = threads
         searchThreads = max(1, threads - 1)
     }
 
-    /// What was said, and the default where nothing was.
+    /// The settings that were given, and the defaults of all others.
     ///
     /// - Parameters:
-    ///   - options: What was said by flags: numbers by names as "max-sessions". They win.
-    ///   - engine: The same of the engine.
+    ///   - options: The flags that were given: numbers by names as "max-sessions". They win.
+    ///   - engine: The flag for the engine, where it was given.
     ///   - variable: The text of a variable by its name without TWOFOLD_, as "MAX_SESSIONS"; nil where unset or empty.
     public init(
         options: [String: Int] = [:], engine: Engine? = nil,
@@ -74,12 +74,12 @@ public struct ServiceSettings: Sendable {
             limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget)
     }
 
-    /// Finds out what was said of a setting, and checks it.
+    /// Finds a setting among flags and variables, and checks it.
     private struct Reader {
         let options: [String: Int]
         let variable: (String) -> String?
 
-        /// A number in `least` ... `limit`; nil where nothing was said.
+        /// A number in `least` ... `limit`; nil where none was given.
         func number(
             _ name: String, atLeast least: Int = 1, atMost limit: Int
         ) throws(SettingError) -> Int? {
@@ -104,7 +104,7 @@ public struct ServiceSettings: Sendable {
     }
 }
 
-/// What is wrong with a setting; one sentence for the person who made it.
+/// Why a setting is invalid: one sentence for the person who made it.
 public struct SettingError: Error, CustomStringConvertible {
     /// The sentence.
     public let description: String

@@ -1,19 +1,19 @@
 package import FoundationEssentials
 
-/// The 16 random bytes by which a client names its session: a secret, since whoever knows it can step it.
+/// The 16 random bytes by which a client names its session: a secret, since any client that knows it can step it.
 ///
 /// Its description is safe to log: eight hex digits of a keyed hash, the key drawn at each start.
 package struct SessionID: Hashable, Sendable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
 
-    /// Nil unless `bytes` are 16.
+    /// Nil unless there are 16 `bytes`.
     package init?(_ bytes: Data) {
         guard let id = bytes.withUnsafeBytes({ SessionID(bytes: $0) }) else { return nil }
         self = id
     }
 
-    /// Nil unless `bytes` are 16.
+    /// Nil unless there are 16 `bytes`.
     package init?(bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 16 else { return nil }
         high = bytes.loadUnaligned(as: UInt64.self)

@@ -11,7 +11,7 @@
 /// ```
 ///
 /// So a socket that outlives its context is safe but useless, and nothing is terminated under a
-/// socket's feet. (Plain `zmq_ctx_term` would block until somebody else closes the sockets.)
+/// socket's feet. (Plain `zmq_ctx_term` would block until all sockets are closed elsewhere.)
 public struct Context: ~Copyable, Sendable {
     let handle: ContextHandle
 

@@ -5,7 +5,7 @@ extension Message {
     /// even on the way to an inproc peer.
     ///
     /// The message and its copies hold one strong reference to `owner`; the last of them, wherever it
-    /// ends, lets go of it, *on any thread*, often an I/O thread of libzmq's. So a pool can tell that a
+    /// ends, releases it, *on any thread*, often an I/O thread of libzmq's. So a pool can tell that a
     /// buffer has come back by `isKnownUniquelyReferenced`, or by `owner`'s deinit. Until then the
     /// bytes must not change.
     ///

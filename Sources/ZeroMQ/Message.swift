@@ -1,7 +1,7 @@
 internal import CZeroMQ
 internal import Glibc
 
-/// A message: one frame of bytes, owned by whoever holds it.
+/// A message: one frame of bytes, owned by the code that holds it.
 ///
 /// ```
 ///              64 bytes, moved by value

@@ -16,8 +16,8 @@ extension Socket {
         try check("zmq_bind", on: endpoint) { zmq_bind(pointer, endpoint) }
     }
 
-    /// Starts connecting to `endpoint`, in the background and for as long as it takes: that nobody
-    /// listens there is no error.
+    /// Starts connecting to `endpoint`, in the background and for as long as it takes: it is not an error
+    /// when nothing listens there.
     ///
     /// The corresponding C function is `zmq_connect`.
     ///

@@ -37,14 +37,14 @@ extension Socket {
         return message
     }
 
-    /// Receives a frame in place of what `message` was, and waits for it.
+    /// Receives a frame, which replaces what `message` was, and waits for it.
     ///
     /// - Throws: as `receive()`.
     public func receive(into message: inout Message) throws(ZeroMQError) {
         try check("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, 0) }
     }
 
-    /// Receives a frame in place of what `message` was, if one is there; false: nothing now, and
+    /// Receives a frame, which replaces what `message` was, if one is there; false: nothing now, and
     /// `message` is empty.
     ///
     /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.

@@ -10,7 +10,7 @@ public enum Reception: Hashable, Sendable {
 }
 
 extension Socket {
-    /// Receives all frames of a message in place of what `parts` had, and waits for it. Keeps no more
+    /// Receives all frames of a message, which replace what `parts` had, and waits for it. Keeps no more
     /// than `maxFrames`, whatever the peer sent.
     ///
     /// (libzmq itself holds a whole message before it hands out the first frame, and has no limit for

@@ -94,9 +94,9 @@ struct Serve: ParsableCommand {
     func run() throws {
         let stopSignals = try Signals(SIGTERM, SIGINT)
         let reloadSignals = try Signals(SIGHUP)
-        // Whoever read the log may be gone: that is no reason to end.
+        // The reader of the log may be gone: that is not a reason to end.
         signal(SIGPIPE, SIG_IGN)
-        // A session that exceeds the limit of a file's size is an error like a full disk.
+        // A session that exceeds the limit of a file's size is an error, like a full disk.
         signal(SIGXFSZ, SIG_IGN)
         try ConnectionLimit.install()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
@@ -104,7 +104,7 @@ struct Serve: ParsableCommand {
         let logger = Logger(label: "twofold-server") { _ in
             StandardErrorLogHandler(format: format, logLevel: level)
         }
-        // What the server makes, the sockets of ipc endpoints, is for its own user.
+        // Files of the server, such as the sockets of ipc endpoints, are for its own user.
         umask(0o077)
         let configuration = try makeConfiguration(logger)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])

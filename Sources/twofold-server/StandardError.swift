@@ -3,7 +3,7 @@ import Synchronization
 
 /// Standard error, which never holds up a thread that logs: a line for which there is no room is dropped and counted.
 ///
-/// Not by O_NONBLOCK: that flag belongs to the pipe or terminal, and whoever shares it would get it, too.
+/// Not by O_NONBLOCK: that flag belongs to the pipe or terminal, and every process that shares it would get it, too.
 final class StandardError: Sendable {
     static let shared = StandardError(descriptor: STDERR_FILENO)
 
@@ -25,8 +25,8 @@ final class StandardError: Sendable {
     /// Writes in one call, so that lines of different processes don't mix; false when that would have to wait.
     private func writeIfThereIsRoom(_ line: String) -> Bool {
         var room = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        // A pipe or socket that is writable takes this many bytes without waiting. One that nobody can read any
-        // more is reported as an error, and so is its write.
+        // A pipe or socket that is writable takes this many bytes without waiting. One without readers
+        // is reported as an error, and so is its write.
         guard poll(&room, 1, 0) == 1 else { return false }
         let bytes = Array(line.utf8.prefix(Int(PIPE_BUF) - 1)) + [UInt8(ascii: "\n")]
         return Glibc.write(descriptor, bytes, bytes.count) == bytes.count

@@ -10,9 +10,9 @@ internal import ZeroMQ
 /// Nothing in it changes; the environment that it runs on is the job's alone, since its session is busy in the ledger
 /// for all that time.
 struct Job: @unchecked Sendable {
-    /// What is to be carried out, and who gets the reply.
+    /// What is to be carried out, and where the reply goes.
     enum Task {
-        /// A session's request; the ledger has the route.
+        /// A session's request, whose route is in the ledger.
         case session(ServerLedger.Entry, SessionWork)
         /// The rules over arrays of boards. No session: the ledger never hears of it, and a repeat is another one.
         case expand(Expansion, Route)

@@ -15,8 +15,8 @@ final class ReplyLoop {
     private static let turn = (messages: 64, time: Duration.microseconds(100))
     /// How often to look whether the parent is still there.
     private static let parentCheck = Duration.seconds(1)
-    /// For how long clients are told to come back before a server with nothing in progress ends. The clients of a private
-    /// server end with it.
+    /// For how long a server with nothing in progress still asks clients to come back before it ends. The clients of a
+    /// private server end with it.
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]

@@ -25,7 +25,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
         reservation = try budget.reserve(request: header.size + payloadSize)
     }
 
-    /// Bytes of the payload frame; 0 where there is none.
+    /// Bytes of the payload frame; 0 without one.
     var payloadSize: Int { withPayload { $0?.count ?? 0 } }
 
     /// Throws when there is a payload frame, for a request that takes none.

@@ -15,7 +15,7 @@ internal import TwofoldSessions
 public enum ConnectionLimit {
     /// For what the server opens while it serves and stops: at most four at a time.
     private static let reserved = 16
-    /// With less there is no room for clients.
+    /// With fewer there would not be room for clients.
     private static let leastDescriptors = 64
     private static let mostForIPCOnly = 256
 

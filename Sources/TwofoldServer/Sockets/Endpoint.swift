@@ -5,15 +5,15 @@ internal import ZeroMQ
 /// A bound ROUTER socket.
 final class Endpoint {
     let socket: Socket
-    /// The endpoint as clients reach it, the real port in place of 0.
+    /// The endpoint as clients reach it, the real port instead of 0.
     let name: String
-    /// Whether whoever comes in has shown a key.
+    /// Whether its clients have shown a key.
     let isEncrypted: Bool
 
     /// How long replies that were sent before the end may take to leave.
     private static let linger = Duration.seconds(2)
 
-    /// Binds; throws what is wrong with the endpoint.
+    /// Binds; throws the reason when it can't.
     init(
         _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
     ) throws(ServerError) {
@@ -34,7 +34,7 @@ final class Endpoint {
         }
     }
 
-    /// Whether anybody on the network can reach it and nothing guards it.
+    /// Whether any host of the network can reach it and nothing guards it.
     static func isOpenToAll(_ endpoint: String, _ configuration: ServerConfiguration) -> Bool {
         guard isTCP(endpoint), configuration.encryption == nil else { return false }
         let host = endpoint.dropFirst("tcp://".count)
@@ -43,8 +43,8 @@ final class Endpoint {
 
     private static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
 
-    /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else, and for a port that is
-    /// none: libzmq would take 70000 for 4464.
+    /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else, and for an impossible
+    /// port: libzmq would take 70000 for 4464.
     static func claimPath(of endpoint: String) throws(ServerError) -> IPCPath? {
         if isTCP(endpoint) {
             let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!

@@ -5,15 +5,15 @@ public import ZeroMQ
 public enum ProbeResult: Equatable, Sendable {
     /// It serves; its version.
     case ready(version: String)
-    /// It answers, and is about to stop or says why it serves nobody now.
+    /// It answers that it is about to stop, or why it does not serve now.
     case notReady(String)
     /// Nothing answered in time.
     case silent
 }
 
-/// Asks a server how it is: over a socket of its own, as any client would.
+/// Asks a server whether it serves: over a socket of its own, as any client would.
 ///
-/// - Throws: ``ServerError`` when the endpoint is none.
+/// - Throws: ``ServerError`` when the endpoint is invalid.
 public func probe(
     _ endpoint: String, curve: (server: CurvePublicKey, client: CurveKeyPair)? = nil, timeout: Duration
 ) throws(ServerError) -> ProbeResult {

@@ -36,7 +36,7 @@ final class StateDirectory {
         do throws(SystemError) { try lock.lock() } catch {
             throw ServerError("the state directory '\(path)' is used by another process")
         }
-        // Of a server that was killed while it wrote.
+        // From a server that was killed while it wrote.
         for name in files(with: Self.suffix + ".partial") { unlink(path + "/" + name) }
     }
 

@@ -5,8 +5,8 @@ internal import TwofoldSessions
 ///     1.00 1.12 1.25 … 1.87 | 2.00 2.25 … 3.75 | 4.00 …  microseconds
 ///     └──── 8 buckets ─────┘ └── 8 buckets ───┘
 ///
-/// A quantile is the upper end of its bucket, at most an eighth too much. Two windows of ten seconds, the
-/// one being filled and the one before, so that it tells of now and not of the whole life.
+/// A quantile is the upper end of its bucket: at most an eighth too much. Two windows of ten seconds, the
+/// one being filled and the one before, so that it shows the present and not the whole life.
 struct LatencyHistogram: Sendable, Equatable {
     /// Nanoseconds in a window.
     private static let window = 10_000_000_000

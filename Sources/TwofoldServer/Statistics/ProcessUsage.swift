@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// What this process has of the system's.
+/// What this process uses of the system.
 enum ProcessUsage {
     /// Bytes of memory that are resident; 0 where /proc can't be read.
     static var residentBytes: Int {

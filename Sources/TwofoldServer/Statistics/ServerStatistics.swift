@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-/// What the server has counted since its start. Each message that came in is one of executed, refused,
+/// Counts since the server's start. Each message that came in is one of executed, refused,
 /// resent, parked or dropped, or is in progress.
 public struct ServerStatistics: Equatable, Sendable {
     /// Messages that came in.
@@ -14,7 +14,7 @@ public struct ServerStatistics: Equatable, Sendable {
     public internal(set) var resent = 0
     /// Repeats that came while their request was being carried out.
     public internal(set) var parked = 0
-    /// Messages without an empty delimiter: there is nobody to answer to.
+    /// Messages without an empty delimiter: they can't be answered.
     public internal(set) var dropped = 0
     /// Boards stepped, in rollouts too.
     public internal(set) var steps = 0
@@ -22,9 +22,9 @@ public struct ServerStatistics: Equatable, Sendable {
     public internal(set) var sessionsCreated = 0
     /// Sessions that their clients closed.
     public internal(set) var sessionsClosed = 0
-    /// Sessions that ended because nobody asked anything of them.
+    /// Sessions that ended because they were idle for too long.
     public internal(set) var sessionsExpired = 0
-    /// Sessions that the state directory should have kept at the stop, and could not.
+    /// Sessions that could not be saved in the state directory at the stop.
     public internal(set) var sessionsLost = 0
 
     private var kinds = RequestKind.Table(repeating: KindStatistics())
@@ -39,7 +39,7 @@ public struct ServerStatistics: Equatable, Sendable {
 
     init() {}
 
-    /// A request that was carried out just now and stepped so many boards.
+    /// A request that was carried out just now; `steps` are the boards that it stepped.
     mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
         executed += 1
         self.steps += steps
@@ -49,7 +49,7 @@ public struct ServerStatistics: Equatable, Sendable {
         kinds[kind].latencies.add(nanoseconds, now: now)
     }
 
-    /// A message that was refused; without a kind when it could not be read so far.
+    /// A message that was refused; nil for the kind when it could not be decoded.
     mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
         refused += 1
         refusals[code, default: 0] += 1
