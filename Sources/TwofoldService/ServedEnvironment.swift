@@ -23,14 +23,14 @@ public final class ServedEnvironment {
         public let payloadSize: Int
     }
 
-    private let environment: any VectorEnvironment
+    let environment: any VectorEnvironment
     private let rollouts: Rollouts
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
     private let afterstatesLayout: BatchLayout
     /// The finals when all episodes end at once: no step's payload is longer. Nil except in SAME_STEP.
     private let longestFinals: BatchLayout?
-    private let snapshotFormat: SnapshotFormat
+    let snapshotFormat: SnapshotFormat
 
     init(_ id: String, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
         self.id = id
@@ -228,130 +228,6 @@ public final class ServedEnvironment {
         snapshotFormat.write(rollouts.streams, of: lanes, into: memory)
         snapshotFormat.seal(memory, lanes: lanes.count)
         return Outcome(result: .snapshot(.init()), payloadSize: memory.count)
-    }
-
-    // MARK: request payloads
-
-    private func stepActions(
-        _ payload: UnsafeRawBufferPointer?
-    ) throws(EnvironmentError) -> UnsafeRawBufferPointer {
-        guard let payload else {
-            throw .invalid("actions", "a step needs a payload frame: actions, uint8 [\(lanes)]")
-        }
-        guard payload.count == lanes else {
-            throw .invalid(
-                "actions", "actions have \(payload.count) bytes; uint8 [\(lanes)] has \(lanes)")
-        }
-        return payload
-    }
-
-    /// Cuts a reset's payload into the arrays that the request announces.
-    private func resetInput(
-        _ request: ResetRequest, _ payload: UnsafeRawBufferPointer?
-    ) throws(EnvironmentError) -> ResetInput {
-        let boardBytes = environment.boardSpace.shape.reduce(1, *)
-        var announced: [String] = []
-        var size = 0
-        func announce(_ isThere: Bool, _ name: String, bytesPerLane: Int) -> Range<Int>? {
-            guard isThere else { return nil }
-            announced.append("\(name) of \(lanes * bytesPerLane) bytes")
-            size += lanes * bytesPerLane
-            return size - lanes * bytesPerLane..<size
-        }
-        let seeds = announce(request.seeds, "seeds", bytesPerLane: 8)
-        let mask = announce(request.mask, "mask", bytesPerLane: 1)
-        let boards = announce(request.boards, "boards", bytesPerLane: boardBytes)
-        guard (payload?.count ?? 0) == size else {
-            throw .invalid(
-                "payload",
-                "the reset's payload has \(payload?.count ?? 0) bytes; expected are \(size): "
-                    + (announced.isEmpty ? "nothing is announced" : announced.joined(separator: ", ")))
-        }
-        func part(_ range: Range<Int>?) -> UnsafeRawBufferPointer? {
-            range.map { UnsafeRawBufferPointer(rebasing: payload![$0]) }
-        }
-        return ResetInput(seeds: part(seeds), mask: part(mask), boards: part(boards))
-    }
-
-    /// The lanes whose numbers are in an array; all without an array.
-    private func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
-        guard let bytes else { return Array(0..<lanes) }
-        guard bytes.count % 8 == 0 else {
-            throw .invalid("lanes", "lanes have \(bytes.count) bytes, which is no array of uint64")
-        }
-        guard !bytes.isEmpty else { throw .invalid("lanes", "lanes name no lane") }
-        var isNamed = [Bool](repeating: false, count: lanes)
-        var numbers: [Int] = []
-        numbers.reserveCapacity(min(bytes.count / 8, lanes))
-        for offset in stride(from: 0, to: bytes.count, by: 8) {
-            let number = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-            guard number < UInt64(lanes) else {
-                throw .invalid("lanes", "there is no lane \(number); lanes are 0...\(lanes - 1)")
-            }
-            let lane = Int(number)
-            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) is named twice") }
-            isNamed[lane] = true
-            numbers.append(lane)
-        }
-        return numbers
-    }
-
-    /// Cuts a restore's payload into the arrays that the request announces and the blob behind them.
-    private func restoreInput(
-        _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?
-    ) throws(EnvironmentError) -> (RestoreInput, SavedStreams) {
-        guard let payload else { throw .invalid("blob", "a restore needs a payload frame: the snapshot") }
-        guard request.count >= 1 else { throw .invalid("lanes", "lanes name no lane") }
-        guard request.count <= UInt64(lanes) else {
-            throw .invalid("lanes", "\(request.count) lanes are to be restored; there are \(lanes)")
-        }
-        guard request.lanes || request.count == UInt64(lanes) else {
-            throw .invalid(
-                "lanes", "\(request.count) lanes are to be restored and not named; there are \(lanes)")
-        }
-        let count = Int(request.count)
-        var start = 0
-        func next(_ isThere: Bool) throws(EnvironmentError) -> UnsafeRawBufferPointer? {
-            guard isThere else { return nil }
-            guard payload.count >= start + 8 * count else {
-                throw .invalid(
-                    "payload", "the restore's payload has \(payload.count) bytes, fewer than it announces")
-            }
-            defer { start += 8 * count }
-            return UnsafeRawBufferPointer(rebasing: payload[start..<start + 8 * count])
-        }
-        let (named, rows, seeds) = (
-            try next(request.lanes), try next(request.rows), try next(request.seeds)
-        )
-        let (records, streams) = try snapshotFormat.open(UnsafeRawBufferPointer(rebasing: payload[start...]))
-        let held = records.count / snapshotFormat.recordSize
-        guard request.rows || held == count else {
-            throw .invalid("blob", "the blob has \(held) lanes; \(count) are to be restored")
-        }
-        let input = RestoreInput(
-            lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
-            seeds: seeds, records: records, recordSize: snapshotFormat.recordSize)
-        return (input, streams)
-    }
-
-    private func rowNumbers(
-        _ bytes: UnsafeRawBufferPointer?, count: Int, held: Int
-    ) throws(EnvironmentError) -> [Int] {
-        guard let bytes else { return Array(0..<count) }
-        var rows: [Int] = []
-        rows.reserveCapacity(count)
-        for index in 0..<count {
-            let row = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
-            guard row < UInt64(held) else {
-                throw .invalid("rows", "there is no row \(row) in the blob; it has \(held) lanes")
-            }
-            rows.append(Int(row))
-        }
-        return rows
-    }
-
-    private func refusePayload(_ payload: UnsafeRawBufferPointer?) throws(EnvironmentError) {
-        guard payload == nil else { throw .invalid("payload", "this request takes no payload frame") }
     }
 }
 
