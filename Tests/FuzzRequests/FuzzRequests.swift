@@ -108,7 +108,7 @@ private func reset() {
     }
 }
 
-/// What a call answers; nil for what is no reply. An empty payload is none.
+/// The answer to a call; nil when it is not a reply. An empty payload counts as none.
 private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Reply.OneOf_Result? {
     answer(isTight) { reply in
         header.withUnsafeBufferPointer { header in

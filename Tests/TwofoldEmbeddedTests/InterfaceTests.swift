@@ -11,7 +11,7 @@ import TwofoldTestSupport
 @Suite struct InterfaceTests {
     private let library = try! Library()
 
-    @Test func `it tells its versions`() {
+    @Test func `it reports its versions`() {
         #expect(interface() == UInt32(TWOFOLD_INTERFACE))
         #expect(version().map { String(cString: $0) } == EnvironmentService.version)
         guard case .hello(let hello) = try? library.call(Request(.hello)).reply.result else {
@@ -100,7 +100,7 @@ import TwofoldTestSupport
         }
         library.payloadRoom = expected.payload.count
         #expect(library.step(boards.id, seq: 3, boards.actions(0)).payload == expected.payload)
-        // A header that does not fit is no loss either.
+        // A header that does not fit is not lost, either.
         library.headerRoom = 3
         let observe = Request(.observe, session: Data(boards.id), seq: 4)
         let small = library.call(observe)
@@ -192,14 +192,14 @@ import TwofoldTestSupport
         (Request(.step, session: Data(repeating: 9, count: 16), seq: 7).bytes, "session"),
         ([UInt8](repeating: 0, count: 1 << 18 + 1), "request"),
     ])
-    func `what is no request here is refused by name`(header: [UInt8], field: String) throws {
+    func `a request that does not belong here is refused by name`(header: [UInt8], field: String) throws {
         let answer = library.call(header)
         #expect(answer.status == TWOFOLD_ANSWERED)
         #expect(answer.error?.field == field)
         #expect(library.call(Request(.hello), []).error?.field == "payload")
     }
 
-    @Test func `pointers that are missing and sizes that can't be are told from others`() throws {
+    @Test func `missing pointers and impossible sizes are bad arguments`() throws {
         let boards = try Boards(library, lanes: 1)
         let bad = Int32(TWOFOLD_BAD_ARGUMENT)
         var reply = twofold_reply()
@@ -228,7 +228,7 @@ import TwofoldTestSupport
             wrong.payload_capacity = capacity
             #expect(wrong.step(library.number, boards.id, 1, 3, [0], 1, 1) == bad)
         }
-        // Without any room the sizes are told.
+        // Without any room the sizes are reported.
         #expect(
             TwofoldEmbedded.call(library.number, hello, hello.count, nil, 0, &reply)
                 == Int32(TWOFOLD_TOO_SMALL))

@@ -39,7 +39,7 @@ struct Fixture: Decodable, CustomTestStringConvertible, Sendable {
 
     var testDescription: String { type }
 
-    /// The message in bytes, which are told in hex.
+    /// The message in bytes, given in hex.
     var bytes: [UInt8] {
         let digits = binary.map { UInt8($0.hexDigitValue!) }
         return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }

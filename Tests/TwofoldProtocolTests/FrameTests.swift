@@ -52,14 +52,14 @@ import TwofoldProtocol
     @Test(
         arguments: [
             [0xff], [0x0a, 0x05, 1], [0x15, 1, 2], [0x08], [0x82, 0x01], [0x00], [0x0c],
-            // A create whose environment id is no UTF-8.
+            // A create whose environment id is not UTF-8.
             [0x8a, 0x01, 0x03, 0x0a, 0x01, 0xff],
         ] as [[UInt8]])
     func `bytes that are no request give nil`(bytes: [UInt8]) {
         #expect(bytes.withUnsafeBytes { Request(frame: $0) } == nil)
     }
 
-    @Test func `a header that is cut short anywhere is no request, or one without an op`() throws {
+    @Test func `a header that is cut short anywhere is not a request, or one without an op`() throws {
         let whole = try step(seq: 5)
         for length in 0..<whole.count {
             let request = whole.prefix(length).withUnsafeBytes { Request(frame: $0) }

@@ -14,16 +14,16 @@ struct Garbage: CustomTestStringConvertible, Sendable {
     let field: String
     let code: ErrorCode
     /// Whether the request's seq could be read.
-    let tellsSeq: Bool
+    let echoesSeq: Bool
 
     init(
-        _ name: String, _ field: String, _ code: ErrorCode = .invalidArgument, tellsSeq: Bool = true,
+        _ name: String, _ field: String, _ code: ErrorCode = .invalidArgument, echoesSeq: Bool = true,
         _ frames: @escaping @Sendable (Data, UInt64) -> [[UInt8]]
     ) {
         testDescription = name
         self.field = field
         self.code = code
-        self.tellsSeq = tellsSeq
+        self.echoesSeq = echoesSeq
         self.frames = frames
     }
 
@@ -33,17 +33,17 @@ struct Garbage: CustomTestStringConvertible, Sendable {
 
     /// For a session of three boards.
     static let all = [
-        Garbage("random bytes", "request", tellsSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
-        Garbage("a header cut short", "request", tellsSeq: false) { session, seq in
+        Garbage("random bytes", "request", echoesSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
+        Garbage("a header cut short", "request", echoesSeq: false) { session, seq in
             [step(session, seq).dropLast(), [0, 0, 0]].map { Array($0) }
         },
-        Garbage("a string that is no UTF-8", "request", tellsSeq: false) { session, seq in
+        Garbage("a string that is not UTF-8", "request", echoesSeq: false) { session, seq in
             var bytes = Request(.create(lanes: 1), session: session, seq: seq).bytes
             bytes[bytes.count - 10] = 0xff
             return [bytes]
         },
-        Garbage("an empty header", "op", tellsSeq: false) { _, _ in [[]] },
-        Garbage("an empty header and an empty payload", "op", tellsSeq: false) { _, _ in [[], []] },
+        Garbage("an empty header", "op", echoesSeq: false) { _, _ in [[]] },
+        Garbage("an empty header and an empty payload", "op", echoesSeq: false) { _, _ in [[], []] },
         Garbage("no op", "op") { session, seq in
             var request = Request(.step, session: session, seq: seq)
             request.op = nil
@@ -54,11 +54,11 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             request.op = nil
             return [request.bytes + [0xba, 0x06, 0x00]]  // field 103, empty
         },
-        Garbage("three frames", "frames", tellsSeq: false) { session, seq in
+        Garbage("three frames", "frames", echoesSeq: false) { session, seq in
             [step(session, seq), [0, 0, 0], [0]]
         },
-        Garbage("three empty frames", "frames", tellsSeq: false) { _, _ in [[], [], []] },
-        Garbage("100 frames", "frames", tellsSeq: false) { session, seq in
+        Garbage("three empty frames", "frames", echoesSeq: false) { _, _ in [[], [], []] },
+        Garbage("100 frames", "frames", echoesSeq: false) { session, seq in
             [step(session, seq)] + [[UInt8]](repeating: [0, 0, 0], count: 99)
         },
         Garbage("a payload cut short", "actions") { session, seq in [step(session, seq), [0, 0]] },
@@ -115,7 +115,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             #expect(error.code == garbage.code)
             #expect(error.field == garbage.field)
             #expect(!error.message.isEmpty)
-            #expect((answer.reply.seq != 0) == garbage.tellsSeq)
+            #expect((answer.reply.seq != 0) == garbage.echoesSeq)
             #expect(answer.payload == nil)
             // The reply that comes next is this step's: garbage had one only.
             #expect(try player.step(turn: turn) == twin.step(turn: turn))

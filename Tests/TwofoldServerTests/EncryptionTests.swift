@@ -33,14 +33,14 @@ import ZeroMQ
             ])
     }
 
-    @Test func `a line that is no key is told by its number, and not repeated`() throws {
+    @Test func `a line without a key is reported by its number, and not repeated`() throws {
         let path = try write("\(alice.publicKey) alice\nnonsense here\n", to: "clients")
         let error = try #require(throws: ServerError.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("line 2 of '\(path)'"))
         #expect(!error.description.contains("nonsense"))
     }
 
-    @Test func `a file that isn't there is told`() {
+    @Test func `a file that isn't there is reported`() {
         let error = #expect(throws: ServerError.self) { try CurveFiles.readAllowed("/no/such/list") }
         #expect(error?.description.contains("/no/such/list") == true)
     }
@@ -97,7 +97,8 @@ import ZeroMQ
         ("tcp://0.0.0.0:0", true), ("tcp://*:0", true), ("tcp://127.0.0.1:0", false),
         ("tcp://lo:0", false),
     ])
-    func `whoever listens to all without encryption is told loudly`(endpoint: String, isLoud: Bool) throws {
+    func `listening to all hosts without encryption is reported loudly`(endpoint: String, isLoud: Bool) throws
+    {
         let process = try ServerProcess("serve", "--endpoint", endpoint)
         _ = try process.endpoints()
         process.signal(SIGTERM)
@@ -107,7 +108,7 @@ import ZeroMQ
                 == isLoud, "\(process.standardError)")
     }
 
-    @Test func `with encryption nobody has to be told`() throws {
+    @Test func `with encryption there is nothing to report`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
         let clients = try write("", to: "clients")
@@ -128,7 +129,7 @@ import ZeroMQ
         }
     }
 
-    @Test func `a secret that others can read is told`() throws {
+    @Test func `a secret that others can read is reported`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
         chmod(path + ".key_secret", 0o644)

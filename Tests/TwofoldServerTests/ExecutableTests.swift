@@ -96,7 +96,7 @@ import ZeroMQ
         if !isGone, let pid = pid_t(parent.standardOutput.prefix { $0.isNumber }) { kill(pid, SIGKILL) }
     }
 
-    @Test func `it survives the end of whoever reads its log`() throws {
+    @Test func `it survives the end of the process that reads its log`() throws {
         let log = Pipe()
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
         try log.fileHandleForWriting.close()
@@ -110,8 +110,7 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `a log that nobody reads holds nothing up, and says later how many lines were dropped`() throws
-    {
+    @Test func `an unread log holds nothing up, and reports later how many lines were dropped`() throws {
         let log = Pipe()
         makeSmall(log)
         let server = try ServerProcess(
@@ -140,7 +139,7 @@ import ZeroMQ
         #expect(objects.first?["message"] as? String == "starting")
     }
 
-    @Test func `a log that nobody reads does not keep a signal from ending it`() throws {
+    @Test func `an unread log does not keep a signal from ending it`() throws {
         let log = Pipe()
         let descriptor = log.fileHandleForWriting.fileDescriptor
         makeSmall(log)
@@ -259,8 +258,7 @@ import ZeroMQ
         ("MAX_SESSIONS_PER_CLIENT", "0"), ("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "99999999999999999999"),
         ("LOG_LEVEL", "loud"), ("LOG_FORMAT", "yaml"), ("PARENT_PID", "me"),
     ])
-    func `a variable that makes no sense is told, and nothing is started`(name: String, value: String) throws
-    {
+    func `an invalid variable is reported, and nothing is started`(name: String, value: String) throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: [name: value])
         #expect(try server.exit() == .code(64), "wrong usage")
         #expect(server.standardOutput.isEmpty)
@@ -276,7 +274,7 @@ import ZeroMQ
         ["--max-boards-per-session", "0"], ["--log-level", "loud"], ["--log-format", "yaml"],
         ["--parent-pid", "me"], ["--no-such-option", "1"], ["--endpoint"],
     ])
-    func `an option that makes no sense is told, and nothing is started`(arguments: [String]) throws {
+    func `an invalid option is reported, and nothing is started`(arguments: [String]) throws {
         let program = try #require(ServerProcess.program)
         let server = try ServerProcess(
             command: [program, "serve", "--endpoint", directory.ipc()] + arguments)
@@ -290,18 +288,20 @@ import ZeroMQ
         "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://256.1.1.1:5555",
         "ipc://relative", "ipc:///no/such/directory/s", "5555", "",
     ])
-    func `an endpoint that can't be had is told in one sentence, and ends it with status 1`(endpoint: String)
+    func `an endpoint that can't be had is reported in one sentence, and ends it with status 1`(
+        endpoint: String
+    )
         throws
     {
         let server = try ServerProcess("serve", "--endpoint", endpoint, "--log-level", "error")
         #expect(try server.exit() == .code(1))
         #expect(server.standardOutput.isEmpty)
-        let told = endpoint.hasPrefix("ipc:///") ? String(endpoint.dropFirst(6)) : endpoint
-        #expect(server.standardError.contains("'" + told), "\(server.standardError)")
+        let reported = endpoint.hasPrefix("ipc:///") ? String(endpoint.dropFirst(6)) : endpoint
+        #expect(server.standardError.contains("'" + reported), "\(server.standardError)")
         #expect(server.standardError.split(separator: "\n").count == 1, "\(server.standardError)")
     }
 
-    @Test func `a port that is taken is told`() throws {
+    @Test func `a port that is taken is reported`() throws {
         let first = try RunningServer("tcp://127.0.0.1:0")
         let second = try ServerProcess("serve", "--endpoint", first.endpoint)
         #expect(try second.exit() == .code(1))
@@ -309,7 +309,7 @@ import ZeroMQ
         #expect(second.standardError.contains("Address already in use"))
     }
 
-    @Test func `it tells its version`() throws {
+    @Test func `it prints its version`() throws {
         for arguments in [["version"], ["--version"]] {
             let program = try #require(ServerProcess.program)
             let server = try ServerProcess(command: [program] + arguments)

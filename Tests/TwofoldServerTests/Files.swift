@@ -29,7 +29,7 @@ final class ScratchDirectory: Sendable {
     func ipc(_ name: String = "s") -> String { "ipc://" + path + "/" + name }
 }
 
-/// A Unix socket of somebody else: bound, and listening where its kind does. Leaves its file behind.
+/// A Unix socket of another program: bound, and listening where its kind does. Leaves its file behind.
 final class UnixSocket {
     enum Kind: CaseIterable { case stream, datagram, packets }
 

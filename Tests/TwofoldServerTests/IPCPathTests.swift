@@ -116,7 +116,7 @@ import Testing
         #expect(directory.files == ["s.lock"])
     }
 
-    @Test func `a directory that doesn't exist is told`() throws {
+    @Test func `a directory that doesn't exist is named in the error`() throws {
         let error = try refusal(of: directory.path + "/none/s")
         #expect(error.contains("/none/s") && error.contains("No such file or directory"))
     }

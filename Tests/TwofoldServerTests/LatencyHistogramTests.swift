@@ -11,7 +11,7 @@ import TwofoldTestSupport
         Moment(nanoseconds: start.nanoseconds + seconds * 1_000_000_000)
     }
 
-    @Test func `without requests there is nothing to tell`() {
+    @Test func `without requests all quantiles are 0`() {
         var histogram = LatencyHistogram()
         #expect(histogram.quantiles([0.5, 0.99], now: start) == [0, 0])
     }
@@ -20,8 +20,8 @@ import TwofoldTestSupport
     func `a quantile is at least the time, and at most an eighth more`(nanoseconds: Int) {
         var histogram = LatencyHistogram()
         histogram.add(nanoseconds, now: start)
-        let told = histogram.quantiles([0.5], now: start)[0] * 1e9
-        #expect(told >= Double(nanoseconds) && told <= Double(nanoseconds) * 1.126, "\(told)")
+        let reported = histogram.quantiles([0.5], now: start)[0] * 1e9
+        #expect(reported >= Double(nanoseconds) && reported <= Double(nanoseconds) * 1.126, "\(reported)")
     }
 
     @Test func `what is too short or too long is counted at the ends`() {
@@ -38,11 +38,11 @@ import TwofoldTestSupport
         let times = (0..<1000).map { _ in Int.random(in: 1000...50_000_000, using: &dice) }
         for time in times { histogram.add(time, now: start) }
         let sorted = times.sorted()
-        for (share, told) in zip(
+        for (share, reported) in zip(
             [0.01, 0.5, 0.99, 1], histogram.quantiles([0.01, 0.5, 0.99, 1], now: start))
         {
             let exact = Double(sorted[Int((1000 * share).rounded(.up)) - 1])
-            #expect(told * 1e9 >= exact && told * 1e9 <= exact * 1.126, "\(share)")
+            #expect(reported * 1e9 >= exact && reported * 1e9 <= exact * 1.126, "\(share)")
         }
     }
 

@@ -74,10 +74,11 @@ enum Manner: CaseIterable {
         let afterstates = try player.ask(.afterstates)
         #expect(afterstates.reply.seq == 5)
         #expect(afterstates.reply.result == .afterstates(.init()))
-        let told = try #require(afterstates.payload)
-        #expect(told.count == Int(created.afterstates.size))
+        let reported = try #require(afterstates.payload)
+        #expect(reported.count == Int(created.afterstates.size))
         #expect(
-            created.afterstates.array("mask", of: told) == created.reset.array("action_mask", of: observed))
+            created.afterstates.array("mask", of: reported)
+                == created.reset.array("action_mask", of: observed))
 
         let close = try player.ask(.close)
         #expect(close.reply.seq == 6)
@@ -95,7 +96,7 @@ enum Manner: CaseIterable {
         #expect(statistics.resent == 0 && statistics.parked == 0 && statistics.dropped == 0)
     }
 
-    @Test func `port 0 becomes a real one, and each endpoint is told as clients reach it`() throws {
+    @Test func `port 0 becomes a real one, and each endpoint is reported as clients reach it`() throws {
         let server = try RunningServer("tcp://127.0.0.1:0", directory.ipc(), "tcp://127.0.0.1:0")
         #expect(server.endpoints.count == 3)
         #expect(server.endpoints[1] == directory.ipc())
@@ -135,7 +136,7 @@ enum Manner: CaseIterable {
         #expect(try peer.ask(Request(.hello)).error == nil)
     }
 
-    @Test func `the limits that were configured are told, and kept`() throws {
+    @Test func `the limits that were configured are reported, and kept`() throws {
         let server = try RunningServer(directory.ipc()) {
             $0.service.limits.maxSessions = 2
             $0.service.limits.maxBoardsPerSession = 20

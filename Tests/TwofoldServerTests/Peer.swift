@@ -101,13 +101,13 @@ struct Answer: Equatable {
         #expect(!reply.hasUnknownFields)
     }
 
-    /// The error, nil where it is none.
+    /// The error; nil for a result.
     var error: WireError? {
         if case .error(let error) = reply.result { error } else { nil }
     }
 }
 
-/// An id that nobody else has.
+/// An id that no other session has.
 func newSessionID() -> Data { Data((0..<16).map { _ in UInt8.random(in: 0...255) }) }
 
 /// A session's client: counts the requests that were carried out.
@@ -138,7 +138,7 @@ final class Player {
         Request(op, session: id, seq: seq + 1)
     }
 
-    /// Sends the next request; whoever does so has to receive its reply with `receive`.
+    /// Sends the next request; its reply is to be received with `receive`.
     func send(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws {
         last = (request(op), payload)
         try peer.send(last.request, payload)

@@ -83,18 +83,18 @@ private final class Bell: Sendable {
     func ring() { try? pipe.fileHandleForWriting.write(contentsOf: [0]) }
 }
 
-/// The endpoints that a server has told so far.
+/// The endpoints that a server has reported so far.
 private final class Listening: Sendable {
     private let expected: Int
-    private let told = Mutex<[String]>([])
+    private let reported = Mutex<[String]>([])
     private let isDone = DispatchSemaphore(value: 0)
 
     init(expected: Int) { self.expected = expected }
 
     func add(_ endpoint: String) {
-        let count = told.withLock { told in
-            told.append(endpoint)
-            return told.count
+        let count = reported.withLock { reported in
+            reported.append(endpoint)
+            return reported.count
         }
         if count == expected { end() }
     }
@@ -104,7 +104,7 @@ private final class Listening: Sendable {
     /// Waits for all of them, or for the server's end.
     func wait() throws -> [String] {
         guard isDone.wait(timeout: .now() + .seconds(20)) == .success else { throw StillRunning() }
-        return told.withLock { $0 }
+        return reported.withLock { $0 }
     }
 }
 

@@ -17,7 +17,7 @@ import ZeroMQ
         return .rollout(request)
     }
 
-    @Test func `others step while somebody searches, and the search ends in its time`() throws {
+    @Test func `other clients step during a search, and the search ends in its time`() throws {
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") {
             $0.service.policyBudget.maxSearch = .milliseconds(300)

@@ -16,7 +16,7 @@ import ZeroMQ
         try peer.ask(Request(.stats(.init()), seq: 7)).reply.stats
     }
 
-    @Test func `statistics tell what was counted, what there is, and what is allowed`() throws {
+    @Test func `statistics report counts, usage and limits`() throws {
         let server = try RunningServer(directory.ipc()) { $0.service.limits.maxSessions = 5 }
         let peer = try Peer(to: server.endpoint)
         let player = try Player(peer, lanes: 100)
@@ -81,7 +81,7 @@ import ZeroMQ
 
     // MARK: the probe
 
-    @Test func `a server that serves is ready, and nobody is silent`() throws {
+    @Test func `a server that serves is ready, and an endpoint without one is silent`() throws {
         let server = try RunningServer(directory.ipc())
         #expect(
             try probe(server.endpoint, timeout: patience) == .ready(version: EnvironmentService.version))
@@ -114,7 +114,7 @@ import ZeroMQ
         #expect(try result.value == .notReady(reason))
     }
 
-    @Test func `ping exits with 0 when it serves, 1 when nobody is there`() throws {
+    @Test func `ping exits with 0 when it serves, 1 when nothing answers`() throws {
         let server = try RunningServer(directory.ipc())
         let program = try #require(ServerProcess.program)
         let ready = try ServerProcess(command: [program, "ping", "--endpoint", server.endpoint])

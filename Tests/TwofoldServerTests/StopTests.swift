@@ -50,7 +50,7 @@ import ZeroMQ
         #expect(try server.stop().executed == 200)
     }
 
-    @Test func `what is asked for after the stop is told to come back, and uses up no seq`() throws {
+    @Test func `a request after the stop is asked to come back, and uses up no seq`() throws {
         let latch = Latch()
         let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
         let slow = try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
@@ -182,15 +182,15 @@ import ZeroMQ
             let error = try #require(throws: ServerError.self, "\(wrong)") {
                 try RunningServer(directory.ipc(), wrong)
             }
-            let told = wrong.hasPrefix("ipc:///") ? String(wrong.dropFirst(6)) : wrong
-            #expect(error.description.contains("'\(told)"), "\(error.description)")
+            let reported = wrong.hasPrefix("ipc:///") ? String(wrong.dropFirst(6)) : wrong
+            #expect(error.description.contains("'\(reported)"), "\(error.description)")
             #expect(directory.files == [], "after \(wrong)")
         }
         try RunningServer(directory.ipc()).stop()
     }
 
     @Test(arguments: ["65536", "70000", "99999999999", "-1", "1x"])
-    func `a port that is none is refused`(port: String) throws {
+    func `an impossible port is refused`(port: String) throws {
         let endpoint = "tcp://127.0.0.1:" + port
         let error = try #require(throws: ServerError.self) { try RunningServer(endpoint) }
         #expect(error.description.contains("'\(endpoint)'"))

@@ -184,14 +184,14 @@ private func term(
         #expect(!error.message.isEmpty)
     }
 
-    @Test func `the message tells the goal that was sent`() throws {
+    @Test func `the message repeats the goal that was sent`() throws {
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.game2048.goal = 1 << 63 })
         }
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
 
-    @Test func `an unknown environment id is told, shortened, with those that are served`() throws {
+    @Test func `an unknown environment id is repeated, shortened, with those that are served`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.environmentID = name })
@@ -294,7 +294,7 @@ private func term(
         #expect(try session.stepped("observation", lane: 0, of: answer) == loneTile)
     }
 
-    @Test func `a declared reward and extra infos are told`() throws {
+    @Test func `a declared reward and extra infos are reported`() throws {
         let session = try Session {
             $0.reward.terms = [term("merge_count", weight: 3), term("empty_cells", ["gamma": [0.5]])]
             $0.reward.scale = 2
@@ -349,7 +349,7 @@ private func term(
 
     // MARK: spaces and layouts
 
-    @Test func `create tells epoch and spaces`() throws {
+    @Test func `create reports epoch and spaces`() throws {
         let created = try Session { ($0.game2048.rows, $0.game2048.columns) = (2, 3) }.created
         #expect(created.epoch == 1)
         #expect(created.observationSpace.box.dtype == .uint8)
@@ -385,7 +385,7 @@ private func term(
     }
 
     @Test(arguments: [1, 7, 64, 300], [(2, 2), (4, 4), (3, 5), (8, 8)])
-    func `create tells names, types, shapes and places of all arrays`(
+    func `create reports names, types, shapes and places of all arrays`(
         lanes: UInt64, size: (rows: UInt64, columns: UInt64)
     ) throws {
         let created = try Session {

@@ -3,7 +3,7 @@ import TwofoldProtocol
 import TwofoldService
 
 @Suite struct HelloTests {
-    @Test func `hello tells version, games, actions in their frozen order, limits and threads`() throws {
+    @Test func `hello reports version, games, actions in their frozen order, limits and threads`() throws {
         var limits = Limits()
         limits.maxMessageBytes = 1001
         limits.maxBoardsPerSession = 1002
@@ -51,7 +51,8 @@ import TwofoldService
     }
 
     @Test(arguments: [0, 2, UInt32.max])
-    func `another version of the protocol is refused, and both versions are told`(version: UInt32) throws {
+    func `another version of the protocol is refused, and both versions are reported`(version: UInt32) throws
+    {
         var request = HelloRequest()
         request.protocolVersion = version
         let error = try #require(throws: ServiceError.self) { try service().hello(request) }

@@ -44,7 +44,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("action 4", step, [4, 0, 0, 0], "actions", lane: 0),
             WrongRequest("action 7", step, [0, 0, 7, 0], "actions", lane: 2),
             WrongRequest("action 255", step, [0, 0, 0, 255], "actions", lane: 3),
-            WrongRequest("two wrong actions: the first is told", step, [0, 9, 8, 0], "actions", lane: 1),
+            WrongRequest("two wrong actions: the first is reported", step, [0, 9, 8, 0], "actions", lane: 1),
             WrongRequest("seeds announced, none there", reset(seeds: true), nil, "payload"),
             WrongRequest("seeds too short", reset(seeds: true), [UInt8](zeros.prefix(31)), "payload"),
             WrongRequest("seeds too long", reset(seeds: true), [UInt8](zeros.prefix(33)), "payload"),
@@ -118,7 +118,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     }
 
     @Test(arguments: WrongRequest.beforeReset)
-    func `before the first reset there is nothing to tell or to go on from`(wrong: WrongRequest) throws {
+    func `before the first reset there is nothing to report or to go on from`(wrong: WrongRequest) throws {
         let session = try Session()
         let error = try session.refusal(wrong.op, wrong.payload)
         #expect(error.code == wrong.code)
@@ -128,7 +128,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(try session.reset(seed: 3).payload == Session().reset(seed: 3).payload)
     }
 
-    @Test func `the length of a payload is told with the one that was expected`() throws {
+    @Test func `the length of a payload is reported with the expected one`() throws {
         let session = try Session()
         let step = try session.refusal(.step(.init()), [0, 0, 0])
         #expect(step.message.contains("3 bytes") && step.message.contains("[4]"), "\(step.message)")
@@ -157,7 +157,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
 
     // MARK: each result in its slot, with its payload
 
-    @Test func `each request gets its own result, and the payload that create told`() throws {
+    @Test func `each request gets its own result, and the payload that create announced`() throws {
         let session = try Session()
         let created = session.created
         let reset = try session.reset()
@@ -204,7 +204,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         }
     }
 
-    @Test func `observe tells again what the last step told`() throws {
+    @Test func `observe repeats what the last step reported`() throws {
         let session = try Session { $0.maxEpisodeSteps = 3 }
         try session.reset()
         for _ in 0..<10 {
@@ -268,7 +268,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(first != second)
         let twin = try Session()
         #expect(try twin.reset(seed: 5).payload == first)
-        #expect(try twin.call(.reset(.init()), []).payload == second, "an empty payload is none")
+        #expect(try twin.call(.reset(.init()), []).payload == second, "an empty payload counts as none")
         #expect(try twin.reset(seed: 5).payload == first)
         #expect(try twin.reset(seed: 6).payload != first)
     }

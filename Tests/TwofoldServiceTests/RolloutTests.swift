@@ -49,7 +49,7 @@ import TwofoldService
         #expect(reply.arrays.size == UInt64(try #require(answer.payload).count))
     }
 
-    @Test func `a rollout that would take long is answered in parts, whoever chooses the actions`() throws {
+    @Test func `a rollout that would take long is answered in parts, whatever chooses the actions`() throws {
         let large: (inout CreateRequest) -> Void = {
             $0.numEnvs = 1
             $0.game2048.rows = 8
@@ -123,7 +123,7 @@ import TwofoldService
         }
     }
 
-    @Test func `same-step finals are told behind the steps, with the step that they belong to`() throws {
+    @Test func `same-step finals lie behind the steps, with the step that they belong to`() throws {
         let session = try session {
             $0.autoresetMode = .sameStep
             $0.maxEpisodeSteps = 7

@@ -23,7 +23,7 @@ import TwofoldService
     }
 
     @Test(arguments: [1, 5, 64, 200])
-    func `create tells the longest finals, in SAME_STEP only`(lanes: UInt64) throws {
+    func `create reports the longest finals, in SAME_STEP only`(lanes: UInt64) throws {
         let created = try session(lanes: lanes).created
         #expect(created.finals.arrays.map(\.name) == ["lanes"] + created.reset.arrays.map(\.name))
         #expect(created.finals.arrays[0].dtype == .uint64)
@@ -70,7 +70,7 @@ import TwofoldService
             let expected = try ended.flatMap { try twin.stepped(array.name, lane: $0, of: last) }
             #expect(rows == expected, "\(array.name)")
         }
-        // What a step tells is the old episode's, and all else is the new one's.
+        // The step reports the old episode; all else is of the new one.
         let started = try twin.call(.reset(announcing(mask: true)), late.map { 1 - $0 })
         for array in session.created.step.arrays {
             for lane in ended {

@@ -26,7 +26,7 @@ import TwofoldService
         try session.reset(seed: 5)
         let actions = (0..<200).map { UInt8($0 % 4) }
         for _ in 0..<20 { try session.step(actions) }
-        let told = try session.observe().payload
+        let reported = try session.observe().payload
         let answer = try session.call(snapshot)
         #expect(answer.result == .snapshot(.init()))
         let blob = try #require(answer.payload)
@@ -35,7 +35,7 @@ import TwofoldService
 
         let restored = try session.call(restoring(200), blob)
         #expect(restored.result == .restore(.init()))
-        #expect(restored.payload == told)
+        #expect(restored.payload == reported)
         try session.step(actions)
         #expect(try session.step(actions).payload == next)
 
@@ -162,7 +162,7 @@ import TwofoldService
         #expect(error.field == other.field)
     }
 
-    @Test func `what is no rule may differ`() throws {
+    @Test func `arguments that are not rules may differ`() throws {
         let source = try Session()
         try source.reset()
         let blob = try #require(try source.call(snapshot).payload)

@@ -82,7 +82,7 @@ final class Session {
 
     // MARK: a reply's arrays
 
-    /// One array of a reply by the layout that create told.
+    /// One array of a reply, by the layout in create's reply.
     func array(_ name: String, of answer: Answer, in layout: PayloadLayoutMessage) throws -> [UInt8] {
         let array = try #require(layout.arrays.first { $0.name == name })
         let payload = try #require(answer.payload)

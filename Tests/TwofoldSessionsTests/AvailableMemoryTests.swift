@@ -48,7 +48,7 @@ import Testing
             ]) == 2_000_000)
     }
 
-    @Test func `without a cgroup, and without a limit of it, there is none`() throws {
+    @Test func `without a cgroup, or without its limit, the result is nil`() throws {
         #expect(try limit([:]) == nil)
         #expect(try limit(["proc/self/cgroup": "0::/\n4:memory:/\n"]) == nil)
         #expect(

@@ -91,7 +91,7 @@ import TwofoldTestSupport
 
     // MARK: idle sessions
 
-    @Test func `a session that nobody asks anything of ends, one that is asked or busy doesn't`() throws {
+    @Test func `an idle session ends, one that is asked something or busy doesn't`() throws {
         var ledger = ledger { _ in }
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         let later = Moment(nanoseconds: 20_000_000)

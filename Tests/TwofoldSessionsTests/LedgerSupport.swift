@@ -30,7 +30,7 @@ final class RequestFrames: KeptRequest {
     func decodeHeader() -> Request? { header.withUnsafeBytes { Request(frame: $0) } }
 }
 
-/// A reply that is only told from others.
+/// A reply that is only compared with others.
 final class ReplyFrames {
     init(seq: UInt64 = 0) throws {}
 }

@@ -15,12 +15,12 @@ import TwofoldProtocol
         buffer.bytes.initializeMemory(as: UInt8.self, repeating: 7)
     }
 
-    @Test func `a buffer that nobody refers to is taken again`() throws {
+    @Test func `a buffer without references is taken again`() throws {
         let first = try ObjectIdentifier(pool.take(size: 100))
         for _ in 0..<10 { #expect(try ObjectIdentifier(pool.take(size: 100)) == first) }
     }
 
-    @Test func `a buffer that somebody refers to is not`() throws {
+    @Test func `a buffer that is referred to is not`() throws {
         let first = try pool.take(size: 100)
         let second = try pool.take(size: 100)
         let third = try pool.take(size: 100)

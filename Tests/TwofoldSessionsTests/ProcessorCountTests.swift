@@ -9,7 +9,7 @@ import Testing
             ("max 100000\n", nil), ("100000 100000\n", 1), ("200000 100000\n", 2), ("150000 100000\n", 2),
             ("50000 100000\n", 1), ("1 100000\n", 1), ("1600000 100000", 16), ("40000 20000\n", 2),
         ] as [(String, Int?)])
-    func `cpu max grants quota over period, rounded up, and "max" is no limit`(text: String, limit: Int?) {
+    func `cpu max grants quota over period, rounded up, and "max" is unlimited`(text: String, limit: Int?) {
         #expect(processorLimit(cpuMax: text) == limit)
     }
 
@@ -17,7 +17,7 @@ import Testing
         "", "\n", "100000", "100000 100000 100000", "0 100000", "100000 0", "-1 100000", "100000 -1", "a b",
         "1.5 1",
     ])
-    func `what can't be read is no limit`(text: String) {
+    func `an unreadable limit is unlimited`(text: String) {
         #expect(processorLimit(cpuMax: text) == nil)
     }
 

@@ -22,7 +22,7 @@ import TwofoldTestSupport
             Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route, at: .start)
     }
 
-    /// The session's epoch, told by which of its next requests is carried out.
+    /// Whether the session has this epoch: then its next request is carried out.
     private mutating func isHeld(by epoch: UInt32, next seq: UInt64) throws -> Bool {
         guard let entry = try ledger.admit(step(seq, epoch: epoch)).entry else { return false }
         _ = ledger.abandon(entry)
@@ -38,7 +38,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test mutating func `whoever was shut out gets not even the stored reply`() throws {
+    @Test mutating func `a client that was shut out does not even get the stored reply`() throws {
         try ledger.open(one)
         try ledger.carryOut(step(2))
         #expect(try resume(7).isAnswer)
@@ -86,7 +86,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [1, 1 << 62] as [UInt64])
-    mutating func `a saved session goes on behind its last request`(last: UInt64) throws {
+    mutating func `a saved session goes on after its last request`(last: UInt64) throws {
         let entry = try #require(
             try restore {
                 $0.lastSeq = last

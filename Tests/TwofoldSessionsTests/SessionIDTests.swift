@@ -37,6 +37,6 @@ import TwofoldTestSupport
             #expect(SessionID(bytes)?.description == description, "always the same for one id")
             seen.insert(description)
         }
-        #expect(seen.count > 990, "different ids can be told apart")
+        #expect(seen.count > 990, "different ids have different descriptions")
     }
 }

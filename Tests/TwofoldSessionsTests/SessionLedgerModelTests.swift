@@ -6,7 +6,7 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// The rules of DESIGN.md, told once more and as simply as possible: each session is the list of what
+/// The ledger's rules once more, as simply as possible: each session is the list of what
 /// was carried out, in full.
 private struct Model {
     /// A request, with everything that makes it this one.

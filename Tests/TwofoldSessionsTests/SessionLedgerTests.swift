@@ -151,7 +151,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [0, 1, 2, 5, 6, 100, UInt64.max])
-    mutating func `any other seq is out of sequence, and the expected one is told`(seq: UInt64) throws {
+    mutating func `any other seq is out of sequence, and the expected one is reported`(seq: UInt64) throws {
         try ledger.open(one)
         for seq: UInt64 in 2...3 { try ledger.carryOut(step(seq)) }
         for isBusy in [false, true] {
@@ -195,13 +195,13 @@ import TwofoldTestSupport
         for route in routes.dropFirst() {
             #expect(try ledger.admit(step(2), payload: [1], from: route).isParked)
         }
-        // One with other bytes is refused and takes nobody's place.
+        // One with other bytes is refused, and parks nothing.
         #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
         #expect(ledger.complete(entry, reply: try ReplyFrames(), change: .none).route === routes[3])
         #expect(entry.lastSeq == 2, "it was carried out once")
     }
 
-    @Test mutating func `when a request in progress is refused, the newest route is told`() throws {
+    @Test mutating func `when a request in progress is refused, the newest route gets the error`() throws {
         try ledger.open(one)
         let newest = Route()
         let entry = try #require(try ledger.admit(step(2)).entry)
@@ -254,7 +254,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(close).resent === reply)
     }
 
-    @Test mutating func `an unknown session is not found, and its id is not told`() throws {
+    @Test mutating func `an unknown session is not found, and its id is not repeated`() throws {
         for op in [Request.OneOf_Op.step, .observe, .afterstates, .close, .seededReset] {
             let error = try #require(try ledger.admit(Request(op, session: one, seq: 1)).refusal)
             #expect(error.code == .notFound)

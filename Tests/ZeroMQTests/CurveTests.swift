@@ -14,7 +14,7 @@ import ZeroMQ
         "", "short", String(repeating: "a", count: 39), String(repeating: "a", count: 41),
         String(repeating: "~", count: 40), String(repeating: "ä", count: 20),
     ])
-    func `what is not 40 characters of Z85 is no key`(text: String) {
+    func `only 40 characters of Z85 are a key`(text: String) {
         #expect(CurvePublicKey(text) == nil)
         #expect(CurveSecretKey(text) == nil)
     }

@@ -19,7 +19,7 @@ func uniqueNumber() -> Int {
 /// An inproc name of one's own.
 func uniqueInproc() -> String { "inproc://test-\(uniqueNumber())" }
 
-/// Where nobody listens or ever will.
+/// An endpoint where nothing listens or ever will.
 let nowhere = "ipc:///tmp/zeromq-tests/no/such/directory"
 
 /// Where a socket can be bound, for tests that go over each transport.
@@ -141,7 +141,7 @@ final class Counter: Sendable {
 
 /// A heap buffer of a known pattern, that knows how often it was given back.
 ///
-/// Unchecked because the bytes are written here, before anybody else has them.
+/// Unchecked because the bytes are written here, before any other thread has them.
 final class Buffer: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
     let releases = Counter()
