@@ -22,7 +22,7 @@ final class ServerProcess {
     static let program: String? = {
         let tests = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
         let checkout = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
         let candidates = [
             tests, checkout.appending(path: ".build/debug"), checkout.appending(path: ".build/release"),
         ]
