@@ -30,7 +30,7 @@ final class JobRunner {
 
     var phase: Phase { currentPhase.value }
 
-    /// From now on it depends on this phase what is still begun; rollouts end with the first after `serving`.
+    /// Enters a phase, which decides what may still begin. Rollouts in progress end as soon as it is not `serving`.
     func enter(_ phase: Phase) {
         currentPhase.enter(phase)
         if phase > .serving { service.stop.set() }
