@@ -64,8 +64,8 @@ final class EmbeddedService: @unchecked Sendable {
         switch request.op {
         case nil: return .refused(.unknownOp)
         case .hello(let hello):
+            guard payload == nil else { return .refused(.noPayload) }
             do throws(ServiceError) {
-                try refusePayload(payload)
                 return .done(.hello(try service.hello(hello)), payloadSize: 0)
             } catch {
                 return .refused(error)
@@ -150,10 +150,6 @@ final class EmbeddedService: @unchecked Sendable {
         throw ServiceError(
             .resourceExhausted,
             "the payload has \(payload.count) bytes; TWOFOLD_MAX_MESSAGE_BYTES allows \(limit)")
-    }
-
-    private func refusePayload(_ payload: UnsafeRawBufferPointer?) throws(ServiceError) {
-        if payload != nil { throw .noPayload }
     }
 
     private func locked(_ body: (inout Ledger) -> Void) { lock.withLock { _ in body(&ledger) } }

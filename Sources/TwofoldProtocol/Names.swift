@@ -22,7 +22,6 @@ public typealias Counters = Twofold_V1_Counters
 public typealias RequestStats = Twofold_V1_RequestStats
 public typealias SessionStats = Twofold_V1_SessionStats
 public typealias StatsReply = Twofold_V1_StatsReply
-public typealias Usage = Twofold_V1_Usage
 public typealias Game2048Config = Twofold_V1_Game2048Config
 public typealias RolloutRequest = Twofold_V1_RolloutRequest
 public typealias RolloutReply = Twofold_V1_RolloutReply

@@ -49,13 +49,9 @@ package final class PayloadPool {
 
     /// Buffers that are kept and free are given up before anything is refused.
     private func reserve(_ size: Int) throws(MemoryBudget.Exhausted) -> MemoryBudget.Reservation {
-        if let reservation = reserveOnce(size) { return reservation }
+        if let reservation = (try? own.reserve(size)) ?? (try? shared.reserve(size)) { return reservation }
         buffers.removeAll()
         if let reservation = try? own.reserve(size) { return reservation }
         return try shared.reserve(size)
-    }
-
-    private func reserveOnce(_ size: Int) -> MemoryBudget.Reservation? {
-        (try? own.reserve(size)) ?? (try? shared.reserve(size))
     }
 }

@@ -49,7 +49,7 @@ public struct CurveKeyPair: Hashable, Sendable {
     ///
     /// The corresponding C function is `zmq_curve_keypair`.
     ///
-    /// - Throws: `.notSupported` by a libzmq without CURVE.
+    /// - Throws: ENOTSUP by a libzmq without CURVE.
     public init() throws(ZeroMQError) {
         let (publicText, secretText) = try CurveKeyText.makePair()
         // because: libzmq makes keys of the form that it reads.
@@ -61,7 +61,7 @@ public struct CurveKeyPair: Hashable, Sendable {
     ///
     /// The corresponding C function is `zmq_curve_public`.
     ///
-    /// - Throws: `.notSupported` by a libzmq without CURVE.
+    /// - Throws: ENOTSUP by a libzmq without CURVE.
     public init(secretKey: CurveSecretKey) throws(ZeroMQError) {
         publicKey = CurvePublicKey(try CurveKeyText.publicText(of: secretKey.secretText))!
         self.secretKey = secretKey

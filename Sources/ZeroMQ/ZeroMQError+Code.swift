@@ -32,12 +32,8 @@ extension ZeroMQError.Code {
     public static let invalidArgument = Self(rawValue: EINVAL)
     /// ENODEV: no such network interface.
     public static let noSuchDevice = Self(rawValue: ENODEV)
-    /// ENOMEM: out of memory.
-    public static let outOfMemory = Self(rawValue: ENOMEM)
     /// ENAMETOOLONG: an ipc path beyond what a Unix socket's address holds (107 bytes on Linux).
     public static let nameTooLong = Self(rawValue: ENAMETOOLONG)
-    /// ENOTSUP: this libzmq was built without it.
-    public static let notSupported = Self(rawValue: ENOTSUP)
     /// EPROTONOSUPPORT: a transport that this libzmq does not know.
     public static let protocolNotSupported = Self(rawValue: EPROTONOSUPPORT)
     /// EADDRINUSE: another socket is bound there.

@@ -107,12 +107,7 @@ extension SessionLedger {
         }
 
         /// Whether a request is being carried out.
-        package var isBusy: Bool {
-            switch state {
-            case .creating, .busy: true
-            case .idle, .closed: false
-            }
-        }
+        package var isBusy: Bool { !isIdle && !isClosed }
 
         package var isClosed: Bool {
             if case .closed = state { true } else { false }

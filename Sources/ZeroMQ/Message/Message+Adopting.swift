@@ -11,7 +11,7 @@ extension Message {
     ///
     /// The corresponding C function is `zmq_msg_init_data`.
     ///
-    /// - Throws: `.outOfMemory`; the reference is given back then, too.
+    /// - Throws: ENOMEM; the reference is given back then, too.
     public init(
         adopting bytes: UnsafeMutableRawBufferPointer, keeping owner: some AnyObject & Sendable
     ) throws(ZeroMQError) {

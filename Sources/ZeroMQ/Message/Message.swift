@@ -36,7 +36,7 @@ public struct Message: ~Copyable, Sendable {
     ///
     /// The corresponding C function is `zmq_msg_init_size`.
     ///
-    /// - Throws: `.outOfMemory`.
+    /// - Throws: ENOMEM.
     public init(copying bytes: UnsafeRawBufferPointer) throws(ZeroMQError) {
         var raw = zmq_msg_t()
         try check("zmq_msg_init_size") { zmq_msg_init_size(&raw, bytes.count) }
@@ -46,14 +46,14 @@ public struct Message: ~Copyable, Sendable {
 
     /// A message with a copy of `bytes`.
     ///
-    /// - Throws: `.outOfMemory`.
+    /// - Throws: ENOMEM.
     public init(copying bytes: RawSpan) throws(ZeroMQError) {
         self = try bytes.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
     }
 
     /// A message with a copy of `bytes`.
     ///
-    /// - Throws: `.outOfMemory`.
+    /// - Throws: ENOMEM.
     public init(copying bytes: [UInt8]) throws(ZeroMQError) {
         try self.init(copying: bytes.span.bytes)
     }
