@@ -21,7 +21,7 @@ final class BlockStorage: @unchecked Sendable {
         blocks = .allocate(byteCount: blockBytes, alignment: 64)
         blocks.initializeMemory(as: UInt8.self, repeating: 0, count: blockBytes)
         // No more workers than blocks run at a time.
-        scratches = .allocate(byteCount: min(workers, count) * KernelBlock.scratchSize, alignment: 64)
+        scratches = .allocate(byteCount: min(workers, count) * KernelScratch.size, alignment: 64)
         tailActions = .allocate(byteCount: KernelBlock.lanes, alignment: 64)
         tailActions.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.lanes)
         stepTail = ArrayMemory(stepArrays, lanes: KernelBlock.lanes)
@@ -39,7 +39,7 @@ final class BlockStorage: @unchecked Sendable {
         lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
     ) -> Int {
         let count = blocks(lanes)
-        return count * KernelBlock.size + min(workers, count) * KernelBlock.scratchSize + KernelBlock.lanes
+        return count * KernelBlock.size + min(workers, count) * KernelScratch.size + KernelBlock.lanes
             + ArrayMemory.size(stepArrays, lanes: KernelBlock.lanes)
             + ArrayMemory.size(afterstateArrays, lanes: KernelBlock.lanes)
     }
@@ -54,14 +54,12 @@ final class BlockStorage: @unchecked Sendable {
 
     /// The block that a lane is in.
     @inline(__always)
-    func block(of lane: Int) -> UnsafeMutableRawPointer {
-        blocks + lane / KernelBlock.lanes * KernelBlock.size
+    func block(of lane: Int) -> KernelBlock {
+        KernelBlock(blocks + lane / KernelBlock.lanes * KernelBlock.size)
     }
 
     /// A worker's scratch memory.
-    func scratch(_ worker: Int) -> UnsafeMutableRawPointer {
-        scratches + worker * KernelBlock.scratchSize
-    }
+    func scratch(_ worker: Int) -> KernelScratch { KernelScratch(scratches + worker * KernelScratch.size) }
 
     /// The 64 actions from lane `first` on: where they are, or, for the last block where it is partly
     /// used, a copy that is as long.
@@ -76,68 +74,51 @@ final class BlockStorage: @unchecked Sendable {
 
     /// Whether a lane's episode has ended.
     func isFinished(_ lane: Int) -> Bool {
-        let phase = block(of: lane).load(
-            fromByteOffset: KernelBlock.phase + lane % KernelBlock.lanes, as: UInt8.self)
-        return phase != KernelPhase.playing
+        block(of: lane).phase[lane % KernelBlock.lanes] != KernelPhase.playing
     }
 
     /// A lane's board and counts in the form of the readable rules.
     func state(_ lane: Int) -> Game2048.State {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        func count(_ offset: Int) -> Int32 {
-            block.load(fromByteOffset: offset + column * 4, as: Int32.self)
-        }
         var board = Board(rows: 4, columns: 4)
-        for cell in 0..<16 {
-            board[cell] = block.load(fromByteOffset: cell * KernelBlock.lanes + column, as: UInt8.self)
-        }
+        for cell in 0..<16 { board[cell] = block.cells[cell * KernelBlock.lanes + column] }
         return Game2048.State(
-            board: board, score: Int(count(KernelBlock.score)), moves: count(KernelBlock.moves),
+            board: board, score: Int(block.score[column]), moves: block.moves[column],
             legalActions: board.legalActions)
     }
 
     /// A lane in the form of the readable rules.
     func lane(_ lane: Int) -> LaneState<Game2048.State> {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        let words = (block + KernelBlock.words).assumingMemoryBound(to: UInt32.self) + column
+        let words = block.words + column
         return LaneState(
             state: state(lane), generator: Generator(words: (words[0], words[64], words[128], words[192])),
-            phase: LanePhase(block.load(fromByteOffset: KernelBlock.phase + column, as: UInt8.self)),
-            episodeLength: block.load(fromByteOffset: KernelBlock.length + column * 4, as: Int32.self))
+            phase: LanePhase(block.phase[column]), episodeLength: block.length[column])
     }
 
     /// Puts a lane of the readable rules in the place of another.
     func put(_ new: LaneState<Game2048.State>, into lane: Int) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        func store(_ count: Int32, _ offset: Int) {
-            block.storeBytes(of: count, toByteOffset: offset + column * 4, as: Int32.self)
-        }
-        for cell in 0..<16 {
-            block.storeBytes(
-                of: new.state.board[cell], toByteOffset: cell * KernelBlock.lanes + column, as: UInt8.self)
-        }
+        for cell in 0..<16 { block.cells[cell * KernelBlock.lanes + column] = new.state.board[cell] }
         seed(lane, with: new.generator)
-        store(Int32(clamping: new.state.score), KernelBlock.score)
-        store(new.state.moves, KernelBlock.moves)
-        store(new.episodeLength, KernelBlock.length)
-        block.storeBytes(
-            of: new.phase.kernel, toByteOffset: KernelBlock.phase + column, as: UInt8.self)
+        block.score[column] = Int32(clamping: new.state.score)
+        block.moves[column] = new.state.moves
+        block.length[column] = new.episodeLength
+        block.phase[column] = new.phase.kernel
     }
 
     /// Gives a lane a stream of its own.
     func seed(_ lane: Int, with generator: Generator) {
-        let words = (block(of: lane) + KernelBlock.words).assumingMemoryBound(to: UInt32.self)
-        let column = words + lane % KernelBlock.lanes
-        (column[0], column[64], column[128], column[192]) = generator.words
+        let words = block(of: lane).words + lane % KernelBlock.lanes
+        (words[0], words[64], words[128], words[192]) = generator.words
     }
 
     /// Starts an episode in a lane, from a given board or by drawing its start tiles.
     func start(_ lane: Int, from board: UnsafeRawBufferPointer?, rules: KernelRules) {
-        if let board {
-            Kernel.start(block(of: lane), lane: lane % KernelBlock.lanes, from: board.baseAddress!)
-        } else {
-            Kernel.start(block(of: lane), lane: lane % KernelBlock.lanes, rules: rules)
-        }
+        let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
+        guard let board else { return Kernels.baseline.start(block, lane: column, rules: rules) }
+        for cell in 0..<16 { block.cells[cell * KernelBlock.lanes + column] = board[cell] }
+        block.begin(column)
     }
 }
 
@@ -162,24 +143,14 @@ extension LanePhase {
 }
 
 extension BatchArrays {
-    /// What a step and a reset tell of the 64 lanes from `row` on; the order is that of StandardArrays
+    /// Where a step and a reset report the 64 lanes from `row` on; the kernel has the order of StandardArrays
     /// and Game2048.infos.
     func kernelOutputs(_ row: Int) -> KernelOutputs {
-        KernelOutputs(
-            observation: address(array: StandardArrays.observation, lane: row),
-            actionMask: address(array: StandardArrays.actionMask, lane: row),
-            episodeLength: address(array: StandardArrays.episodeLength, lane: row),
-            score: address(array: StandardArrays.firstInfo, lane: row),
-            maxExponent: address(array: StandardArrays.firstInfo + 1, lane: row),
-            moves: address(array: StandardArrays.firstInfo + 2, lane: row),
-            goalReached: address(array: StandardArrays.firstInfo + 3, lane: row))
+        KernelOutputs { address(array: $0, lane: row) }
     }
 
-    /// What only a step tells of the 64 lanes from `row` on.
+    /// Where only a step reports the 64 lanes from `row` on.
     func kernelStepOutputs(_ row: Int) -> KernelStepOutputs {
-        let reward = StandardArrays.firstInfo + 4
-        return KernelStepOutputs(
-            reward: address(array: reward, lane: row), terminated: address(array: reward + 1, lane: row),
-            truncated: address(array: reward + 2, lane: row))
+        KernelStepOutputs { address(array: StandardArrays.firstInfo + 4 + $0, lane: row) }
     }
 }

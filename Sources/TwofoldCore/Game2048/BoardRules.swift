@@ -16,7 +16,7 @@ public struct BoardRules: Sendable {
     private let columns: Int
     private let spawnLaw: SpawnLaw
     private let workers: Workers
-    private let operations: KernelOperations?
+    private let kernel: (any KernelOperations.Type)?
 
     /// The rules of this game's board size and spawn law.
     public init(_ game: Game2048, workers: Workers, engine: Engine = .automatic) {
@@ -25,10 +25,10 @@ public struct BoardRules: Sendable {
         spawnLaw = game.spawnLaw
         self.workers = workers
         let fitsKernel = rows == 4 && columns == 4
-        operations =
+        kernel =
             switch engine {
-            case .automatic where fitsKernel, .avx2 where fitsKernel: .avx2
-            case .baseline where fitsKernel: .baseline
+            case .automatic where fitsKernel, .avx2 where fitsKernel: Kernels.avx2
+            case .baseline where fitsKernel: Kernels.baseline
             default: nil
             }
     }
@@ -36,7 +36,7 @@ public struct BoardRules: Sendable {
     /// Cells of a board, one byte each.
     public var cells: Int { rows * columns }
     /// Estimated time for a board on one thread.
-    public var nanosecondsPerBoard: Int { operations == nil ? 4000 : 20 }
+    public var nanosecondsPerBoard: Int { kernel == nil ? 4000 : 20 }
 
     // MARK: arrays
 
@@ -71,7 +71,7 @@ public struct BoardRules: Sendable {
     /// The afterstate of each board under each action; an illegal one leaves the board.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
-        guard let operations else {
+        guard let kernel else {
             return forEach(boards) { index, board in
                 let row = arrays.row(index)
                 for direction in Direction.allCases {
@@ -83,10 +83,11 @@ public struct BoardRules: Sendable {
                 }
             }
         }
-        forEachBlock(boards, operations, afterstateArrays, into: arrays) { memory, _, arrays, row in
-            operations.afterstates(
-                memory.block, arrays.address(array: 0, lane: row), arrays.address(array: 1, lane: row),
-                arrays.address(array: 2, lane: row), memory.scratch)
+        forEachBlock(boards, kernel, afterstateArrays, into: arrays) { memory, _, arrays, row in
+            kernel.afterstates(
+                memory.block, boards: arrays.address(array: 0, lane: row),
+                rewards: arrays.address(array: 1, lane: row), mask: arrays.address(array: 2, lane: row),
+                scratch: memory.scratch)
         }
     }
 
@@ -97,7 +98,7 @@ public struct BoardRules: Sendable {
         try check(boards)
         try check(actions: actions)
         let actions = LaneInput<UInt8>(actions)
-        guard let operations else {
+        guard let kernel else {
             return forEach(boards) { index, board in
                 let row = arrays.row(index)
                 let slide = Slide(board, towards: Direction(rawValue: actions[index])!)
@@ -106,17 +107,18 @@ public struct BoardRules: Sendable {
                 row.store(slide.moved, array: 2)
             }
         }
-        forEachBlock(boards, operations, moveArrays, into: arrays) { memory, range, arrays, row in
-            operations.move(
-                memory.block, memory.whole(actions, range), arrays.address(array: 0, lane: row),
-                arrays.address(array: 1, lane: row), arrays.address(array: 2, lane: row), memory.scratch)
+        forEachBlock(boards, kernel, moveArrays, into: arrays) { memory, range, arrays, row in
+            kernel.move(
+                memory.block, actions: memory.whole(actions, range),
+                boards: arrays.address(array: 0, lane: row), rewards: arrays.address(array: 1, lane: row),
+                legal: arrays.address(array: 2, lane: row), scratch: memory.scratch)
         }
     }
 
     /// The legal actions of each board.
     public func legal(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
-        guard let operations else {
+        guard let kernel else {
             return forEach(boards) { index, board in
                 let legal = board.legalActions
                 for direction in Direction.allCases {
@@ -125,8 +127,8 @@ public struct BoardRules: Sendable {
                 }
             }
         }
-        forEachBlock(boards, operations, legalArrays, into: arrays) { memory, _, arrays, row in
-            operations.legal(memory.block, arrays.address(array: 0, lane: row), memory.scratch)
+        forEachBlock(boards, kernel, legalArrays, into: arrays) { memory, _, arrays, row in
+            kernel.legal(memory.block, mask: arrays.address(array: 0, lane: row), scratch: memory.scratch)
         }
     }
 
@@ -138,7 +140,7 @@ public struct BoardRules: Sendable {
         try check(boards, limit: BoardRules.largestExponent)
         let seeds = LaneInput<UInt64>(seeds)
         let law = spawnLaw
-        guard let operations else {
+        guard let kernel else {
             return forEach(boards) { index, board in
                 var board = board
                 var outcome: Int32 = -1
@@ -152,13 +154,13 @@ public struct BoardRules: Sendable {
                 arrays.row(index).store(outcome, array: 1)
             }
         }
-        forEachBlock(boards, operations, spawnArrays, into: arrays) { memory, range, arrays, row in
+        forEachBlock(boards, kernel, spawnArrays, into: arrays) { memory, range, arrays, row in
             for index in range {
                 memory.seed(index - range.lowerBound, Generator(seed: UInt64(littleEndian: seeds[index])))
             }
-            operations.spawn(
-                memory.block, law.threshold, arrays.address(array: 0, lane: row),
-                arrays.address(array: 1, lane: row), memory.scratch)
+            kernel.spawn(
+                memory.block, fourThreshold: law.threshold, boards: arrays.address(array: 0, lane: row),
+                outcomes: arrays.address(array: 1, lane: row), scratch: memory.scratch)
         }
     }
 
@@ -223,7 +225,7 @@ public struct BoardRules: Sendable {
     /// arrays and the row in them to write to. A partly used last block writes to 64 rows of the worker's own;
     /// the used ones are copied.
     private func forEachBlock(
-        _ boards: BoardInput, _ operations: KernelOperations, _ specs: [ArraySpec],
+        _ boards: BoardInput, _ kernel: any KernelOperations.Type, _ specs: [ArraySpec],
         into arrays: BatchArrays,
         _ body:
             @Sendable (
@@ -234,7 +236,7 @@ public struct BoardRules: Sendable {
             let memory = BlockMemory(specs)
             for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {
                 let mine = first..<min(first + KernelBlock.lanes, boards.count)
-                operations.load(memory.whole(boards, mine), memory.block, memory.scratch)
+                kernel.load(memory.whole(boards, mine), into: memory.block, scratch: memory.scratch)
                 if mine.count == KernelBlock.lanes {
                     body(memory, mine, arrays, first)
                 } else {
@@ -272,25 +274,24 @@ public struct BoardInput: @unchecked Sendable {
 ///
 /// This is the room for that memory; it belongs to the one worker that made it.
 private final class BlockMemory {
-    let block: UnsafeMutableRawPointer
-    let scratch: UnsafeMutableRawPointer
+    let block: KernelBlock
+    let scratch: KernelScratch
     private let input: UnsafeMutableRawPointer
     private let tailMemory: ArrayMemory
 
     init(_ specs: [ArraySpec]) {
-        block = .allocate(byteCount: KernelBlock.size, alignment: 64)
-        block.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.size)
-        (block + KernelBlock.phase).initializeMemory(
-            as: UInt8.self, repeating: KernelPhase.playing, count: KernelBlock.lanes)
-        scratch = .allocate(byteCount: KernelBlock.scratchSize, alignment: 64)
+        block = KernelBlock(.allocate(byteCount: KernelBlock.size, alignment: 64))
+        block.memory.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.size)
+        for lane in 0..<KernelBlock.lanes { block.begin(lane) }
+        scratch = KernelScratch(.allocate(byteCount: KernelScratch.size, alignment: 64))
         input = .allocate(byteCount: 17 * KernelBlock.lanes, alignment: 64)
         input.initializeMemory(as: UInt8.self, repeating: 0, count: 17 * KernelBlock.lanes)
         tailMemory = ArrayMemory(specs, lanes: KernelBlock.lanes)
     }
 
     deinit {
-        block.deallocate()
-        scratch.deallocate()
+        block.memory.deallocate()
+        scratch.memory.deallocate()
         input.deallocate()
     }
 
@@ -315,7 +316,7 @@ private final class BlockMemory {
     }
 
     func seed(_ lane: Int, _ generator: Generator) {
-        let words = (block + KernelBlock.words).assumingMemoryBound(to: UInt32.self) + lane
+        let words = block.words + lane
         (words[0], words[64], words[128], words[192]) = generator.words
     }
 }

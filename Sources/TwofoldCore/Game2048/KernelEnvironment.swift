@@ -8,9 +8,9 @@ extension Game2048 {
         let fitsKernel = config.rows == 4 && config.columns == 4
         return switch options.engine {
         case .automatic where fitsKernel, .avx2 where fitsKernel:
-            try KernelEnvironment(self, options, .avx2)
+            try KernelEnvironment(self, options, Kernels.avx2)
         case .baseline where fitsKernel:
-            try KernelEnvironment(self, options, .baseline)
+            try KernelEnvironment(self, options, Kernels.baseline)
         default:
             try GameEnvironment(self, options)
         }
@@ -24,11 +24,11 @@ extension Game2048 {
 final class KernelEnvironment: VectorEnvironment {
     let game: Game2048
     let options: BatchOptions
-    private let operations: KernelOperations
+    private let kernel: any KernelOperations.Type
     private let rules: KernelRules
     private let checks: BatchChecks
     private let blocks: BlockStorage
-    /// What a step tells on request; nil where nobody asks.
+    /// What a step reports on request; nil where it is not asked for.
     private let report: KernelReport?
     /// Whether the first reset, which has to reset all lanes, has been.
     private var isSeeded = false
@@ -38,20 +38,23 @@ final class KernelEnvironment: VectorEnvironment {
     let rewardTerms: [String]
 
     init(
-        _ game: Game2048, _ options: BatchOptions, _ operations: KernelOperations
+        _ game: Game2048, _ options: BatchOptions, _ kernel: any KernelOperations.Type
     ) throws(EnvironmentError) {
         precondition(options.lanes >= 1 && game.config.rows == 4 && game.config.columns == 4)
         self.game = game
         self.options = options
-        self.operations = operations
+        self.kernel = kernel
         checks = BatchChecks(game, options)
         let report = try TransitionReport(game, options)
-        rules = KernelRules(
-            fourThreshold: game.spawnLaw.threshold, startTiles: game.config.startTiles,
-            goalExponent: game.goalExponent, stopAtGoal: game.config.stopAtGoal,
-            illegalTerminates: game.config.illegalAction == .terminate,
-            maxEpisodeSteps: options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max,
-            holdsFinished: options.autoreset == .disabled, isReported: !report.isPlain)
+        var rules = KernelRules(
+            fourThreshold: game.spawnLaw.threshold, goalExponent: game.goalExponent)
+        rules.startTiles = game.config.startTiles
+        rules.stopAtGoal = game.config.stopAtGoal
+        rules.illegalTerminates = game.config.illegalAction == .terminate
+        rules.maxEpisodeSteps = options.maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max
+        rules.holdsFinished = options.autoreset == .disabled
+        rules.isReported = !report.isPlain
+        self.rules = rules
         resetArrays = StandardArrays.reset(game)
         self.report = report.isPlain ? nil : KernelReport(report, game)
         rewardTerms = report.program.names
@@ -83,22 +86,19 @@ final class KernelEnvironment: VectorEnvironment {
         try checks.step(actions, isSeeded: isSeeded, skippingFinished: skippingFinished) {
             self.blocks.isFinished($0)
         }
-        let (operations, rules, blocks, report) = (operations, rules, blocks, report)
+        let (kernel, rules, blocks, report) = (kernel, rules, blocks, report)
         let actions = LaneInput<UInt8>(actions)
         run(into: arrays, tail: blocks.tail) { block, first, arrays, row, scratch in
-            if report != nil {
-                (scratch + KernelTrace.before).copyMemory(from: block, byteCount: KernelBlock.words)
-            }
-            operations.step(
-                block, blocks.actions(actions, from: first), rules, arrays.kernelOutputs(row),
-                arrays.kernelStepOutputs(row), scratch)
+            kernel.step(
+                block, actions: blocks.actions(actions, from: first), rules: rules,
+                arrays.kernelOutputs(row), arrays.kernelStepOutputs(row), scratch: scratch)
             if let report {
-                operations.report(report.program, report.outputs(arrays, row), scratch)
+                kernel.report(report.program, report.outputs(arrays, row), scratch: scratch)
             }
         }
     }
 
-    /// Few lanes of a block start at a time: they are told one by one, as the readable rules tell them.
+    /// Few lanes of a block start at a time: they are written one by one, as the readable rules write them.
     func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
         let (game, rules, blocks) = (game, rules, blocks)
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: Self.nanosecondsPerSingleLane) {
@@ -107,9 +107,9 @@ final class KernelEnvironment: VectorEnvironment {
                 let lane = lanes[row]
                 finals.keepFinal(row, ofLane: lane, from: arrays)
                 blocks.start(lane, from: nil, rules: rules)
-                let told = arrays.row(lane)
-                game.write(blocks.state(lane), isTerminated: false, to: GameRow(row: told))
-                told.store(Int32(0), array: StandardArrays.episodeLength)
+                let output = arrays.row(lane)
+                game.write(blocks.state(lane), isTerminated: false, to: GameRow(row: output))
+                output.store(Int32(0), array: StandardArrays.episodeLength)
             }
         }
     }
@@ -132,19 +132,20 @@ final class KernelEnvironment: VectorEnvironment {
 
     func observe(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
-        let (operations, rules) = (operations, rules)
+        let (kernel, rules) = (kernel, rules)
         run(into: arrays, tail: blocks.tail) { block, _, arrays, row, scratch in
-            operations.observe(block, rules, arrays.kernelOutputs(row), scratch)
+            kernel.observe(block, rules: rules, arrays.kernelOutputs(row), scratch: scratch)
         }
     }
 
     func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
-        let operations = operations
+        let kernel = kernel
         run(into: arrays, tail: blocks.afterstatesTail) { block, _, arrays, row, scratch in
-            operations.afterstates(
-                block, arrays.address(array: 0, lane: row), arrays.address(array: 1, lane: row),
-                arrays.address(array: 2, lane: row), scratch)
+            kernel.afterstates(
+                block, boards: arrays.address(array: 0, lane: row),
+                rewards: arrays.address(array: 1, lane: row), mask: arrays.address(array: 2, lane: row),
+                scratch: scratch)
         }
     }
 
@@ -185,8 +186,8 @@ final class KernelEnvironment: VectorEnvironment {
         into arrays: BatchArrays, tail: BatchArrays,
         _ body:
             @Sendable (
-                _ block: UnsafeMutableRawPointer, _ first: Int, _ arrays: BatchArrays, _ row: Int,
-                _ scratch: UnsafeMutableRawPointer
+                _ block: KernelBlock, _ first: Int, _ arrays: BatchArrays, _ row: Int,
+                _ scratch: KernelScratch
             ) -> Void
     ) {
         let (blocks, lanes) = (blocks, lanes)

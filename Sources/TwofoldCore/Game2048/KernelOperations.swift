@@ -5,77 +5,50 @@ internal import Kernel2048
 internal import Kernel2048AVX2
 #endif
 
-/// The kernel's operations in one of the two forms in which it was compiled; see Kernel.swift for what
-/// each does.
-struct KernelOperations: Sendable {
-    let step:
-        @Sendable (
-            UnsafeMutableRawPointer, UnsafeRawPointer, KernelRules, KernelOutputs, KernelStepOutputs,
-            UnsafeMutableRawPointer
-        ) -> Void
-    let observe:
-        @Sendable (UnsafeMutableRawPointer, KernelRules, KernelOutputs, UnsafeMutableRawPointer) -> Void
-    let afterstates:
-        @Sendable (
-            UnsafeMutableRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer,
-            UnsafeMutableRawPointer, UnsafeMutableRawPointer
-        ) -> Void
-    let report: @Sendable (KernelRewardProgram, KernelReportOutputs, UnsafeMutableRawPointer) -> Void
-    let load: @Sendable (UnsafeRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Void
-    let move:
-        @Sendable (
-            UnsafeMutableRawPointer, UnsafeRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer,
-            UnsafeMutableRawPointer, UnsafeMutableRawPointer
-        ) -> Void
-    let legal: @Sendable (UnsafeMutableRawPointer, UnsafeMutableRawPointer, UnsafeMutableRawPointer) -> Void
-    let spawn:
-        @Sendable (
-            UnsafeMutableRawPointer, UInt64, UnsafeMutableRawPointer, UnsafeMutableRawPointer,
-            UnsafeMutableRawPointer
-        ) -> Void
+/// The kernel's operations, which two modules compile from the same files; Kernel.swift says what each does.
+///
+/// They are called once for 64 boards, through the conforming type: nothing is allocated or captured.
+protocol KernelOperations: SendableMetatype {
+    static func step(
+        _ block: KernelBlock, actions: UnsafeRawPointer, rules: KernelRules, _ outputs: KernelOutputs,
+        _ stepOutputs: KernelStepOutputs, scratch: KernelScratch)
+    static func report(
+        _ program: KernelRewardProgram, _ outputs: KernelReportOutputs, scratch: KernelScratch)
+    static func start(_ block: KernelBlock, lane: Int, rules: KernelRules)
+    static func observe(
+        _ block: KernelBlock, rules: KernelRules, _ outputs: KernelOutputs, scratch: KernelScratch)
+    static func afterstates(
+        _ block: KernelBlock, boards: UnsafeMutableRawPointer, rewards: UnsafeMutableRawPointer,
+        mask: UnsafeMutableRawPointer, scratch: KernelScratch)
+    static func load(_ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch)
+    static func move(
+        _ block: KernelBlock, actions: UnsafeRawPointer, boards: UnsafeMutableRawPointer,
+        rewards: UnsafeMutableRawPointer, legal: UnsafeMutableRawPointer, scratch: KernelScratch)
+    static func legal(_ block: KernelBlock, mask: UnsafeMutableRawPointer, scratch: KernelScratch)
+    static func spawn(
+        _ block: KernelBlock, fourThreshold: UInt64, boards: UnsafeMutableRawPointer,
+        outcomes: UnsafeMutableRawPointer, scratch: KernelScratch)
+}
 
+extension Kernel2048.Kernel: KernelOperations {}
+
+/// The two forms of the kernel.
+enum Kernels {
     /// For every processor.
-    static let baseline = KernelOperations(
-        step: { Kernel2048.Kernel.step($0, actions: $1, rules: $2, $3, $4, scratch: $5) },
-        observe: { Kernel2048.Kernel.observe($0, rules: $1, $2, scratch: $3) },
-        afterstates: {
-            Kernel2048.Kernel.afterstates($0, boards: $1, rewards: $2, mask: $3, scratch: $4)
-        },
-        report: { Kernel2048.Kernel.report($0, $1, scratch: $2) },
-        load: { Kernel2048.Kernel.load($0, into: $1, scratch: $2) },
-        move: {
-            Kernel2048.Kernel.move($0, actions: $1, boards: $2, rewards: $3, legal: $4, scratch: $5)
-        },
-        legal: { Kernel2048.Kernel.legal($0, mask: $1, scratch: $2) },
-        spawn: {
-            Kernel2048.Kernel.spawn($0, fourThreshold: $1, boards: $2, outcomes: $3, scratch: $4)
-        })
+    static let baseline: any KernelOperations.Type = Kernel2048.Kernel.self
 
     #if canImport(Kernel2048AVX2)
     /// For processors with AVX2; the baseline on others.
-    static let avx2 =
-        !twofold_has_avx2()
-        ? baseline
-        : KernelOperations(
-            step: { Kernel2048AVX2.Kernel.step($0, actions: $1, rules: $2, $3, $4, scratch: $5) },
-            observe: { Kernel2048AVX2.Kernel.observe($0, rules: $1, $2, scratch: $3) },
-            afterstates: {
-                Kernel2048AVX2.Kernel.afterstates($0, boards: $1, rewards: $2, mask: $3, scratch: $4)
-            },
-            report: { Kernel2048AVX2.Kernel.report($0, $1, scratch: $2) },
-            load: { Kernel2048AVX2.Kernel.load($0, into: $1, scratch: $2) },
-            move: {
-                Kernel2048AVX2.Kernel.move($0, actions: $1, boards: $2, rewards: $3, legal: $4, scratch: $5)
-            },
-            legal: { Kernel2048AVX2.Kernel.legal($0, mask: $1, scratch: $2) },
-            spawn: {
-                Kernel2048AVX2.Kernel.spawn($0, fourThreshold: $1, boards: $2, outcomes: $3, scratch: $4)
-            })
+    static let avx2: any KernelOperations.Type = twofold_has_avx2() ? Kernel2048AVX2.Kernel.self : baseline
     #else
     /// There is no AVX2 on this kind of processor.
     static let avx2 = baseline
     #endif
 }
+
+#if canImport(Kernel2048AVX2)
+extension Kernel2048AVX2.Kernel: KernelOperations {}
+#endif
 
 extension Engine {
     /// Whether ``avx2`` is more than the baseline here.

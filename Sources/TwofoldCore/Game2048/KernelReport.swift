@@ -1,6 +1,6 @@
 internal import Kernel2048
 
-/// What a step of the kernel tells on request: the reward's program with its tables, and which of the
+/// What a step of the kernel reports on request: the reward's program with its tables, and which of the
 /// step's arrays are filled.
 ///
 /// This is the room for the program's memory. `@unchecked Sendable` because nothing writes to it after
@@ -38,15 +38,18 @@ final class KernelReport: @unchecked Sendable {
             case .cellWeights: for cell in 0..<16 { weights[cell] = Int16(line.table[cell]) }
             default: break
             }
-            terms.initializeElement(
-                at: index,
-                to: KernelRewardTerm(
-                    kind: line.term.kernelKind, weight: line.weight, gamma: line.gamma, table: table,
-                    cellWeights: weights))
+            var term = KernelRewardTerm(kind: line.term.kernelKind, weight: line.weight)
+            (term.gamma, term.table, term.cellWeights) = (
+                line.gamma, UnsafePointer(table), UnsafePointer(weights)
+            )
+            terms.initializeElement(at: index, to: term)
         }
-        program = KernelRewardProgram(
-            terms: UnsafePointer(terms.baseAddress!), count: lines.count, scale: report.program.scale,
-            low: report.program.low, high: report.program.high, goalExponent: game.goalExponent)
+        var program = KernelRewardProgram(
+            terms: UnsafeBufferPointer(terms), goalExponent: game.goalExponent)
+        (program.scale, program.low, program.high) = (
+            report.program.scale, report.program.low, report.program.high
+        )
+        self.program = program
     }
 
     deinit {
@@ -55,7 +58,7 @@ final class KernelReport: @unchecked Sendable {
         cellWeights.deallocate()
     }
 
-    /// Where the 64 lanes from `row` on are told.
+    /// Where the 64 lanes from `row` on are reported.
     @inline(__always)
     func outputs(_ arrays: BatchArrays, _ row: Int) -> KernelReportOutputs {
         var outputs = KernelReportOutputs(reward: arrays.address(array: KernelReport.reward, lane: row))

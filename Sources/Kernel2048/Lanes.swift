@@ -1,0 +1,77 @@
+// The vector type of the kernel, and the one file that knows how wide it is.
+//
+// Measured on Swift 6.3: comparing, adding and subtracting SIMD types of bytes is vector code, and so are a
+// SIMD mask's bitwise operators. Those of the integers are loops over the lanes, hence the masks.
+
+#if KERNEL_AVX2
+private typealias Register = SIMD32<UInt8>
+private typealias Mask = SIMDMask<SIMD32<Int8>>
+#else
+private typealias Register = SIMD16<UInt8>
+private typealias Mask = SIMDMask<SIMD16<Int8>>
+#endif
+
+/// A vector register: a byte of each of 32 neighbouring lanes with AVX2, of 16 elsewhere.
+///
+/// A condition is a byte too, 0x00 or 0xff: `&` selects by it, and subtracting it adds 1.
+struct Lanes {
+    private let bytes: Register
+
+    /// The lanes at which the registers of a row start.
+    static var starts: StrideTo<Int> { stride(from: 0, to: 64, by: Register.scalarCount) }
+
+    @inline(__always) private init(_ bytes: Register) { self.bytes = bytes }
+    @inline(__always) private init(_ mask: Mask) { bytes = unsafeBitCast(mask, to: Register.self) }
+    @inline(__always) private var mask: Mask { unsafeBitCast(bytes, to: Mask.self) }
+
+    /// The same byte in each lane.
+    @inline(__always) init(_ byte: UInt8) { bytes = Register(repeating: byte) }
+    /// From a row that is aligned like a block.
+    @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int) {
+        bytes = row.load(fromByteOffset: lane, as: Register.self)
+    }
+    /// To a row anywhere.
+    @inline(__always) func store(_ row: UnsafeMutableRawPointer, _ lane: Int) {
+        row.storeBytes(of: bytes, toByteOffset: lane, as: Register.self)
+    }
+
+    @inline(__always) static func & (a: Lanes, b: Lanes) -> Lanes { Lanes(a.mask .& b.mask) }
+    @inline(__always) static func | (a: Lanes, b: Lanes) -> Lanes { Lanes(a.mask .| b.mask) }
+    @inline(__always) static func ^ (a: Lanes, b: Lanes) -> Lanes { Lanes(a.mask .^ b.mask) }
+    @inline(__always) static prefix func ~ (lanes: Lanes) -> Lanes { Lanes(.!lanes.mask) }
+    @inline(__always) static func |= (a: inout Lanes, b: Lanes) { a = a | b }
+    @inline(__always) static func &= (a: inout Lanes, b: Lanes) { a = a & b }
+    @inline(__always) static func &+ (a: Lanes, b: Lanes) -> Lanes { Lanes(a.bytes &+ b.bytes) }
+    @inline(__always) static func &- (a: Lanes, b: Lanes) -> Lanes { Lanes(a.bytes &- b.bytes) }
+    @inline(__always) static func .== (a: Lanes, b: Lanes) -> Lanes { Lanes(a.bytes .== b.bytes) }
+    @inline(__always) static func .>= (a: Lanes, b: Lanes) -> Lanes { Lanes(a.bytes .>= b.bytes) }
+
+    /// Where the byte is 0.
+    @inline(__always) var isZero: Lanes { self .== Lanes(0) }
+    /// `yes` where the condition holds, `no` elsewhere.
+    @inline(__always) static func select(_ condition: Lanes, _ yes: Lanes, _ no: Lanes) -> Lanes {
+        (yes & condition) | (no & ~condition)
+    }
+    @inline(__always) static func max(_ a: Lanes, _ b: Lanes) -> Lanes { select(a .>= b, a, b) }
+    @inline(__always) static func min(_ a: Lanes, _ b: Lanes) -> Lanes { select(a .>= b, b, a) }
+    @inline(__always) static func exchange(_ a: inout Lanes, _ b: inout Lanes, where condition: Lanes) {
+        #if KERNEL_AVX2
+        (a, b) = (select(condition, b, a), select(condition, a, b))
+        #else
+        let difference = (a ^ b) & condition
+        (a, b) = (a ^ difference, b ^ difference)
+        #endif
+    }
+}
+
+/// 32-bit numbers of 16 neighbouring lanes.
+typealias Numbers = SIMD16<UInt32>
+
+extension Numbers {
+    /// The bytes of a row that is aligned like a block, less a number.
+    @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int, less: UInt8) {
+        let bytes = row.load(fromByteOffset: lane, as: SIMD16<UInt8>.self) &- SIMD16<UInt8>(repeating: less)
+        self.init()
+        for lane in 0..<16 { self[lane] = UInt32(bytes[lane]) }
+    }
+}

@@ -1,0 +1,85 @@
+// Names for the rows of the scratch memory: a byte, or a number, for each of 64 lanes.
+
+#if KERNEL_AVX2
+internal import Kernel2048
+#endif
+
+typealias Bytes = UnsafeMutablePointer<UInt8>
+typealias Words = UnsafeMutablePointer<UInt32>
+typealias Ints = UnsafeMutablePointer<Int32>
+typealias Floats = UnsafeMutablePointer<Float>
+typealias Doubles = UnsafeMutablePointer<Double>
+
+extension UnsafeMutableRawPointer {
+    fileprivate func bytes(_ offset: Int) -> Bytes { (self + offset).assumingMemoryBound(to: UInt8.self) }
+    fileprivate func words(_ offset: Int) -> Words { (self + offset).assumingMemoryBound(to: UInt32.self) }
+    fileprivate func ints(_ offset: Int) -> Ints { (self + offset).assumingMemoryBound(to: Int32.self) }
+    fileprivate func floats(_ offset: Int) -> Floats { (self + offset).assumingMemoryBound(to: Float.self) }
+    fileprivate func doubles(_ offset: Int) -> Doubles {
+        (self + offset).assumingMemoryBound(to: Double.self)
+    }
+}
+
+/// Conditions are 0x00 or 0xff.
+extension KernelScratch {
+    // What a move leaves, and a step leaves for its report.
+
+    /// The boards after slide and merge, before the spawn: 16 rows.
+    var afterstate: Bytes { memory.bytes(0) }
+    /// The exponents that merges made: for each line of the direction two rows, from the wall on.
+    var merges: Bytes { memory.bytes(1024) }
+    /// What the merges scored; after a step, 0 in a lane that did not play.
+    var earned: Ints { memory.ints(1536) }
+    var action: Bytes { memory.bytes(1792) }
+    /// Whether the action was legal; after a step, and played.
+    var moved: Bytes { memory.bytes(1856) }
+    /// Whether the action was played; the other lanes began a new episode, or wait for one.
+    var played: Bytes { memory.bytes(1920) }
+    /// Whether the episode has ended by the rules.
+    var terminated: Bytes { memory.bytes(1984) }
+    /// The boards before the step, 16 rows; only with `KernelRules.isReported`.
+    var before: Bytes { memory.bytes(2048) }
+    /// The boards after the spawn, before any restart, 16 rows; only with `KernelRules.isReported`.
+    var after: Bytes { memory.bytes(3072) }
+
+    // What passes from one phase of an operation to the next.
+
+    /// How many cells are empty.
+    var empties: Bytes { memory.bytes(4096) }
+    /// The number of the empty cell that the new tile goes to, and its exponent, 0 for no tile.
+    var place: Bytes { memory.bytes(4160) }
+    var tile: Bytes { memory.bytes(4224) }
+    /// Whether the step limit is reached.
+    var isLast: Bytes { memory.bytes(4288) }
+    /// Four rows, up, right, down, left: 1 where the action is legal.
+    var legal: Bytes { memory.bytes(4352) }
+    /// `place` and `tile` in 32 bits.
+    var placeWords: Words { memory.words(4608) }
+    var tileWords: Words { memory.words(4864) }
+    /// What each of four actions scores: four rows.
+    var scores: Ints { memory.ints(5120) }
+    /// The rewards of four actions, lane by lane.
+    var rewards: Floats { memory.floats(6144) }
+    /// 16 rows each, for boards on their way to a reply.
+    var boards: Bytes { memory.bytes(7168) }
+    var shuffled: Bytes { memory.bytes(8192) }
+    var halfShuffled: Bytes { memory.bytes(9216) }
+
+    // The report's own.
+
+    /// Four rows of bytes that a term is made of.
+    var part: Bytes { memory.bytes(10_240) }
+    /// What an event counts; 0 in a lane that did not play.
+    var counts: Ints { memory.ints(10_496) }
+    /// A potential before the step; 0 in a lane that did not play.
+    var phi: Ints { memory.ints(10_752) }
+    /// A potential after the step; 0 in a lane that did not play or has terminated.
+    var nextPhi: Ints { memory.ints(11_008) }
+    /// The value of a term that is not an integer.
+    var values: Doubles { memory.doubles(11_264) }
+    /// The sum of the terms so far.
+    var total: Doubles { memory.doubles(11_776) }
+    /// One weighted term, and all of them, lane by lane.
+    var weighted: Floats { memory.floats(12_288) }
+    var terms: Floats { memory.floats(16_384) }
+}
