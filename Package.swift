@@ -10,14 +10,13 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-/// The fast paths of 2048 and of the random policy, compiled a second time for AVX2 and chosen at start by what the
-/// processor has. The flag is for these modules alone, so nothing else in the program needs such a processor.
+/// The fast path of 2048, compiled a second time for AVX2 and chosen at start by what the processor has.
+/// The flag is for this module alone, so nothing else in the program needs such a processor.
 #if arch(x86_64)
 let avx2Targets: [Target] = [
     .target(
         name: "Kernel2048AVX2", dependencies: ["Kernel2048"],
-        swiftSettings: settings + [.define("KERNEL_AVX2"), .unsafeFlags(["-Xcc", "-mavx2"])]),
-    .target(name: "UniformChoiceAVX2", swiftSettings: settings + [.unsafeFlags(["-Xcc", "-mavx2"])]),
+        swiftSettings: settings + [.define("KERNEL_AVX2"), .unsafeFlags(["-Xcc", "-mavx2"])])
 ]
 #else
 let avx2Targets: [Target] = []
@@ -53,11 +52,9 @@ let package = Package(
         .systemLibrary(name: "CZeroMQ"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
         .target(name: "Kernel2048", swiftSettings: settings),
-        .target(name: "UniformChoice", swiftSettings: settings),
         .target(
             name: "TwofoldCore",
-            dependencies: ["CLinux", "Kernel2048", "UniformChoice"]
-                + avx2Targets.map { .target(name: $0.name) },
+            dependencies: ["CLinux", "Kernel2048"] + avx2Targets.map { .target(name: $0.name) },
             swiftSettings: settings),
         .target(
             name: "TwofoldProtocol",

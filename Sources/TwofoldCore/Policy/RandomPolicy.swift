@@ -1,28 +1,34 @@
-internal import CLinux
-internal import UniformChoice
-
-#if canImport(UniformChoiceAVX2)
-internal import UniformChoiceAVX2
-#endif
-
 /// Uniform legal actions: the k-th legal one, k = (word x legal actions) >> 32; 0 where none is legal.
 public final class RandomPolicy: Policy {
     /// A policy without state: all randomness comes from the lanes' streams.
     public init() {}
 
     public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
-        guard view.actionCount == 4 else { return chooseOfMany(view) }
-        #if canImport(UniformChoiceAVX2)
-        if twofold_has_avx2() {
-            return UniformChoiceAVX2.chooseUniformly(
-                lanes: view.lanes, words: view.words, masks: view.masks, actions: view.actions)
-        }
-        #endif
-        UniformChoice.chooseUniformly(
-            lanes: view.lanes, words: view.words, masks: view.masks, actions: view.actions)
+        if view.actionCount == 4 { chooseOfFour(view) } else { chooseOfMany(view) }
     }
 
-    /// The same for any number of actions.
+    /// The four bytes of a lane's mask as one word, without a branch, so that the compiler vectorises the loop.
+    ///
+    ///     mask     0 1 0 1      1 where legal
+    ///     upTo     0 1 1 2      legal actions up to and including this one
+    ///     action                the number of upTo <= k among the first three
+    private func chooseOfFour(_ view: PolicyView) {
+        let (words, masks, actions) = (view.words, view.masks, view.actions)
+        for lane in 0..<view.lanes {
+            let mask = UInt32(littleEndian: masks.loadUnaligned(fromByteOffset: lane &* 4, as: UInt32.self))
+            let pairs = mask &+ mask &<< 8
+            let upTo = pairs &+ pairs &<< 16
+            let count = upTo &>> 24
+            let k = UInt32(truncatingIfNeeded: (UInt64(words[lane]) &* UInt64(count)) &>> 32)
+            // Bit 7 of a byte survives the subtraction where upTo <= k.
+            let passed = ((k &* 0x01_0101 | 0x80_8080) &- (upTo & 0xff_ffff)) &>> 7 & 0x01_0101
+            let action = (passed &+ passed &>> 8 &+ passed &>> 16) & 3
+            let hasLegal = 0 &- (count &+ 7) &>> 3
+            actions.storeBytes(
+                of: UInt8(truncatingIfNeeded: action & hasLegal), toByteOffset: lane, as: UInt8.self)
+        }
+    }
+
     private func chooseOfMany(_ view: PolicyView) {
         for lane in 0..<view.lanes {
             var count = 0

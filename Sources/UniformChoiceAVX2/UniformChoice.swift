@@ -1,1 +1,0 @@
-../UniformChoice/UniformChoice.swift
