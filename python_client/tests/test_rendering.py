@@ -1,5 +1,7 @@
 """Boards as text and as pictures, of every game."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from gymnasium.wrappers.vector import RecordVideo as VectorRecordVideo
 
 import twofold
 from twofold import errors
-from twofold.games.drawing import PEN, Grid, number, rounded_rectangle
+from twofold.games.drawing import Grid, tile
 
 IDS = ["twofold/Game2048-v0", "twofold/Concentration-v0"]
 EMPTY, TWO, FOUR = (205, 193, 180), (238, 228, 218), (237, 224, 200)
@@ -160,32 +162,32 @@ def test_record_video_of_a_batch_works(tmp_path: Path) -> None:
 # ---- drawing -------------------------------------------------------------------------------------
 
 
-def test_a_rounded_rectangle_covers_its_area() -> None:
-    radius = 20.0
-    covered = rounded_rectangle(100, 160, radius)
-    assert covered.sum() == pytest.approx(100 * 160 - (4 - np.pi) * radius**2, rel=1e-3)
-    assert covered[50, 80] == 1
-    assert covered[0, 0] == 0
-    assert ((covered > 0) & (covered < 1)).any(), "edges are smooth"
+def test_importing_the_package_does_not_import_pillow() -> None:
+    code = "import sys, twofold; print('PIL' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
 
 
-@pytest.mark.parametrize("size", [20, 41, 200])
-def test_a_one_is_as_heavy_as_its_strokes(size: int) -> None:
-    covered = number("7", size, size, tallest=size * 0.8, widest=size * 0.8)
-    scale = size * 0.8
-    length = 0.45 + float(np.hypot(0.3, 0.83))
-    joined = PEN * length + np.pi * (PEN / 2) ** 2
-    assert covered.sum() == pytest.approx(joined * scale**2, rel=0.12)
+@pytest.mark.parametrize("size", [16, 41, 200, 1900])
+def test_a_tile_is_a_rounded_square_with_smooth_edges(size: int) -> None:
+    picture = tile(size, (0, 0, 0), (200, 200, 200))
+    assert picture.shape == (size, size, 3)
+    assert picture.dtype == np.uint8
+    assert picture[0, 0, 0] < 200
+    assert picture[size // 2, size // 2].tolist() == [200, 200, 200]
+    corners = (4 - np.pi) * (0.07 * size) ** 2
+    assert picture[..., 0].sum() / 200 == pytest.approx(size**2 - corners, rel=0.01)
+    assert ((picture > 0) & (picture < 200)).any()
 
 
 @pytest.mark.parametrize("text", ["4", "2048", "2147483648"])
-def test_a_number_keeps_to_its_width_and_to_the_middle(text: str) -> None:
-    covered = number(text, 100, 300, tallest=60, widest=200)
-    columns = np.flatnonzero(covered.max(0))
-    assert columns[-1] - columns[0] <= 200
-    assert abs((columns[-1] + columns[0]) / 2 - 149.5) < 8
-    rows = np.flatnonzero(covered.max(1))
-    assert rows[-1] - rows[0] <= 60
+def test_a_number_is_centred_and_fits_its_tile(text: str) -> None:
+    picture = tile(200, (0, 0, 0), (0, 0, 0), text, (255, 255, 255))
+    inked = picture[..., 0] > 127
+    for axis, largest in ((0, 0.8 * 200), (1, 0.46 * 200)):
+        places = np.flatnonzero(inked.any(axis))
+        assert places[-1] - places[0] <= largest
+        assert abs(places[-1] + places[0] - 199) <= 4
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (8, 16), (16, 2)])

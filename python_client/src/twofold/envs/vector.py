@@ -35,7 +35,7 @@ from twofold.envs.seeding import (
 )
 from twofold.errors import InvalidArgument, ProtocolError, RequestError
 from twofold.games.base import Game
-from twofold.games.drawing import Picture, grid
+from twofold.games.drawing import Picture, side_by_side
 from twofold.games.rewards import Reward, extra_info_names, read_reward, reward_spec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -456,7 +456,7 @@ class TwofoldVectorEnv(VectorEnv[Observations, ArrayLike, Array]):
         width = _arguments.integer("width", width, least, 16384)
         size = (width - gap) // columns - gap
         boards = [self._game.picture(board, size) for board in self._boards()]
-        return grid(boards, columns, gap)
+        return side_by_side(boards, columns, gap)
 
     @exactly_once
     def afterstates(self) -> tuple[Array, Array, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import colorsys
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,16 +15,7 @@ from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.base import Game
-from twofold.games.drawing import (
-    Colour,
-    Grid,
-    Picture,
-    fill,
-    paint,
-    rounded_rectangle,
-    stripes,
-    tile,
-)
+from twofold.games.drawing import Colour, Grid, Picture, fill, striped_tile, tile
 from twofold.games.rewards import Reward
 from twofold.v1 import concentration_pb2 as concentration
 from twofold.v1 import environment_pb2 as environment
@@ -165,7 +155,7 @@ class Concentration(Game):
                 ink = _symbol_colour(int(code), self.symbols)
                 card = tile(grid.cell, _TABLE, _FACE, str(code + 1), ink)
             elif code == self.face_down:
-                card = _back(grid.cell)
+                card = striped_tile(grid.cell, _TABLE, _BACK, _BACK_PATTERN)
             else:
                 card = tile(grid.cell, _TABLE, _GONE)
             grid.place(picture, row, column, card)
@@ -177,15 +167,6 @@ _GONE: Colour = (34, 82, 62)
 _FACE: Colour = (250, 248, 240)
 _BACK: Colour = (45, 75, 130)
 _BACK_PATTERN: Colour = (92, 128, 190)
-
-
-@functools.lru_cache(maxsize=64)
-def _back(size: int) -> Picture:
-    """A card face down, on the table."""
-    card: Picture = tile(size, _TABLE, _BACK).copy()
-    field = rounded_rectangle(size, size, size * 0.04, inset=size * 0.1)
-    paint(card, field * stripes(size, size * 0.15), _BACK_PATTERN)
-    return card
 
 
 def _symbol_colour(symbol: int, symbols: int) -> Colour:
