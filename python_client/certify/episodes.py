@@ -19,10 +19,10 @@ class Environment(Protocol):
 
     num_envs: int
 
-    def reset(self, *, seed: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None) -> tuple[Any, Any]:
         """Boards, and infos with `action_mask`."""
 
-    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Any]:
         """Boards, rewards, terminations, truncations, and infos with `score` and `moves` too."""
 
 

@@ -37,8 +37,8 @@ def number(results: tuple[Any, ...]) -> int:
     return zlib.crc32(b"".join([*(np.asarray(array).tobytes() for array in arrays), flat(infos)]))
 
 
-def flat(infos: dict[str, Any]) -> bytes:
-    """All arrays of infos, including those of the final infos."""
+def flat(infos: Any) -> bytes:
+    """All arrays of infos, those of the final ones too."""
     parts = []
     for name in sorted(infos):
         value = infos[name]

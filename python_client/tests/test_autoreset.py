@@ -150,6 +150,7 @@ def test_same_step_starts_only_the_boards_whose_episode_has_ended(make: Make) ->
     board = np.zeros((4, 4, 4), np.uint8)
     board[:, 0, 0] = 1
     envs.reset(seed=0, options={"boards": board})
+    infos: Any
     # Up is illegal, and ends the episodes of the boards 1 and 3.
     _, _, terminations, truncations, infos = envs.step([1, 0, 2, 0])
     ended = [False, True, False, True]
@@ -185,6 +186,8 @@ def test_infos_of_the_transition_describe_the_ended_episode(make: Make) -> None:
     twin.reset(seed=5)
     rng = np.random.default_rng(5)
     seen = 0
+    infos: Any
+    told: Any
     for _ in range(60):
         actions = rng.integers(0, 4, NUM_ENVS)
         _, rewards, terminations, _, infos = envs.step(actions)

@@ -142,9 +142,9 @@ def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str
 
 def test_an_unknown_argument_is_a_type_error() -> None:
     with pytest.raises(TypeError):
-        ConcentrationVectorEnv(2, goal=3)  # type: ignore[call-arg]
+        ConcentrationVectorEnv(2, goal=3)  # type: ignore[call-overload]
     with pytest.raises(TypeError):
-        twofold.ConcentrationEnv(autoreset_mode="NEXT_STEP")  # type: ignore[call-arg]
+        twofold.ConcentrationEnv(autoreset_mode="NEXT_STEP")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_every_carrier_reproduces_the_golden_games(endpoint: str, path: Path) ->
     lanes = golden["lanes"]
     envs = ConcentrationVectorEnv(len(lanes), endpoint=endpoint, size=size, **config)
     observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
-    told = {"observation": observations, **infos}
+    told: dict[str, Any] = {"observation": observations, **infos}
     for index, lane in enumerate(lanes):
         for name, value in lane["initial"].items():
             assert told[name][index].ravel().tolist() == np.ravel(value).tolist(), name

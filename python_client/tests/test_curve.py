@@ -39,6 +39,20 @@ def server(keys: Keys) -> Iterator[Server]:
         yield server
 
 
+def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> None:
+    envs = Game2048VectorEnv(300, endpoint=server.tcp, curve=keys.of("alice"))
+    plain = Game2048VectorEnv(300, endpoint=server.ipc)
+    assert np.array_equal(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
+    rng = np.random.default_rng(0)
+    one: Any
+    for _ in range(50):
+        actions = rng.integers(0, 4, 300)
+        for one, other in zip(envs.step(actions)[:4], plain.step(actions)[:4], strict=True):
+            assert np.array_equal(one, other)
+    envs.close()
+    plain.close()
+
+
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="wants a key: pass curve="):
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
@@ -301,7 +315,7 @@ def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:
         with pytest.raises(errors.InvalidArgument, match="for tcp endpoints"):
             Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("alice"))
     with pytest.raises(errors.InvalidArgument, match=r"expected twofold\.CurveKeys"):
-        Game2048VectorEnv(1, endpoint=server.tcp, curve="alice")  # type: ignore[arg-type]
+        Game2048VectorEnv(1, endpoint=server.tcp, curve="alice")  # type: ignore[call-overload]
 
 
 def test_ping_takes_keys(server: Server, keys: Keys) -> None:

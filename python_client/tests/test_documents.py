@@ -253,7 +253,7 @@ def test_the_page_plays_what_the_server_plays(play: Any, size: tuple[int, int]) 
     envs = twofold.Game2048VectorEnv(3, endpoint="embedded", size=size)
     actions = np.random.default_rng(0).integers(0, 4, (400, 3))
     boards, _ = envs.reset(seed=2**64 - 2)
-    told = [(boards, np.zeros(3), np.zeros(3, np.bool_))]
+    told: list[tuple[Any, Any, Any]] = [(boards, np.zeros(3), np.zeros(3, np.bool_))]
     for row in actions:
         boards, rewards, terminations, _, _ = envs.step(row)
         told.append((boards, rewards, terminations))

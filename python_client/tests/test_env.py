@@ -25,7 +25,7 @@ def env() -> Iterator[gym.Env[Any, Any]]:
     env.close()
 
 
-def play(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[int, float, bool, dict[str, Any]]:
+def play(env: gym.Env[Any, Any], info: Any) -> tuple[int, float, bool, Any]:
     """Random legal actions until the episode is over: steps, return, whether truncated, infos."""
     steps, total = 0, 0.0
     while True:

@@ -258,6 +258,7 @@ def test_the_server_plays_the_golden_files(path: Path) -> None:
         endpoint="embedded",
     )
     envs.reset(seed=[lane["seed"] for lane in lanes])
+    infos: Any
     for index in range(len(lanes[0]["actions"])):
         observations, rewards, terminations, truncations, infos = envs.step(
             [lane["actions"][index] for lane in lanes]
@@ -443,6 +444,7 @@ def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
     """In SAME_STEP s' is the episode's last board, not the new episode's first that is returned."""
     lanes, limit = 40, 17
     told = []
+    infos: Any
     for autoreset in ("next_step", mode):
         envs = twofold.Game2048VectorEnv(
             lanes,

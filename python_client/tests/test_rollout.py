@@ -14,7 +14,7 @@ from servers import Server
 
 import twofold
 from twofold import errors, policies, rules
-from twofold.envs import rollout
+from twofold.envs import rollout, served_policies
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
@@ -248,7 +248,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
     envs, twin = make(50), make(50)
     envs.reset(seed=6)
     twin.reset(seed=6)
-    monkeypatch.setattr(rollout, "_PIECE_BYTES", 50_000)
+    monkeypatch.setattr(served_policies, "_PIECE_BYTES", 50_000)
     data = envs.rollout(60, policies.NTuple.load(tmp_path / "network.npz"))
     for step in range(60):
         chosen = learner.choose(network, *twin.afterstates()).actions

@@ -507,6 +507,7 @@ def signatures(
     envs = make()
     envs.reset(seed=0)
     lanes = np.arange(num_envs)
+    infos: Any
     numbers = np.full(num_envs, 0xCBF29CE484222325, np.uint64)
     for step in range(60):
         if through_snapshot and step in (10, 25, 26):

@@ -16,7 +16,9 @@ from twofold import policies as policies
 from twofold import recordings as recordings
 from twofold import rules as rules
 from twofold.client.curve import CurveKeys
-from twofold.envs import registration
+from twofold.envs import register
+from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
+from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
 from twofold.envs.resume import resume
 from twofold.envs.rollout import Rollout
 from twofold.envs.seeding import worker_seeds
@@ -24,9 +26,7 @@ from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import RequestError, TransportError, TwofoldError
 from twofold.evaluation import Evaluation, evaluate
-from twofold.games.concentration import ConcentrationEnv, ConcentrationVectorEnv
 from twofold.games.encoding import one_hot, tile_values
-from twofold.games.game2048 import Game2048Env, Game2048VectorEnv
 
 __all__ = [
     "ConcentrationEnv",
@@ -56,4 +56,4 @@ __all__ = [
 
 __version__ = importlib.metadata.version("twofold")
 
-registration.register()
+register()

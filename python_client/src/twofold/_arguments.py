@@ -48,6 +48,27 @@ def real(name: str, value: object, low: float, high: float, expected: str) -> fl
     return number
 
 
+def probability(value: object) -> float:
+    """`four_probability` as a float in 0 ... 1."""
+    return real("four_probability", value, 0, 1, "0 ... 1")
+
+
+def timeout(value: object) -> float:
+    """`timeout` as a float, in seconds."""
+    return real("timeout", value, 1e-3, 1e6, "seconds, more than 0")
+
+
+def sides(value: object, low: int, high: int) -> tuple[int, int]:
+    """`size` as (rows, columns), each in low ... high; one integer stands for both."""
+    both = value if isinstance(value, (tuple, list)) else (value, value)
+    if len(both) != 2:
+        raise InvalidArgument(
+            f"size is {value!r}; expected an integer or (rows, columns)", field="size"
+        )
+    rows, columns = (integer("size", side, low, high) for side in both)
+    return rows, columns
+
+
 def text(name: str, value: object) -> str:
     """`value` as a str."""
     if not isinstance(value, str):

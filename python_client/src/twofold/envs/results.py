@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
+from typing_extensions import NotRequired, TypedDict, TypeVar, override
 
 from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE
@@ -17,12 +17,38 @@ from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
 Array = NDArray[Any]
-Observations: TypeAlias = Any
-"""An Array (N, …); with obs="dict" a dict of two, the observations and their masks."""
-Infos = dict[str, Any]
-Observed = tuple[Observations, Infos]
-Stepped = tuple[Observations, Array, Array, Array, Infos]
+ObsT = TypeVar("ObsT", default=Any)
+"""What is observed: an array, or a dict of two, the observations and their masks."""
+InfosT = TypeVar("InfosT", default=Any)
+"""A dict of infos."""
+Stepped: TypeAlias = (
+    "tuple[ObsT, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], InfosT]"
+)
 """Observations, rewards, terminations, truncations and infos."""
+Infos = dict[str, Any]
+
+
+class AllInfos(TypedDict):
+    """The infos of every game, an array (N, …) for each name; `_name`: the boards with a value."""
+
+    action_mask: NDArray[np.int8]
+    episode_length: NDArray[np.int32]
+    reward_terms: NotRequired[NDArray[np.float32]]
+    final_obs: NotRequired[NDArray[np.object_]]
+    _action_mask: NDArray[np.bool_]
+    _episode_length: NDArray[np.bool_]
+    _reward_terms: NotRequired[NDArray[np.bool_]]
+    _final_obs: NotRequired[NDArray[np.bool_]]
+    _final_info: NotRequired[NDArray[np.bool_]]
+
+
+class OneInfo(TypedDict):
+    """The infos of every game for a single environment."""
+
+    action_mask: NDArray[np.int8]
+    episode_length: int
+    reward_terms: NotRequired[NDArray[np.float32]]
+
 
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
 # Layouts of finals that are kept: how many episodes end in a step varies.
@@ -71,27 +97,27 @@ class FreshResults:
         self._final_layout = self._of_final_info(spec.step)
         self._finals_layouts: dict[bytes, Layout] = {}
 
-    def room(self) -> Buffer:
-        """Where the payload of a reply has to go that becomes results."""
+    def buffer(self) -> Buffer:
+        """Memory for the payload of a reply that is to become results."""
         return self._buffers.take(self.size)
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
         """The observations of a reset as the server has them, (N, …)."""
         return self._reset_layout.split(memory)["observation"]
 
-    def of_reset(self, memory: NDArray[np.uint8]) -> Observed:
+    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
         """What a reset returns, and everything that answers like one.
 
         Args:
-            memory: A room with the payload in it.
+            memory: Memory from `buffer`, with the payload in it.
         """
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
         boards = infos.pop("observation")
         return self._observations(boards, infos), infos
 
-    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped:
-        """What a step returns, of such a reply and a room with its payload in it."""
+    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
+        """What a step returns, of its reply and memory from `buffer` with the payload in it."""
         boards, rewards, terminations, truncations, infos = self._views(memory)
         observations = self._observations(boards, infos)
         if reply is not DONE and reply.step.HasField("finals"):
@@ -129,14 +155,14 @@ class FreshResults:
             layout.size = layout.arrays[-1].offset + Layout.bytes_of(array)
         return Layout(layout, ("masks",))
 
-    def _views(self, memory: NDArray[np.uint8]) -> Stepped:
+    def _views(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
         """A step's results with the actions in the server's order, and without finals."""
         memory[self._end_of_payload :].fill(True)
         infos: Infos = self._step_layout.split(memory)
         boards, rewards = infos.pop("observation"), infos.pop("reward")
         return boards, rewards, infos.pop("terminated"), infos.pop("truncated"), infos
 
-    def _observations(self, boards: Array, infos: Infos) -> Observations:
+    def _observations(self, boards: Array, infos: Infos) -> Any:
         """The observations as the user wants them, of the server's boards.
 
         The mask among the infos gets the order of the user's actions; one in the observations is a
@@ -192,7 +218,7 @@ class FreshResults:
         return layout
 
 
-class HeldResults(FreshResults):
+class ReusedResults(FreshResults):
     """The same arrays and the same dicts each time, written over in place.
 
     Raises:
@@ -209,29 +235,29 @@ class HeldResults(FreshResults):
         super().__init__(spec, num_envs, order, keys)
         if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
             raise ProtocolError("the server's replies to reset and step do not begin alike")
-        self._room = super().room()
-        boards, *others, infos = self._views(self._room[0])
+        self._buffer = super().buffer()
+        boards, *others, infos = self._views(self._buffer[0])
         self._server_mask = infos["action_mask"]
         observations = self._observations(boards, infos)
-        self._stepped: Stepped = (observations, *others, infos)
+        self._stepped: Stepped[Any, Infos] = (observations, *others, infos)
         of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
         of_reset = {name: infos[name] for name in infos if name not in of_steps}
-        self._observed: Observed = observations, of_reset
+        self._observed: tuple[Any, Infos] = observations, of_reset
         # What the dicts hold without finals, and without what others have put there.
         self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
         self._has_finals = False
 
     @override
-    def room(self) -> Buffer:
-        return self._room
+    def buffer(self) -> Buffer:
+        return self._buffer
 
     @override
-    def of_reset(self, memory: NDArray[np.uint8]) -> Observed:
+    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
         self._refresh()
         return self._observed
 
     @override
-    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped:
+    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
         self._refresh()
         if reply is not DONE and reply.step.HasField("finals"):
             # First, so that an interrupt leaves nothing that is not mended by the next call.

@@ -64,7 +64,7 @@ def resume(
         environment.CreateRequest(),
         endpoint=endpoint,
         curve=check_curve(endpoint, curve),
-        timeout=_arguments.real("timeout", timeout, 1e-3, 1e6, "seconds, more than 0"),
+        timeout=_arguments.timeout(timeout),
         resumed_id=session_id,
     )
     try:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from gymnasium.vector import AutoresetMode
+from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.client.buffers import BufferPool
 from twofold.client.layout import Layout
-from twofold.client.session import Session
+from twofold.client.session import Session, exactly_once
 from twofold.envs import served_policies
-from twofold.envs.served_policies import NAMES
+from twofold.envs.batch import Batch
+from twofold.envs.results import Array, InfosT, ObsT
+from twofold.envs.seeding import Seed, board_seeds
+from twofold.envs.served_policies import NAMES, Policy
 from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
-Array = NDArray[Any]
 Progress = Callable[[int], object]
 
 # Bytes of one reply: enough steps that the round trip does not count, few enough for the caches;
@@ -28,8 +30,6 @@ Progress = Callable[[int], object]
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
 _MOST_REPLY_BYTES = 16 << 20
-# Bytes of weights in one request.
-_PIECE_BYTES = 16 << 20
 
 _STEP_ARRAYS = {
     "action": "actions",
@@ -42,7 +42,7 @@ _STEP_ARRAYS = {
 
 @dataclass(frozen=True)
 class Finals:
-    """What the episodes ended with that ended inside a rollout under SAME_STEP autoreset.
+    """The last observations and infos of episodes that ended in a SAME_STEP rollout.
 
     Attributes:
         steps: int64 (F,): the step of the rollout that ended the episode, ascending.
@@ -70,7 +70,7 @@ class Rollout:
         truncations: bool (T, N).
         valid: bool (T, N): false where the lane only began its next episode (NEXT_STEP), or waited
             to be reset (DISABLED).
-        infos: Those that were asked for, (T, N, …) each, after each step.
+        infos: The requested ones, (T, N, …) each, after each step.
         finals: The episodes that ended, with SAME_STEP autoreset; else None.
     """
 
@@ -85,144 +85,169 @@ class Rollout:
     finals: Finals | None
 
 
-def source(
-    policy: object, actions: object, *, steps: int, num_envs: int, num_actions: int
-) -> tuple[served_policies.Policy | None, NDArray[np.uint8] | None]:
-    """The policy or the actions (steps, N) that a rollout goes by, checked."""
-    if (policy is None) == (actions is None):
-        raise InvalidArgument("give either a policy or actions", field="policy")
-    if actions is not None:
-        array = _arguments.integers("actions", actions, (steps, num_envs))
-        is_bad = (array < 0) | (array >= num_actions)
+class Rollouts(Batch[ObsT, InfosT]):
+    """The method of a vector environment that plays many steps."""
+
+    @exactly_once
+    def rollout(
+        self,
+        steps: int,
+        policy: str | Policy | None = None,
+        *,
+        actions: ArrayLike | None = None,
+        policy_seed: Seed = None,
+        infos: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Rollout:
+        """Plays many steps in the server, on from where the boards stand.
+
+        The same as choosing and `step` in a loop: in requests that are bounded in bytes and time,
+        each applied once. To cancel, raise in `progress`; what was done is done.
+
+        Args:
+            steps: How many, T.
+            policy: "random", "greedy", "expectimax", or one of `twofold.policies`.
+            actions: Integers (T, N) to play instead of a policy's.
+            policy_seed: Seeds the policy's own streams: an int s for s + i on lane i, or an int for
+                each lane. None goes on with them; a reset with seeds starts them too.
+            infos: Names of the infos to return, after each step.
+            progress: Called with the number of steps that are done, after each request.
+
+        Raises:
+            InvalidArgument: `field` says which argument is wrong.
+            FailedPrecondition: The boards were never reset.
+            ResourceExhausted: A search did not fit into the server's limits.
+            TransportError: No answer; steps may have been played.
+        """
+        steps = _arguments.integer("steps", steps, 1)
+        if isinstance(infos, str):
+            raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
+        if progress is not None and not callable(progress):
+            raise InvalidArgument(
+                f"progress is {progress!r}; expected a function", field="progress"
+            )
+        if (policy is None) == (actions is None):
+            raise InvalidArgument("give either a policy or actions", field="policy")
+        chosen = None if policy is None else _policy(policy)
+        played = None if actions is None else self._actions_to_play(actions, steps)
+        seeds, is_seeded = board_seeds(policy_seed, self.num_envs, "policy_seed")
+        if policy_seed is not None and played is not None:
+            raise InvalidArgument("given actions need no policy_seed", field="policy_seed")
+        if policy_seed is not None and not is_seeded.all():
+            raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
+        order = self._action_order
+        rollout = _run(
+            self._session,
+            chosen,
+            played if played is None or order is None else order[played],
+            steps=steps,
+            num_envs=self.num_envs,
+            policy_seeds=None if policy_seed is None else seeds,
+            infos=[_arguments.text("infos", name) for name in infos],
+            progress=progress,
+            has_finals=self.autoreset_mode is AutoresetMode.SAME_STEP,
+        )
+        return rollout if order is None else _in_user_order(rollout, order, played)
+
+    def _actions_to_play(self, actions: object, steps: int) -> NDArray[np.uint8]:
+        """Actions (T, N), checked."""
+        array = _arguments.integers("actions", actions, (steps, self.num_envs))
+        is_bad = (array < 0) | (array >= self._num_actions)
         if is_bad.any():
             step, lane = (int(index) for index in np.argwhere(is_bad)[0])
             raise InvalidArgument(
-                f"actions[{step}, {lane}] is {array[step, lane]}; expected 0 ... {num_actions - 1}",
+                f"actions[{step}, {lane}] is {array[step, lane]}; expected 0 ... "
+                f"{self._num_actions - 1}",
                 field="actions",
                 lane=lane,
             )
-        return None, array.astype(np.uint8)
-    if isinstance(policy, str):
-        if policy not in NAMES:
-            known = ", ".join(map(repr, NAMES))
-            raise InvalidArgument(
-                f"policy is {policy!r}; expected {known} or one of twofold.policies", field="policy"
-            )
-        return NAMES[policy], None
-    if not isinstance(
-        policy,
-        (
-            served_policies.Random,
-            served_policies.Greedy,
-            served_policies.Expectimax,
-            served_policies.NTuple,
-        ),
-    ):
-        raise InvalidArgument(
-            f"policy is {policy!r}; expected a name or one of twofold.policies", field="policy"
-        )
-    return policy, None
+        return array.astype(np.uint8)
 
 
-def run(
+def _policy(policy: object) -> Policy:
+    if isinstance(policy, str) and policy in NAMES:
+        return NAMES[policy]
+    if isinstance(policy, served_policies.CLASSES):
+        return policy
+    expected = ", ".join(map(repr, NAMES)) if isinstance(policy, str) else "a name"
+    raise InvalidArgument(
+        f"policy is {policy!r}; expected {expected} or one of twofold.policies", field="policy"
+    )
+
+
+def _run(
     session: Session,
-    policy: served_policies.Policy | None,
+    policy: Policy | None,
     actions: NDArray[np.uint8] | None,
     *,
     steps: int,
     num_envs: int,
     policy_seeds: NDArray[np.uint64] | None,
-    infos: Iterable[str],
+    infos: list[str],
     progress: Progress | None,
     has_finals: bool,
 ) -> Rollout:
-    """Asks for as many requests as it takes."""
-    names = [_arguments.text("infos", name) for name in infos]
+    """A rollout in as many requests as it takes, by a policy or of actions (T, N)."""
     if isinstance(policy, served_policies.NTuple):
-        upload(session, policy)
+        served_policies.upload(session, policy)
     wanted = reply_bytes(session)
     most = largest_reply(session, num_envs)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
         """The request for the steps behind those that are done."""
-        request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
+        request = wire.RolloutRequest(infos=infos, max_payload_bytes=wanted)
         payload = None
         left = steps - done
+        if policy is not None:
+            served_policies.choose(request, policy)
+            if policy_seeds is not None and done == 0:
+                request.policy_seeds = True
+                payload = policy_seeds.astype("<u8").tobytes()
         if actions is not None:
             # A request has to fit too.
             left = min(left, max(1, session.largest_payload(wanted) // num_envs))
             request.actions.SetInParent()
             payload = actions[done : done + left].tobytes()
-        else:
-            _tell(policy, request)
-            if policy_seeds is not None and done == 0:
-                request.policy_seeds = True
-                payload = policy_seeds.astype("<u8").tobytes()
         request.steps = min(left, 2**32 - 1)
         return envelope.Request(rollout=request), payload
 
-    parts = _Parts(steps, session.rollouts)
+    collected = _Collected(steps, session.rollouts)
     following = request(0)
     while True:
         reply, answer = session.call("rollout", *following, most)
-        done = parts.done + reply.rollout.steps
+        done = collected.done + reply.rollout.steps
         if progress is not None:
             progress(done)
         if done < steps:
-            # The server goes on while this process puts away what it has.
+            # The server goes on while this process copies the reply.
             following = request(done)
             session.begin("rollout", *following, most)
-        parts.add(reply.rollout, answer)
+        collected.add(reply.rollout, answer)
         if done == steps:
-            return parts.whole(has_finals)
+            return collected.whole(has_finals)
 
 
-def in_order(
-    rollout: Rollout, order: NDArray[np.uint8], given: NDArray[np.uint8] | None
+def _in_user_order(
+    rollout: Rollout, order: NDArray[np.uint8], played: NDArray[np.uint8] | None
 ) -> Rollout:
-    """The same with the actions in another order.
+    """The same rollout with the user's numbers of the actions.
 
     Args:
-        rollout: With the server's numbers of the actions.
+        rollout: With the server's numbers.
         order: The server's number of each action.
-        given: The actions that were given, if they were.
+        played: The user's actions, if they were not a policy's.
     """
-    if given is None:
+    if played is None:
         numbers = np.argsort(order).astype(np.uint8)
-        # A policy's action where none is legal is 0, whatever that means.
+        # A policy's action where no action is legal is 0 in any order.
         is_chosen = rollout.action_masks[:-1].any(axis=2)
-        given = np.where(is_chosen, numbers[rollout.actions], np.uint8(0))
+        played = np.where(is_chosen, numbers[rollout.actions], np.uint8(0))
     finals = rollout.finals
     if finals is not None and finals.infos:
         masks = finals.infos["action_mask"][:, order]
         finals = replace(finals, infos={**finals.infos, "action_mask": masks})
     masks = rollout.action_masks[..., order]
-    return replace(rollout, action_masks=masks, actions=given, finals=finals)
-
-
-def upload(session: Session, network: served_policies.NTuple) -> None:
-    """Gives the session the network, unless it has it already."""
-    if session.network is network:
-        return
-    session.network = None
-    form = wire.NTupleForm(
-        tuples=[wire.NTuple(cells=bytes(cells)) for cells in network.tuples],
-        exponents=network.exponents,
-        symmetric=network.symmetric,
-    )
-    _give(session, wire.PolicyRequest(network=form), None)
-    offset = 0
-    for table in network.weights:
-        weights = table.view(np.uint8)
-        for start in range(0, len(weights), session.largest_payload(_PIECE_BYTES)):
-            piece = weights[start : start + session.largest_payload(_PIECE_BYTES)].tobytes()
-            _give(session, wire.PolicyRequest(weights=wire.WeightsPiece(offset=offset)), piece)
-            offset += len(piece)
-    session.network = network
-
-
-def _give(session: Session, request: wire.PolicyRequest, payload: bytes | None) -> None:
-    session.call("policy", envelope.Request(policy=request), payload)
+    return replace(rollout, action_masks=masks, actions=played, finals=finals)
 
 
 def reply_bytes(session: Session) -> int:
@@ -237,23 +262,7 @@ def largest_reply(session: Session, num_envs: int) -> int:
     return max(reply_bytes(session), 4 * spec.reset.size + spec.step.size + 40 * num_envs + 4096)
 
 
-def _tell(policy: served_policies.Policy | None, request: wire.RolloutRequest) -> None:
-    if isinstance(policy, served_policies.Expectimax):
-        expectimax = wire.ExpectimaxPolicy(
-            depth=policy.depth, extension=policy.extension, table_bytes=policy.table_bytes or 0
-        )
-        if policy.heuristic is not None:
-            expectimax.heuristic.CopyFrom(wire.Heuristic(**asdict(policy.heuristic)))
-        request.expectimax.CopyFrom(expectimax)
-    elif isinstance(policy, served_policies.NTuple):
-        request.ntuple.SetInParent()
-    elif isinstance(policy, served_policies.Greedy):
-        request.greedy.SetInParent()
-    else:
-        request.random.SetInParent()
-
-
-class _Parts:
+class _Collected:
     """The arrays of a rollout, as they come in."""
 
     def __init__(self, steps: int, buffers: BufferPool) -> None:
@@ -264,24 +273,24 @@ class _Parts:
         self._finals: list[dict[str, Array]] = []
 
     def add(self, reply: wire.RolloutReply, payload: NDArray[np.uint8]) -> None:
-        """Takes the steps of one reply."""
+        """Adds the steps of one reply."""
         arrays = Layout(reply.arrays, ("observation", "action_mask", *_STEP_ARRAYS)).split(payload)
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
-            # Out of memory that is used again.
+            # The payload's memory is used again.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
         if reply.steps == self.steps and payload.flags.writeable:
             self._arrays = arrays
         else:
             if not self._arrays:
-                self._arrays = self._make_room(arrays, reply.steps)
+                self._arrays = self._make_arrays(arrays, reply.steps)
             for name, array in arrays.items():
                 self._arrays[name][self.done : self.done + len(array)] = array
         self.done += reply.steps
 
-    def _make_room(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
-        """Arrays for all steps, one behind the other in one block of memory."""
+    def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
+        """Arrays for all steps, in one block of memory."""
         shapes = {
             name: (self.steps + len(array) - steps, *array.shape[1:])
             for name, array in arrays.items()
@@ -300,12 +309,10 @@ class _Parts:
         """All of it."""
         arrays = self._arrays
         observations, masks = arrays.pop("observation"), arrays.pop("action_mask")
-        told = {name: arrays.pop(wire_name) for wire_name, name in _STEP_ARRAYS.items()}
-        finals = None
-        if has_finals:
-            finals = self._all_finals(observations)
+        steps = {name: arrays.pop(wire_name) for wire_name, name in _STEP_ARRAYS.items()}
+        finals = self._all_finals(observations) if has_finals else None
         return Rollout(
-            observations=observations, action_masks=masks, infos=arrays, finals=finals, **told
+            observations=observations, action_masks=masks, infos=arrays, finals=finals, **steps
         )
 
     def _all_finals(self, observations: Array) -> Finals:

@@ -93,7 +93,26 @@ class BoardSeeds:
         self.seeds: NDArray[np.uint64] | None = None
         self.unknown = np.zeros(num_envs, np.bool_)
         self.first: object = None
+        self._drawn: int | None = None
         self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
+
+    def draw(self) -> int:
+        """The seed from the system for the first reset without a seed; always the same one."""
+        if self._drawn is None:
+            self._drawn = draw_seed(self.unknown.size)
+        return self._drawn
+
+    @property
+    def common(self) -> int:
+        """The seed s, where board i was last given s + i; -1 where there is no such seed.
+
+        Before the first reset: what `draw` returns.
+        """
+        if self.seeds is None:
+            return self.draw()
+        first = int(self.seeds[0])
+        is_common = np.array_equal(self.seeds, consecutive(first, self.seeds.size))
+        return first if is_common and not self.unknown.any() else -1
 
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None

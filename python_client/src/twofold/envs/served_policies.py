@@ -10,7 +10,7 @@ from the board's; see docs/rollouts.md for the recipe.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -18,14 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
+from twofold.client.session import Session
 from twofold.errors import InvalidArgument
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import rollout_pb2 as wire
 
-__all__ = ["Expectimax", "Greedy", "Heuristic", "NTuple", "Policy", "Random"]
+# Bytes of weights in one request.
+_PIECE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Random:
-    """A legal action, all alike."""
+    """A legal action, each with the same probability."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +101,14 @@ class NTuple:
     Args:
         tuples: The cells of each tuple, numbered row by row; 1 ... 12 cells.
         weights: One table for each tuple, float32 (exponents ** cells,).
-        exponents: Exponents that are told apart, 2 ... 32.
-        symmetric: Whether all images of a board, turned and mirrored, are looked at.
+        exponents: Number of distinct exponents, 2 ... 32; larger ones count as the largest.
+        symmetric: Whether V sums over all images of a board, turned and mirrored.
 
     Attributes:
         tuples, weights, exponents, symmetric: The same.
 
     Raises:
-        InvalidArgument: `field` tells which argument is wrong, and `lane` which tuple.
+        InvalidArgument: `field` names the wrong argument, and `lane` the tuple.
     """
 
     def __init__(
@@ -139,7 +143,7 @@ class NTuple:
                 )
             if not np.isfinite(table).all():
                 raise InvalidArgument(
-                    f"weights[{index}] holds what is no number", field="weights", lane=index
+                    f"weights[{index}] has values that are not finite", field="weights", lane=index
                 )
         self.weights: tuple[NDArray[np.float32], ...] = tuple(
             np.ascontiguousarray(table, "<f4") for table in tables
@@ -163,7 +167,7 @@ class NTuple:
         """The policy that `save` wrote.
 
         Raises:
-            InvalidArgument: The file is none of these, or is damaged; `field` is "path".
+            InvalidArgument: The file is of another kind, or damaged; `field` is "path".
             OSError: It can't be read.
         """
         with open(path, "rb") as file:
@@ -176,14 +180,15 @@ class NTuple:
                         exponents=int(arrays["exponents"]),
                         symmetric=bool(arrays["symmetric"]),
                     )
-            except Exception as error:  # numpy, zipfile and zlib each have their own
+            except Exception as error:  # numpy, zipfile and zlib each raise their own
                 raise InvalidArgument(
-                    f"{path} holds no n-tuple network that can be read: {error}", field="path"
+                    f"{path} is not a readable n-tuple network: {error}", field="path"
                 ) from error
 
 
 Policy: TypeAlias = "Random | Greedy | Expectimax | NTuple"
 
+CLASSES = (Random, Greedy, Expectimax, NTuple)
 NAMES: dict[str, Policy] = {"random": Random(), "greedy": Greedy(), "expectimax": Expectimax()}
 
 
@@ -196,3 +201,45 @@ def _cells(index: int, cells: Sequence[int]) -> list[int]:
             lane=index,
         )
     return numbers
+
+
+def choose(request: wire.RolloutRequest, policy: Policy) -> None:
+    """Has a rollout's actions chosen by a policy; a network has to be uploaded before."""
+    if isinstance(policy, Expectimax):
+        expectimax = wire.ExpectimaxPolicy(
+            depth=policy.depth, extension=policy.extension, table_bytes=policy.table_bytes or 0
+        )
+        if policy.heuristic is not None:
+            expectimax.heuristic.CopyFrom(wire.Heuristic(**asdict(policy.heuristic)))
+        request.expectimax.CopyFrom(expectimax)
+    elif isinstance(policy, NTuple):
+        request.ntuple.SetInParent()
+    elif isinstance(policy, Greedy):
+        request.greedy.SetInParent()
+    else:
+        request.random.SetInParent()
+
+
+def upload(session: Session, network: NTuple) -> None:
+    """Sends the session the network, unless it has it already."""
+    if session.network is network:
+        return
+    session.network = None
+    form = wire.NTupleForm(
+        tuples=[wire.NTuple(cells=bytes(cells)) for cells in network.tuples],
+        exponents=network.exponents,
+        symmetric=network.symmetric,
+    )
+    _send(session, wire.PolicyRequest(network=form), None)
+    offset = 0
+    for table in network.weights:
+        weights = table.view(np.uint8)
+        for start in range(0, len(weights), session.largest_payload(_PIECE_BYTES)):
+            piece = weights[start : start + session.largest_payload(_PIECE_BYTES)].tobytes()
+            _send(session, wire.PolicyRequest(weights=wire.WeightsPiece(offset=offset)), piece)
+            offset += len(piece)
+    session.network = network
+
+
+def _send(session: Session, request: wire.PolicyRequest, payload: bytes | None) -> None:
+    session.call("policy", envelope.Request(policy=request), payload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once
-from twofold.envs.results import Array, Observations
-from twofold.envs.vector import RENDER_MODES, TwofoldVectorEnv
+from twofold.envs.arguments import RENDER_MODES
+from twofold.envs.results import Infos, InfosT, ObsT, Stepped
+from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.drawing import Picture
 
 
-class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
+class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
     """One board on a server: a batch of one with autoreset disabled.
 
     The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
@@ -27,7 +28,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
 
-    def __init__(self, batch: TwofoldVectorEnv) -> None:
+    def __init__(self, batch: TwofoldVectorEnv[ObsT, Any]) -> None:
         self._batch = batch
         self.render_mode = batch.render_mode
         self.observation_space = batch.single_observation_space
@@ -50,9 +51,9 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         )
 
     @exactly_once
-    def reset(
+    def reset(  # type: ignore[override]
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observations, dict[str, Any]]:
+    ) -> tuple[ObsT, InfosT]:
         """Starts a new episode.
 
         Args:
@@ -84,9 +85,9 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         return _board(observations), _first(infos)
 
     @exactly_once
-    def step(
+    def step(  # type: ignore[override]
         self, action: int | np.integer[Any]
-    ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+    ) -> tuple[ObsT, float, bool, bool, InfosT]:
         """Plays one action.
 
         Raises:
@@ -99,7 +100,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
         return _only(self._batch._step_once([number]))
 
-    def collect(self) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+    def collect(self) -> tuple[ObsT, float, bool, bool, InfosT]:
         """What a step returns that got no answer, or was interrupted: `step` with the same action.
 
         Raises:
@@ -131,7 +132,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         assert seed is not None
         return seed
 
-    def observe(self) -> tuple[Observations, dict[str, Any]]:
+    def observe(self) -> tuple[ObsT, InfosT]:
         """The current observation and infos again, as `reset` returns them; changes nothing."""
         observations, infos = self._batch.observe()
         return _board(observations), _first(infos)
@@ -145,9 +146,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         """
         return self._batch.snapshot()
 
-    def restore(
-        self, blob: bytes, *, row: int = 0, seed: int | None = None
-    ) -> tuple[Observations, dict[str, Any]]:
+    def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, InfosT]:
         """Puts a board of a snapshot in this one's place; `TwofoldVectorEnv.restore` has more.
 
         Args:
@@ -172,7 +171,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         """Tells the server that this session is still wanted; changes nothing."""
         self._batch.keepalive()
 
-    def afterstates(self) -> tuple[Array, NDArray[np.float32], NDArray[np.int8]]:
+    def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:
         """The board after slide and merge and before the spawn, for each action; changes nothing.
 
         Returns:
@@ -183,9 +182,7 @@ class TwofoldEnv(gym.Env[Observations, "int | np.integer[Any]"]):
         return boards[0], rewards[0], mask[0]
 
 
-def _only(
-    stepped: tuple[Observations, Array, Array, Array, dict[str, Any]],
-) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+def _only(stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Any]:
     """The only board's results of a step."""
     observations, rewards, terminations, truncations, infos = stepped
     return (
@@ -197,14 +194,14 @@ def _only(
     )
 
 
-def _board(observations: Observations) -> Observations:
+def _board(observations: Any) -> Any:
     """The only board's observation."""
     if isinstance(observations, dict):
         return {name: array[0] for name, array in observations.items()}
     return observations[0]
 
 
-def _first(infos: dict[str, Any]) -> dict[str, Any]:
+def _first(infos: Infos) -> Any:
     """The only board's infos, scalars as Python's own."""
     return {
         name: array.item() if array.ndim == 1 else array[0]

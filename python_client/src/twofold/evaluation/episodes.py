@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from twofold._comparison import first_difference
 from twofold.envs import served_policies
+from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
-from twofold.games.game2048 import Game2048VectorEnv
 from twofold.policies import functions
 from twofold.recordings.recording import RecordingRules, pack_actions
 

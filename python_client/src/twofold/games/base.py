@@ -1,33 +1,82 @@
-"""What the client has to know of a game; everything else is told by the server."""
+"""What the client has to know of a game; the server reports everything else."""
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self, TypedDict
 
+from twofold import _arguments
 from twofold.games.drawing import Picture
+from twofold.games.rewards import Reward, read_reward, reward_spec
 from twofold.v1 import environment_pb2 as environment
+
+
+class GameArguments(TypedDict, total=False):
+    """The arguments that all games have."""
+
+    max_episode_steps: int | None
+    """Steps after which the server truncates an episode; None for the game's own limit, if any."""
+    reward: Reward
+    """What a step earns: a dict or a list of terms, or the path of a JSON file; None for the game's
+    own reward. docs/rewards.md lists the terms."""
 
 
 class Game(abc.ABC):
     """One game with its arguments.
 
     Args:
-        request: The create request's part that is the game's: environment id and config.
+        config: The part of the create request that is the game's own: environment id and config.
+        max_episode_steps: Steps after which the server truncates an episode; None for never.
+        reward: What a step earns; None for the score.
+        action_order: The server's number of each action; None where they are the user's.
+
+    Attributes:
+        request: The create request, with all that the game decides.
+        reward: The reward, read if it was the path of a file.
+        action_order: The same.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
     """
 
     environment_id: ClassVar[str]
     """The published id."""
+    argument_names: ClassVar[frozenset[str]]
+    """The names of the arguments of `__init__`."""
     board_numbers: ClassVar[str]
     """What the numbers on a board are called, for messages: "exponents"."""
-    hidden: ClassVar[str | None] = None
-    """What a board holds that no player has seen, and a copy would share: "cards"."""
+    unseen: ClassVar[str | None] = None
+    """What a board holds that no player has seen, and that copies of it share: "cards"."""
 
-    def __init__(self, request: environment.CreateRequest) -> None:
-        self.request = request
+    def __init__(
+        self,
+        config: environment.CreateRequest,
+        *,
+        max_episode_steps: int | None,
+        reward: Reward,
+        action_order: tuple[int, ...] | None = None,
+    ) -> None:
+        self.request = config
+        self.reward = read_reward(reward)
+        self.action_order = action_order
+        spec = reward_spec(self.reward)
+        if spec is not None:
+            self.request.reward.CopyFrom(spec)
+        if max_episode_steps is not None:
+            self.request.max_episode_steps = _arguments.integer(
+                "max_episode_steps", max_episode_steps, 1, 2**63 - 1
+            )
+
+    @classmethod
+    def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """The game made with its own among an environment's arguments, and the other ones."""
+        own = {name: value for name, value in arguments.items() if name in cls.argument_names}
+        return cls(**own), {name: arguments[name] for name in arguments if name not in own}
 
     @abc.abstractmethod
     def rules(self) -> dict[str, str | int]:

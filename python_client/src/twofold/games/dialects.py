@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,46 +27,43 @@ class Dialect:
     start_tiles: int = 2
     illegal_action: Literal["noop", "terminate"] = "noop"
     action_order: tuple[int, ...] | None = None
-    """The server's number of each action; None for up, right, down, left, which is the server's."""
+    """The server's number of each action; None for the server's order: up, right, down, left."""
     reward: dict[str, float] | None = None
     """Declared terms; None for the score, as Twofold has it."""
     only_4x4: bool = False
-    """Whether the package has no other boards. Square they are in all."""
+    """Whether the package has no other boards; in all dialects they are square."""
 
-    def check(self, *, size: Any, reward: Any, **fixed: Any) -> None:
-        """Refuses what the package does not have.
-
-        Args:
-            size: The argument of that name, not yet checked.
-            reward: The same.
-            fixed: Other arguments, which have one value in the dialect; None for "as it has it".
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Refuses arguments of `Game2048` that the package does not have.
 
         Raises:
-            InvalidArgument: `field` tells which argument does not fit.
+            InvalidArgument: `field` names the argument that does not fit.
         """
         if self.name is None:
             return
-        theirs = {
+        fixed = {
             "start_tiles": self.start_tiles,
             "illegal_action": self.illegal_action,
             "four_probability": 0.1,
             "stop_at_goal": False,
         }
-        for argument, value in fixed.items():
-            if value is not None and value != theirs[argument]:
-                raise self._refusal(argument, value, repr(theirs[argument]))
+        for argument, theirs in fixed.items():
+            value = arguments.get(argument)
+            if value is not None and value != theirs:
+                raise self._refusal(argument, value, repr(theirs))
+        size = arguments.get("size", 4)
         sides = set(size) if isinstance(size, (tuple, list)) else {size}
         if self.only_4x4 and sides != {4}:
             raise self._refusal("size", size, "4")
         if len(sides) != 1:
             raise self._refusal("size", size, "a square")
-        if reward is not None:
-            raise self._refusal("reward", reward, "its own")
+        if arguments.get("reward") is not None:
+            raise self._refusal("reward", arguments["reward"], "its own")
 
     def _refusal(self, argument: str, value: object, theirs: str) -> InvalidArgument:
         return InvalidArgument(
-            f"{argument} is {value!r}, and the dialect {self.name!r} has {theirs}; leave "
-            "it out, or give the arguments without a dialect",
+            f"{argument} is {value!r}, but the dialect {self.name!r} has {theirs}; leave out one of "
+            "the two",
             field=argument,
         )
 
@@ -88,7 +86,7 @@ def find(name: object) -> Dialect:
     """The dialect of that name; Twofold's own rules for None.
 
     Raises:
-        InvalidArgument: There is none of that name.
+        InvalidArgument: There is no dialect of that name.
     """
     if name is None:
         return _OWN

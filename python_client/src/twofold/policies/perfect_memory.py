@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
 from twofold.errors import InvalidArgument
-from twofold.games.concentration import ConcentrationEnv, ConcentrationVectorEnv
 
 
 class PerfectMemory:

@@ -1,0 +1,233 @@
+"""The boards of one session, and the environment around them that all of its methods need."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Generic, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self, Unpack
+
+from twofold import _arguments
+from twofold.client.layout import Layout, make_space
+from twofold.client.session import Session, exactly_once, open_session
+from twofold.envs import arguments as checks
+from twofold.envs.arguments import DEFAULT_TIMEOUT, RENDER_MODES, VectorEnvArguments
+from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
+from twofold.envs.seeding import BoardSeeds
+from twofold.errors import ProtocolError
+from twofold.games.base import Game
+from twofold.games.rewards import extra_info_names
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+_AUTORESET = {
+    AutoresetMode.NEXT_STEP: environment.AUTORESET_MODE_NEXT_STEP,
+    AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
+    AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
+}
+_OBSERVE = envelope.Request(observe=environment.ObserveRequest())
+KEEPALIVE = envelope.Request(keepalive=environment.KeepaliveRequest())
+
+
+class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
+    """N boards of one game in a session: how they are made, looked at and given up.
+
+    What the parts of `TwofoldVectorEnv` have in common, which is the class to use.
+    """
+
+    # The arguments that a subclass was made with, for `resume`.
+    _made_with: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Keeps the arguments, whatever they are in a subclass."""
+        envs = super().__new__(cls)
+        envs._made_with = {"num_envs": args[0], **kwargs} if args else kwargs
+        return envs
+
+    # Until there is a session: gymnasium 1.2 also closes an environment whose making failed.
+    closed = True
+
+    def __copy__(self) -> Self:
+        # For `fork`; copy.copy would go by pickling, which is refused.
+        shallow = object.__new__(type(self))
+        vars(shallow).update(vars(self))
+        return shallow
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle` and `copy.deepcopy`.
+
+        Raises:
+            TypeError: The text names what to do instead.
+        """
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
+            "session: fork() copies boards to another environment, snapshot() returns them as "
+            "bytes for restore(), and a worker process makes an environment of its own"
+        )
+
+    def __init__(
+        self,
+        game: Game,
+        num_envs: int = 1,
+        *,
+        obs: str = "array",
+        **arguments: Unpack[VectorEnvArguments],
+    ) -> None:
+        checks.check_names(type(self).__name__, arguments)
+        self._game = game
+        self._copies = _arguments.boolean("copy", arguments.get("copy", True))
+        num_envs = _arguments.integer("num_envs", num_envs, 1)
+        mode = arguments.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self.autoreset_mode = _arguments.autoreset(mode)
+        self.render_mode = checks.render_mode(arguments.get("render_mode"))
+        render_size = arguments.get("render_size", 512)
+        self._render_size = _arguments.integer("render_size", render_size, 32, 4096)
+        self._obs_keys = checks.observation_keys(
+            obs, arguments.get("observation_key"), arguments.get("mask_key")
+        )
+        order = game.action_order
+        self._action_order = None if order is None else np.array(order, np.uint8)
+        self.metadata = {
+            "render_modes": RENDER_MODES,
+            "render_fps": 4,
+            "autoreset_mode": self.autoreset_mode,
+        }
+        if self._made_with.get("reward") is not None:
+            # What a file held: the process that resumes the session may have another file.
+            self._made_with["reward"] = game.reward
+
+        create = environment.CreateRequest()
+        create.CopyFrom(game.request)
+        create.num_envs = num_envs
+        create.autoreset_mode = _AUTORESET[self.autoreset_mode]
+        create.extra_infos.extend(extra_info_names(arguments.get("extra_infos", ())))
+        create.client_arguments = self._arguments_as_text()
+        endpoint = arguments.get("endpoint")
+        self._begin(
+            open_session(
+                create,
+                endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
+                curve=arguments.get("curve"),
+                timeout=_arguments.timeout(arguments.get("timeout", DEFAULT_TIMEOUT)),
+                recover=_arguments.boolean("recover", arguments.get("recover", False)),
+            )
+        )
+
+    def _begin(self, session: Session) -> None:
+        """Takes a new session's boards as its own."""
+        self._session = session
+        self.num_envs = int(session.create.num_envs)
+        self._seeds = session.seeds = BoardSeeds(self.num_envs)
+        try:
+            self._read_spec(session.spec)
+        except BaseException:
+            session.close()
+            raise
+        self.closed = False
+
+    def _read_spec(self, spec: environment.CreateReply) -> None:
+        self._board_space = make_space(spec.board_space)
+        observation_space = make_space(spec.observation_space)
+        self.single_action_space = make_space(spec.action_space)
+        if not isinstance(self.single_action_space, gym.spaces.Discrete):
+            raise ProtocolError("the server's actions are not integers")
+        self._num_actions = int(self.single_action_space.n)
+        self.single_observation_space = observation_space
+        if self._obs_keys is not None:
+            parts = (observation_space, gym.spaces.MultiBinary(self._num_actions))
+            self.single_observation_space = gym.spaces.Dict(
+                dict(zip(self._obs_keys, parts, strict=True))
+            )
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.reward_terms = tuple(spec.reward_terms)
+        make = FreshResults if self._copies else ReusedResults
+        arguments = spec, self.num_envs, self._action_order, self._obs_keys
+        self._results = make(*arguments)
+        # For the methods that are not called at each step.
+        self._fresh = self._results if self._copies else FreshResults(*arguments)
+        has_afterstates = len(spec.afterstates.arrays) > 0
+        self._afterstates_layout = Layout(
+            spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
+        )
+
+    def _arguments_as_text(self) -> str:
+        """The arguments as JSON, for a client that resumes the session; empty if JSON can't."""
+        here = ("endpoint", "curve", "timeout")
+        arguments = {name: value for name, value in self._made_with.items() if name not in here}
+        try:
+            return json.dumps([type(self).__name__, arguments], default=_arguments.plain)
+        except TypeError:
+            return ""
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the session; quick, and no error when the server is gone."""
+        self._session.close()
+
+    @exactly_once
+    def observe(self) -> tuple[ObsT, InfosT]:
+        """The current observations and infos again, as `reset` returns them; changes nothing."""
+        return self._fresh.of_reset(self._observed())
+
+    @exactly_once
+    def _boards(self) -> Array:
+        """The observations as the server has them, (N, …)."""
+        return self._fresh.boards(self._observed())
+
+    def _observed(self) -> NDArray[np.uint8]:
+        """The payload of an observe reply, in memory of its own."""
+        buffer = self._fresh.buffer()
+        self._session.call("observe", _OBSERVE, into=buffer)
+        return buffer[0]
+
+    @exactly_once
+    def keepalive(self) -> None:
+        """Says to the server that this session is still wanted; changes nothing.
+
+        A server ends sessions that ask nothing for its idle timeout, a day by default (a private
+        server never does): call this now and then where the boards have to wait for longer.
+
+        Raises:
+            NotFound: The session has ended already.
+            TransportError: No answer.
+        """
+        self._session.call("keepalive", KEEPALIVE)
+
+    @property
+    def token(self) -> str:
+        """What `twofold.resume` takes; a secret: with it any client can take the boards over."""
+        return self._session.token
+
+    @property
+    def requests(self) -> int:
+        """How many requests the server has carried out for these boards, their making included.
+
+        With recover=True the client's own are among them: a snapshot now and then, and after a loss
+        those that made the boards anew.
+        """
+        return self._session.last_seq
+
+    @property
+    def last_results(self) -> tuple[Any, ...] | None:
+        """What the last request before a resume returned, if that was a step or a reset; else None.
+
+        The process that made that request may have died before it got the reply. `requests` says
+        how many there were.
+        """
+        if self._session.inherited is None:
+            return None
+        reply, payload = self._session.inherited
+        slot = reply.WhichOneof("result")
+        if slot not in ("reset", "step"):
+            return None
+        # Memory of its own, since another call may be under way.
+        memory = np.empty(self._fresh.size, np.uint8)
+        memory[: payload.size] = payload
+        if slot == "reset":
+            return self._fresh.of_reset(memory)
+        return self._fresh.of_step(reply, memory)

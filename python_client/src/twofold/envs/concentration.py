@@ -1,0 +1,142 @@
+"""The environments of Concentration."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+from typing_extensions import NotRequired, TypeVar, Unpack
+
+from twofold.envs.arguments import EnvArguments, VectorEnvArguments
+from twofold.envs.results import AllInfos, Array, OneInfo
+from twofold.envs.single import TwofoldEnv
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.games.concentration import Concentration, ConcentrationArguments
+
+BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
+
+
+class ConcentrationInfos(AllInfos):
+    """The infos of N games; those on request are of steps only."""
+
+    pairs: NDArray[np.int32]
+    """Pairs found."""
+    turns: NDArray[np.int32]
+    """Turns ended."""
+    peeks: NDArray[np.int32]
+    """Peeks used."""
+    open_card: NDArray[np.int32]
+    """The turn's first card, -1 between turns."""
+    deck: NotRequired[NDArray[np.uint8]]
+    """(N, rows, columns), the symbols of all cards; with deck_info=True."""
+    flips: NotRequired[NDArray[np.uint8]]
+    """(N, rows, columns), what became of each card: 0 nothing, 1 turned face up, 2 turned back, 3
+    found its mate, 4 shown by a peek."""
+    final_info: NotRequired[ConcentrationInfos]
+    _pairs: NDArray[np.bool_]
+    _turns: NDArray[np.bool_]
+    _peeks: NDArray[np.bool_]
+    _open_card: NDArray[np.bool_]
+    _deck: NotRequired[NDArray[np.bool_]]
+    _flips: NotRequired[NDArray[np.bool_]]
+
+
+class ConcentrationInfo(OneInfo):
+    """The infos of one game."""
+
+    pairs: int
+    turns: int
+    peeks: int
+    open_card: int
+    deck: NotRequired[NDArray[np.uint8]]
+    flips: NotRequired[NDArray[np.uint8]]
+
+
+class ConcentrationEnvArguments(ConcentrationArguments, EnvArguments, total=False):
+    """All arguments of `ConcentrationEnv` but `obs`."""
+
+
+class ConcentrationVectorEnvArguments(ConcentrationArguments, VectorEnvArguments, total=False):
+    """All arguments of `ConcentrationVectorEnv` but `num_envs` and `obs`."""
+
+
+class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
+    """N games of Concentration; `gymnasium.make_vec("twofold/Concentration-v0", num_envs=N)`.
+
+    Two cards of one symbol are a pair. An action turns one card, numbered row by row; the second
+    card of a turn is visible in the observation that the step returns, and in the next both are
+    face down again if they are not a pair. The episode ends when all pairs are found. Where there
+    are peeks, the last action shows all cards in play for one observation.
+
+    Observations: uint8 (N, rows, columns), on each card its symbol 0 … symbols - 1 where visible,
+    `symbols` where face down, `symbols + 1` where removed.
+
+    Reward, float32, by default: 1 for a pair, -0.1 for two cards that are not a pair and for
+    touching a card that is not face down, -0.5 for a peek.
+
+    Infos: `action_mask` int8 (N, actions), the cards that can be turned and the peek while any is
+    left, all 0 on a finished game; `episode_length` int32; the others as `ConcentrationInfos` has
+    them. Of a step on request (`extra_infos`): `reward_terms` float32 (N, terms), each term's
+    weighted part of the reward, before scale and clip; and `flips`.
+
+    Args:
+        num_envs: Number of games N.
+        obs: "array", or "dict" for observations {"observation": …, "action_mask": …}.
+        arguments: Those of `ConcentrationArguments` (preset, size, peeks, reward …) and of
+            `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+        TransportError: No server.
+    """
+
+    _game: Concentration
+
+    @overload
+    def __init__(
+        self: ConcentrationVectorEnv[NDArray[np.uint8]],
+        num_envs: int = 1,
+        *,
+        obs: Literal["array"] = "array",
+        **arguments: Unpack[ConcentrationVectorEnvArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ConcentrationVectorEnv[dict[str, Array]],
+        num_envs: int = 1,
+        *,
+        obs: Literal["dict"],
+        **arguments: Unpack[ConcentrationVectorEnvArguments],
+    ) -> None: ...
+    def __init__(self, num_envs: int = 1, **arguments: Any) -> None:
+        game, others = Concentration.split(arguments)
+        super().__init__(game, num_envs, **others)
+
+
+class ConcentrationEnv(TwofoldEnv[BoardsT, ConcentrationInfo]):
+    """One game of Concentration; `gymnasium.make("twofold/Concentration-v0")`.
+
+    Arguments, observations, infos and errors are those of `ConcentrationVectorEnv`, for one game.
+    The argument max_episode_steps truncates in the server; the one of `gymnasium.make` never gets
+    here, and truncates in Gymnasium's TimeLimit.
+    """
+
+    @overload
+    def __init__(
+        self: ConcentrationEnv[NDArray[np.uint8]],
+        *,
+        obs: Literal["array"] = "array",
+        **arguments: Unpack[ConcentrationEnvArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ConcentrationEnv[dict[str, Array]],
+        *,
+        obs: Literal["dict"],
+        **arguments: Unpack[ConcentrationEnvArguments],
+    ) -> None: ...
+    def __init__(self, **arguments: Any) -> None:
+        mode = AutoresetMode.DISABLED
+        super().__init__(ConcentrationVectorEnv(1, autoreset_mode=mode, copy=True, **arguments))
