@@ -11,12 +11,12 @@ Importing this package registers its environments with Gymnasium.
 import importlib.metadata
 
 from twofold import datasets as datasets
+from twofold import envs
 from twofold import errors as errors
 from twofold import policies as policies
 from twofold import recordings as recordings
 from twofold import rules as rules
 from twofold.client.curve import CurveKeys
-from twofold.envs import register
 from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
 from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
 from twofold.envs.resume import resume
@@ -56,4 +56,4 @@ __all__ = [
 
 __version__ = importlib.metadata.version("twofold")
 
-register()
+envs.register()

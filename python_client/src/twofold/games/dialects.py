@@ -62,7 +62,7 @@ class Dialect:
 
     def _refusal(self, argument: str, value: object, theirs: str) -> InvalidArgument:
         return InvalidArgument(
-            f"{argument} is {value!r}, but the dialect {self.name!r} has {theirs}; leave out one of "
+            f"{argument} is {value!r}; the dialect {self.name!r} has {theirs}, so leave out one of "
             "the two",
             field=argument,
         )
