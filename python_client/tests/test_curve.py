@@ -45,6 +45,7 @@ def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> 
     assert np.array_equal(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
     rng = np.random.default_rng(0)
     one: Any
+    other: Any
     for _ in range(50):
         actions = rng.integers(0, 4, 300)
         for one, other in zip(envs.step(actions)[:4], plain.step(actions)[:4], strict=True):

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument
 
+DEFAULT_TIMEOUT = 30.0
+"""Seconds that a call may take."""
+
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """`value` as an int in low ... high; any integer type, but no bool and no float."""

@@ -16,7 +16,6 @@ from twofold.client.curve import CurveKeys
 from twofold.errors import InvalidArgument
 
 RENDER_MODES = ["ansi", "rgb_array"]
-DEFAULT_TIMEOUT = 30.0
 
 
 class EnvArguments(TypedDict, total=False):

@@ -16,7 +16,7 @@ from twofold import _arguments
 from twofold.client.layout import Layout, make_space
 from twofold.client.session import Session, exactly_once, open_session
 from twofold.envs import arguments as checks
-from twofold.envs.arguments import DEFAULT_TIMEOUT, RENDER_MODES, VectorEnvArguments
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
 from twofold.errors import ProtocolError
@@ -113,7 +113,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
                 create,
                 endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
                 curve=arguments.get("curve"),
-                timeout=_arguments.timeout(arguments.get("timeout", DEFAULT_TIMEOUT)),
+                timeout=_arguments.timeout(arguments.get("timeout", _arguments.DEFAULT_TIMEOUT)),
                 recover=_arguments.boolean("recover", arguments.get("recover", False)),
             )
         )

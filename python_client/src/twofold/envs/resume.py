@@ -20,7 +20,7 @@ def resume(
     *,
     endpoint: str | None = None,
     curve: CurveKeys | None = None,
-    timeout: float = 30.0,
+    timeout: float = _arguments.DEFAULT_TIMEOUT,
     recover: bool | None = None,
 ) -> TwofoldVectorEnv:
     """Takes over the boards of a process that has died, or of one that is to be shut out.

@@ -1,0 +1,131 @@
+"""What cells alone tell: chances, spawned tiles and symmetries, computed in the client."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument
+from twofold.rules.boards import array_of, check_boards
+from twofold.rules.results import Boards, Canonical, Symmetries
+
+
+def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[np.float64]:
+    """How likely each chance outcome is: uniform over the empty cells, a 4 with `four_probability`.
+
+    Args:
+        afterstates: Exponents, any integer dtype, (…, rows, columns).
+        four_probability: How often a new tile is a 4, 0 ... 1.
+
+    Returns:
+        float64 (…, 2 * cells): entry `cell` for a 2 there, cells + `cell` for a 4; each row sums
+        to 1, that of a full board to 0. The probability is the one that the engine draws with,
+        round(p * 2^32) / 2^32.
+
+    Raises:
+        InvalidArgument: `field` and `lane` tell what is wrong, and on which row.
+    """
+    given = check_boards("afterstates", afterstates)
+    four = np.floor(_arguments.probability(four_probability) * 2**32 + 0.5) / 2**32
+    empty = (given.rows == 0).astype(np.float64)
+    each = empty / np.maximum(empty.sum(axis=1, keepdims=True), 1)
+    both = np.concatenate([each * (1 - four), each * four], axis=1)
+    return both.reshape(*given.lead, both.shape[1])
+
+
+def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
+    """The boards with the tiles that chance outcomes name.
+
+    Args:
+        afterstates: Exponents, any integer dtype, (…, rows, columns).
+        outcomes: Integers (…): an empty cell for a 2, cells + an empty cell for a 4, -1 for none.
+
+    Returns:
+        uint8 (…, rows, columns).
+
+    Raises:
+        InvalidArgument: `field` and `lane` tell what is wrong, and on which row; `outcomes` also
+            where the cell is not empty.
+    """
+    given = check_boards("afterstates", afterstates)
+    cells = given.rows.shape[1]
+    chosen = _arguments.integers("outcomes", array_of("outcomes", outcomes), given.lead).reshape(-1)
+    is_bad = (chosen < -1) | (chosen >= 2 * cells)
+    _arguments.refuse_lane("outcomes", chosen, is_bad, f"-1 ... {2 * cells - 1}")
+    row = np.flatnonzero(chosen != -1)
+    cell = chosen[row].astype(np.int64) % cells
+    is_taken = given.rows[row, cell] != 0
+    if is_taken.any():
+        first = int(row[is_taken.argmax()])
+        raise InvalidArgument(
+            f"outcomes[{first}] is {chosen[first]}, whose cell {int(chosen[first]) % cells} is not "
+            "empty",
+            field="outcomes",
+            lane=first,
+        )
+    placed: Boards = given.rows.copy()
+    placed[row, cell] = 1 + (chosen[row] >= cells)
+    return placed.reshape(given.shape)
+
+
+def symmetries(boards: ArrayLike) -> Symmetries:
+    """The images of each board under all turns and mirrors that keep its shape.
+
+    Sliding an image as `actions` says gives the image of the slid board:
+    `move(images.boards[s], images.actions[s, a])` is image s of `move(board, a)`, same reward.
+
+    Args:
+        boards: Exponents, any integer dtype, (…, rows, columns).
+
+    Raises:
+        InvalidArgument: `field` and `lane` tell what is wrong, and on which row.
+    """
+    given = check_boards("boards", boards)
+    places, actions = _symmetries(*given.shape[-2:])
+    images = given.rows[:, places]
+    return Symmetries(images.reshape(*given.lead, len(places), *given.shape[-2:]), actions.copy())
+
+
+def canonical(boards: ArrayLike) -> Canonical:
+    """One and the same board for all images of a board: the key for tables of positions.
+
+    Args:
+        boards: Exponents, any integer dtype, (…, rows, columns).
+
+    Raises:
+        InvalidArgument: `field` and `lane` tell what is wrong, and on which row.
+    """
+    given = check_boards("boards", boards)
+    places, _ = _symmetries(*given.shape[-2:])
+    count, cells = given.rows.shape
+    padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
+    padded[:, :, :cells] = given.rows[:, places]
+    # Eight cells in one number, the first the most significant: numbers compare as the cells do.
+    numbers = padded.view(">u8").astype(np.uint64)
+    is_first = np.ones(numbers.shape[:2], np.bool_)
+    for word in np.moveaxis(numbers, 2, 0):
+        smallest = np.where(is_first, word, np.uint64(2**64 - 1)).min(axis=1, keepdims=True)
+        is_first &= word == smallest
+    image = is_first.argmax(axis=1)
+    chosen = padded[np.arange(count), image, :cells]
+    return Canonical(chosen.reshape(given.shape), image.astype(np.int64).reshape(given.lead))
+
+
+@functools.cache
+def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """For each image, which cell of the board each of its cells shows; and what actions become."""
+    cells = np.arange(rows * columns).reshape(rows, columns)
+    turned = [np.rot90(cells, quarter) for quarter in range(4)]
+    images = [image for board in turned for image in (board, np.fliplr(board))]
+    images = [image for image in images if image.shape == cells.shape]
+    actions = np.empty((len(images), 4), np.uint8)
+    for index, image in enumerate(images):
+        # Two steps on the board, to the right and down, as they look in the image.
+        start, right, down = (np.argwhere(image == cells[at])[0] for at in ((0, 0), (0, 1), (1, 0)))
+        step_to_action = {(-1, 0): 0, (0, 1): 1, (1, 0): 2, (0, -1): 3}
+        for action, step in enumerate((start - down, right - start, down - start, start - right)):
+            actions[index, action] = step_to_action[int(step[0]), int(step[1])]
+    return np.stack([image.ravel() for image in images]), actions
