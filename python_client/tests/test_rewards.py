@@ -120,7 +120,7 @@ def test_a_wrong_reward_is_refused_by_name(field: str, reward: Any) -> None:
 
 def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reward.json").write_text("merge_score: 1")
-    with pytest.raises(errors.InvalidArgument, match=r"reward\.json.*no JSON"):
+    with pytest.raises(errors.InvalidArgument, match=r"reward\.json.*not JSON"):
         reward_spec(tmp_path / "reward.json")
 
 

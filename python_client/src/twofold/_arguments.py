@@ -95,26 +95,26 @@ def autoreset(value: object) -> AutoresetMode:
 
 
 def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
-    """`value` as numbers of boards, (k,), uint64, k >= 1, all different.
+    """`value` as board numbers, uint64 (k,), k >= 1, all different.
 
     Raises:
-        InvalidArgument: They are not; `lane` tells the first that is wrong.
+        InvalidArgument: They are not; `lane` is the first wrong one.
     """
     array = np.asarray(value)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise InvalidArgument(
-            f"lanes are {value!r}; expected a list of at least one board's number", field="lanes"
+            f"lanes is {value!r}; expected a non-empty list of board numbers", field="lanes"
         )
     outside = (array < 0) | (array >= num_envs)
     if outside.any():
         wrong = int(array[outside][0])
         raise InvalidArgument(
-            f"there is no board {wrong}; lanes are 0 ... {num_envs - 1}", field="lanes", lane=wrong
+            f"lanes has {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
         )
     numbers, counts = np.unique(array, return_counts=True)
     if numbers.size < array.size:
         twice = int(numbers[counts > 1][0])
-        raise InvalidArgument(f"lanes name board {twice} twice", field="lanes", lane=twice)
+        raise InvalidArgument(f"lanes has board {twice} twice", field="lanes", lane=twice)
     return array.astype(np.uint64)
 
 
@@ -131,10 +131,10 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
 
 
 def plain(value: object) -> Any:
-    """An argument as JSON has it, for `json.dumps(…, default=plain)`.
+    """An argument in JSON's types, for `json.dumps(…, default=plain)`.
 
     Raises:
-        TypeError: It can't be written down.
+        TypeError: JSON can't hold it.
     """
     if isinstance(value, AutoresetMode):
         return value.value
@@ -142,17 +142,17 @@ def plain(value: object) -> Any:
         return value.tolist()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    raise TypeError(f"{value!r} is not plain")
+    raise TypeError(f"{value!r} can't be written as JSON")
 
 
 def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:
-    """Raises InvalidArgument with the first lane that has a bad value, if one has.
+    """Raises InvalidArgument for the first lane with a bad value, if there is one.
 
     Args:
         name: The argument's name.
         values: (N, …).
-        is_bad: The same shape.
-        span: What was expected, in words.
+        is_bad: Whether each value is bad, of the same shape.
+        span: The expected range, in words.
     """
     if is_bad.any():
         lane = int(np.argwhere(is_bad)[0, 0])

@@ -1,4 +1,4 @@
-"""The arguments of an environment beside its game's, and what a reset takes."""
+"""The arguments of an environment beside its game's, and the options of a reset."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def start_boards(
     """The boards that a reset starts from, (N, …), of the space's dtype.
 
     Args:
-        boards: What the caller gave.
+        boards: The caller's argument.
         mask: bool (N,), the boards that are reset; the others are ignored.
         space: One board's space.
-        numbers: What the numbers on a board are called.
+        numbers: The name of the numbers on a board, for messages.
 
     Raises:
-        InvalidArgument: They are wrong; `lane` says which is the first.
+        InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad one.
     """
     if not isinstance(space, gym.spaces.Box):
         raise InvalidArgument("this environment cannot start from boards", field="boards")

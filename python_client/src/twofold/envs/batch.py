@@ -1,4 +1,4 @@
-"""The boards of one session, and the environment around them that all of its methods need."""
+"""The boards of one session: the base that all parts of a vector environment build on."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ KEEPALIVE = envelope.Request(keepalive=environment.KeepaliveRequest())
 
 
 class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
-    """N boards of one game in a session: how they are made, looked at and given up.
+    """N boards of one game in a session: how they are made, observed and closed.
 
-    What the parts of `TwofoldVectorEnv` have in common, which is the class to use.
+    The common base of the parts of `TwofoldVectorEnv`, which is the class to use.
     """
 
     # The arguments that a subclass was made with, for `resume`.
@@ -187,10 +187,10 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
 
     @exactly_once
     def keepalive(self) -> None:
-        """Says to the server that this session is still wanted; changes nothing.
+        """Keeps the session from expiring; changes nothing.
 
-        A server ends sessions that ask nothing for its idle timeout, a day by default (a private
-        server never does): call this now and then where the boards have to wait for longer.
+        A server ends sessions without a request for its idle timeout, a day by default (a private
+        server never does): call this now and then if the boards have to wait longer.
 
         Raises:
             NotFound: The session has ended already.
@@ -200,7 +200,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
 
     @property
     def token(self) -> str:
-        """What `twofold.resume` takes; a secret: with it any client can take the boards over."""
+        """The argument of `twofold.resume`; a secret: any client that has it can resume."""
         return self._session.token
 
     @property
@@ -214,7 +214,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
 
     @property
     def last_results(self) -> tuple[Any, ...] | None:
-        """What the last request before a resume returned, if that was a step or a reset; else None.
+        """The results of the last request before a resume, if it was a step or a reset; else None.
 
         The process that made that request may have died before it got the reply. `requests` says
         how many there were.

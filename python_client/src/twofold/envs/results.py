@@ -1,4 +1,4 @@
-"""What reset and step return: views of a reply's payload, fresh each time or always the same."""
+"""Results of reset and step: views of a reply's payload, fresh each time or always the same."""
 
 from __future__ import annotations
 
@@ -51,27 +51,25 @@ class OneInfo(TypedDict):
 
 
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
-# Layouts of finals that are kept: how many episodes end in a step varies.
+# Kept layouts of finals, one for each number of episodes that end in a step.
 _MOST_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
 class FreshResults:
-    """Results that nobody else has, in memory of their own.
-
-    Memory holds a payload, and behind it the masks of the infos.
+    """Results in fresh memory, which holds a payload, and behind it the masks of the infos.
 
     Args:
         spec: The reply to create, with the layouts of replies.
         num_envs: Boards.
-        order: The server's number of each action; None where they are the user's.
+        order: The server's number of each action; None if the user's are the same.
         keys: The names of observation and mask in a dict; None for plain arrays.
 
     Raises:
-        ProtocolError: An array is missing from a layout, or cannot be.
+        ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
-        size: Bytes of such memory.
+        size: Bytes of that memory.
     """
 
     def __init__(
@@ -102,11 +100,11 @@ class FreshResults:
         return self._buffers.take(self.size)
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
-        """The observations of a reset as the server has them, (N, …)."""
+        """The server's observations in a reset's payload, (N, …)."""
         return self._reset_layout.split(memory)["observation"]
 
     def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
-        """What a reset returns, and everything that answers like one.
+        """The results of a reset, or of another request with the same reply.
 
         Args:
             memory: Memory from `buffer`, with the payload in it.
@@ -117,7 +115,7 @@ class FreshResults:
         return self._observations(boards, infos), infos
 
     def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """What a step returns, of its reply and memory from `buffer` with the payload in it."""
+        """The results of a step, from its reply and memory from `buffer` with the payload in it."""
         boards, rewards, terminations, truncations, infos = self._views(memory)
         observations = self._observations(boards, infos)
         if reply is not DONE and reply.step.HasField("finals"):
@@ -125,7 +123,7 @@ class FreshResults:
         return observations, rewards, terminations, truncations, infos
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
-        """A layout that has the mask of each info behind it, as Gymnasium has them: bool (N,)."""
+        """The layout with the mask of each info behind it, bool (N,), as in Gymnasium."""
         arrays = list(wire.arrays)
         extended = environment.PayloadLayout(size=self._end_of_payload)
         for array in arrays:
@@ -141,7 +139,7 @@ class FreshResults:
         return extended
 
     def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
-        """Where the arrays of `final_info` lie in one block of memory, behind all of their masks.
+        """The layout of `final_info`: all masks, and behind them the arrays.
 
         The masks are (names + 2, N), the first two those of the observations and of all infos.
         """
@@ -156,17 +154,17 @@ class FreshResults:
         return Layout(layout, ("masks",))
 
     def _views(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """A step's results with the actions in the server's order, and without finals."""
+        """A step's results in the server's action order, without finals."""
         memory[self._end_of_payload :].fill(True)
         infos: Infos = self._step_layout.split(memory)
         boards, rewards = infos.pop("observation"), infos.pop("reward")
         return boards, rewards, infos.pop("terminated"), infos.pop("truncated"), infos
 
     def _observations(self, boards: Array, infos: Infos) -> Any:
-        """The observations as the user wants them, of the server's boards.
+        """The observations in the user's form, from the server's boards.
 
         The mask among the infos gets the order of the user's actions; one in the observations is a
-        copy, so that whoever writes to one of the two does not write to the other.
+        copy, so that a write to one of the two does not change the other.
         """
         if self._order is not None:
             infos["action_mask"] = infos["action_mask"][:, self._order]
@@ -175,22 +173,22 @@ class FreshResults:
         return {self._keys[0]: boards, self._keys[1]: infos["action_mask"].copy()}
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
-        """What SAME_STEP adds to the infos of a step in which episodes have ended.
+        """The infos that SAME_STEP adds to a step in which episodes have ended.
 
         Args:
-            reply: With the layout of the finals: the lanes of these k episodes, and rows (k, …) of
-                what a reset returns.
-            memory: Where they are.
-            infos: The step's. Those that only a step has are the old episodes': they move to the
-                final ones, and the masks of these boards are cleared.
+            reply: With the layout of the finals: the lanes of the k episodes, and for each of them
+                a row of a reset's arrays, (k, …).
+            memory: The payload.
+            infos: The step's. Infos that only a step has belong to the old episodes: they move to
+                the final ones, and the masks of these boards are cleared.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)
         if layout is None:
-            layout = self._learn(wire, reply.step.finals)
+            layout = self._add_finals_layout(wire, reply.step.finals)
         finals = layout.split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
-        # A copy, so that whoever keeps one observation does not keep the whole reply.
+        # A copy, so that one kept observation does not keep the whole reply in memory.
         observations = self._observations(finals.pop("observation").copy(), finals)
         final_obs = np.empty(self._num_envs, object)
         if self._keys is None:
@@ -210,8 +208,8 @@ class FreshResults:
             final_info["_" + name] = mask
         return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
 
-    def _learn(self, key: bytes, wire: environment.PayloadLayout) -> Layout:
-        """A layout of finals, which is the same whenever as many episodes end."""
+    def _add_finals_layout(self, key: bytes, wire: environment.PayloadLayout) -> Layout:
+        """The layout of finals, which depends only on the number of episodes that end."""
         if len(self._finals_layouts) == _MOST_LAYOUTS:
             self._finals_layouts.clear()
         layout = self._finals_layouts[key] = Layout(wire, ("lanes", "observation"))
@@ -219,10 +217,10 @@ class FreshResults:
 
 
 class ReusedResults(FreshResults):
-    """The same arrays and the same dicts each time, written over in place.
+    """The same arrays and the same dicts each time, overwritten in place.
 
     Raises:
-        ProtocolError: The same, or the server's replies to reset and step begin differently.
+        ProtocolError: As `FreshResults`, or the server's reset and step replies begin differently.
     """
 
     def __init__(
@@ -234,7 +232,7 @@ class ReusedResults(FreshResults):
     ) -> None:
         super().__init__(spec, num_envs, order, keys)
         if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
-            raise ProtocolError("the server's replies to reset and step do not begin alike")
+            raise ProtocolError("the server's replies to reset and step begin differently")
         self._buffer = super().buffer()
         boards, *others, infos = self._views(self._buffer[0])
         self._server_mask = infos["action_mask"]
@@ -243,7 +241,7 @@ class ReusedResults(FreshResults):
         of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
         of_reset = {name: infos[name] for name in infos if name not in of_steps}
         self._observed: tuple[Any, Infos] = observations, of_reset
-        # What the dicts hold without finals, and without what others have put there.
+        # The dicts without finals, and without keys that wrappers add.
         self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
         self._has_finals = False
 
@@ -260,14 +258,14 @@ class ReusedResults(FreshResults):
     def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
         self._refresh()
         if reply is not DONE and reply.step.HasField("finals"):
-            # First, so that an interrupt leaves nothing that is not mended by the next call.
+            # First, so that the next call clears whatever an interrupt leaves behind.
             self._has_finals = True
             infos = self._stepped[4]
             infos |= self._finals(reply, memory, infos)
         return self._stepped
 
     def _refresh(self) -> None:
-        """Brings what is no view of the payload up to date."""
+        """Updates the dicts, and the arrays that are not views of the payload."""
         for infos, own in self._own:
             if len(infos) != len(own):
                 infos.clear()

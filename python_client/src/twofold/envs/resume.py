@@ -1,4 +1,4 @@
-"""Taking a session over in another process."""
+"""Resuming a session in another process."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def resume(
 ) -> TwofoldVectorEnv:
     """Takes over the boards of a process that has died, or of one that is to be shut out.
 
-    The vector environment is of the class and made with the arguments that its maker gave, and goes
-    on where the last request left it: `requests` tells how many there were, `last_results` what the
-    last one returned. Whoever had the boards before gets StaleEpoch from now on.
+    The vector environment has its maker's class and arguments, and goes on where the last request
+    left it: `requests` counts them, `last_results` is what the last one returned. The previous
+    holder gets StaleEpoch from now on.
 
     Args:
-        token: What `envs.unwrapped.token` was.
+        token: The value of `envs.unwrapped.token`.
         endpoint: The server's address, where it is not the one in the token any more.
         curve: Keys for an encrypted endpoint; a session belongs to the key that made it.
         timeout: Seconds that each call may take.
-        recover: Whether to make boards anew that the server loses from now on; None for what their
-            maker said. It takes a snapshot, which the first call asks for, whatever that is: until
-            then a loss is a NotFound, and `last_results` can be had again. A network that the maker
-            gave is not remembered here: the next rollout by it brings it again.
+        recover: Whether to make boards anew that the server loses from now on; None for the maker's
+            choice. It needs a snapshot, which the first call takes, whatever that is: until then a
+            loss raises NotFound, and resuming again returns the same `last_results`. The maker's
+            n-tuple network is not kept: the next rollout by it uploads it again.
 
     Raises:
-        InvalidArgument: This is no token, or its maker's class is not known here.
+        InvalidArgument: The token is invalid, or its maker's class is not known here.
         NotFound: The server has no such session: it was closed, has expired, or was lost.
         TransportError: No answer.
     """
@@ -50,9 +50,7 @@ def resume(
     except ValueError:
         session_id = b""
     if not address or len(session_id) != 16:
-        raise InvalidArgument(
-            "token is none; expected what envs.unwrapped.token was", field="token"
-        )
+        raise InvalidArgument("invalid session token; pass `envs.unwrapped.token`", field="token")
     if recover is not None:
         recover = _arguments.boolean("recover", recover)
     endpoint = resolve(address if endpoint is None else _arguments.text("endpoint", endpoint))
@@ -75,14 +73,14 @@ def resume(
 
 
 def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
-    """The environment around a session that was taken over."""
+    """The environment around a resumed session."""
     try:
         name, arguments = json.loads(session.create.client_arguments)
         cls = _classes(TwofoldVectorEnv)[name]
     except (ValueError, KeyError, TypeError):
         raise InvalidArgument(
-            "this session was made by a class that is not known here, or with arguments that "
-            "can't be told; import its module first",
+            "this session was made by a class that is not known here (import its module first), or "
+            "with arguments that JSON can't hold",
             field="token",
         ) from None
     # A fork has its maker's arguments, and a number of its own.

@@ -1,4 +1,4 @@
-"""Seeds: from what a user passes to one 64-bit number for each board."""
+"""Seeds: from a user's argument to one 64-bit number for each board."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.
 
 
 def draw_seed(num_envs: int) -> int:
-    """A seed from the system, so that seed + i stays below 2^63 for every board i.
+    """A seed from the system, with seed + i below 2^63 for every board i.
 
-    Seeds from 2^63 up are left to evaluation.
+    Seeds from 2^63 up are reserved for evaluation.
     """
     return secrets.randbelow(2**63 - num_envs)
 
@@ -33,7 +33,7 @@ def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
 def worker_seeds(
     seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
 ) -> NDArray[np.uint64]:
-    """The boards' seeds for one of several workers, no two of which meet.
+    """The boards' seeds for one of several workers, distinct between workers.
 
         envs.reset(seed=twofold.worker_seeds(seed, envs.num_envs, rank=worker))
 
@@ -44,49 +44,49 @@ def worker_seeds(
         seed: The run's seed. Runs whose seeds lie closer than all their boards share some boards.
         num_envs: Boards of each worker.
         rank: The worker's number, from 0.
-        evaluation: Whether to add 2^63, where no seed of a training lies.
+        evaluation: Whether to add 2^63, which keeps the seeds apart from those of training.
 
     Returns:
         uint64 (num_envs,).
 
     Raises:
-        InvalidArgument: An argument is wrong, or the seeds would reach 2^63; `field` tells which.
+        InvalidArgument: An argument is wrong, or the seeds would reach 2^63; `field` names it.
     """
     num_envs = _arguments.integer("num_envs", num_envs, 1)
     rank = _arguments.integer("rank", rank, 0)
     highest = 2**63 - (rank + 1) * num_envs
     if highest < 0:
-        raise InvalidArgument(f"rank is {rank}; so many boards have no seeds", field="rank")
+        raise InvalidArgument(f"rank {rank} exceeds the seed range (2**63)", field="rank")
     first = _arguments.integer("seed", seed, 0, highest) + rank * num_envs
     offset = 2**63 if _arguments.boolean("evaluation", evaluation) else 0
     return consecutive(first + offset, num_envs)
 
 
 def drawn_seeds(seed: Seed, num_envs: int) -> NDArray[np.uint64]:
-    """uint64 (num_envs,): a seed for each board; where none is given, one from the system.
+    """uint64 (num_envs,): a seed for each board, from the system where the caller gave none.
 
     Raises:
         InvalidArgument: As `board_seeds`.
     """
-    seeds, given = board_seeds(seed, num_envs)
-    if given.all():
+    seeds, has_seed = board_seeds(seed, num_envs)
+    if has_seed.all():
         return seeds
-    return np.where(given, seeds, consecutive(draw_seed(num_envs), num_envs))
+    return np.where(has_seed, seeds, consecutive(draw_seed(num_envs), num_envs))
 
 
 class BoardSeeds:
-    """The seeds that boards were last given, by what was carried out.
+    """The seeds that boards got from the resets and restores that were carried out.
 
-    A reset may be pending while others want to know of seeds, or may never be sent: what it will
-    change is planned beforehand, and happens when its reply is there.
+    A reset may stay pending, or may never be sent: its change is planned beforehand, and happens
+    when its reply is there.
 
     Args:
         num_envs: Boards N.
 
     Attributes:
         seeds: uint64 (N,); None before the first reset.
-        unknown: bool (N,), the boards whose stream is that of a snapshot.
-        first: The request that brought the first seeds.
+        unknown: bool (N,), the boards that go on with the stream of a snapshot.
+        first: The operation that brought the first seeds.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -104,7 +104,7 @@ class BoardSeeds:
 
     @property
     def common(self) -> int:
-        """The seed s, where board i was last given s + i; -1 where there is no such seed.
+        """The seed s, where board i last got s + i; -1 for other seeds and snapshots.
 
         Before the first reset: what `draw` returns.
         """
@@ -117,18 +117,18 @@ class BoardSeeds:
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
     ) -> None:
-        """Says what a request with this payload will do.
+        """Notes how a request with this payload will change the streams.
 
         Args:
-            payload: The request's, by which it is known again.
-            lanes: bool (N,), the boards with other streams afterwards.
-            seeds: uint64 (N,), theirs; None for those of a snapshot.
+            payload: The request's payload, which identifies it.
+            lanes: bool (N,), the boards that get new streams.
+            seeds: uint64 (N,), their seeds; None for the streams of a snapshot.
         """
-        # Some were never sent. Of two that are pending none is older than the last few.
+        # Some requests are never sent; a pending one is among the last few.
         self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
 
     def done(self, operation: object, payload: bytes | None) -> None:
-        """A reset or restore was carried out; twice is once."""
+        """Applies the plan of a reset or restore that was carried out; twice is fine."""
         plan = next((plan for plan in reversed(self._plans) if plan[0] == payload), None)
         if plan is None:
             return
@@ -140,19 +140,19 @@ class BoardSeeds:
         self.seeds = old if seeds is None else np.where(lanes, seeds, old)
 
 
-# "TWOFOLDF", the ASCII bytes of it.
+# "TWOFOLDF" in ASCII.
 _FORK_SALT = np.uint64(0x54574F464F4C4446)
 
 
 def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The seeds of copies, which no copy shares with its parent, whatever that was seeded with.
+    """The seeds of copies, different from their parents' whatever those were seeded with.
 
         mix(mix(mix(salt ^ seed) ^ first) ^ second)
 
     where mix is SplitMix64's, after its addition.
 
     Args:
-        seeds: uint64 (k,), those that the caller gave.
+        seeds: uint64 (k,), the caller's.
         generators: uint64 (k, 2): the states of the parents' generators.
 
     Returns:
@@ -174,7 +174,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def board_seeds(
     seed: Seed, num_envs: int, name: str = "seed"
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The seed of each board, and which boards are given one.
+    """The seed of each board, and which boards have one.
 
     Args:
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
@@ -182,7 +182,7 @@ def board_seeds(
         name: The argument's name.
 
     Returns:
-        uint64 (N,), 0 where none is given, and bool (N,).
+        uint64 (N,), 0 for boards without a seed, and bool (N,).
 
     Raises:
         InvalidArgument: Not integers, negative, or a sequence of the wrong length.
@@ -202,13 +202,13 @@ def board_seeds(
             field=name,
         )
     seeds = np.zeros(num_envs, np.uint64)
-    given = np.ones(num_envs, np.bool_)
+    has_seed = np.ones(num_envs, np.bool_)
     for lane, entry in enumerate(entries):
         if entry is None:
-            given[lane] = False
+            has_seed[lane] = False
             continue
         try:
             seeds[lane] = _arguments.integer(name, entry, 0) % 2**64
         except InvalidArgument as error:
             raise InvalidArgument(f"board {lane}: {error}", field=name, lane=lane) from None
-    return seeds, given
+    return seeds, has_seed

@@ -42,7 +42,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         """Refuses `pickle`, `copy.copy` and `copy.deepcopy`.
 
         Raises:
-            TypeError: The text names what there is in their place.
+            TypeError: The text names what to do instead.
         """
         raise TypeError(
             f"{type(self).__name__} can't be pickled or copied, since its board lives in a "
@@ -58,14 +58,14 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
 
         Args:
             seed: Seeds the board's stream; None goes on with it, and seeds a new board from the
-                system: `np_random_seed` tells it.
+                system: `np_random_seed` returns it.
             options: May hold "board", uint8 (rows, columns): the board to start from.
 
         Returns:
             The observation, and infos: plain Python numbers and bools, and arrays (`action_mask`).
 
         Raises:
-            InvalidArgument: The seed or an option is wrong; `field` tells which.
+            InvalidArgument: The seed or an option is wrong; `field` names it.
             TransportError: No answer.
         """
         if seed is not None:
@@ -91,7 +91,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         """Plays one action.
 
         Raises:
-            InvalidArgument: The action is no integer, or out of range.
+            InvalidArgument: The action is not an integer, or out of range.
             FailedPrecondition: The board has not been reset, or its episode is over.
             StepPending: The last step, of another action, got no answer.
             TransportError: No answer. The same call again collects it, and so does `collect`.
@@ -101,7 +101,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         return _only(self._batch._step_once([number]))
 
     def collect(self) -> tuple[ObsT, float, bool, bool, InfosT]:
-        """What a step returns that got no answer, or was interrupted: `step` with the same action.
+        """The results of a step that got no answer, or was interrupted: `step` with its action.
 
         Raises:
             gymnasium.error.NoAsyncCallError: There is no such step.
@@ -110,7 +110,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         return _only(self._batch.collect())
 
     def discard(self) -> None:
-        """Drops what such a step returns, reward included, once it is over; nothing without one."""
+        """Drops the results of such a step, reward included, once it is over, if there is one."""
         self._batch.discard()
 
     def render(self) -> str | Picture | None:
@@ -127,7 +127,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of the board's stream; before the first reset, the one that it will draw."""
+        """The seed of the board's stream; before the first reset, the one that it will get."""
         seed = self._batch.np_random_seed
         assert seed is not None
         return seed
@@ -147,10 +147,10 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         return self._batch.snapshot()
 
     def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, InfosT]:
-        """Puts a board of a snapshot in this one's place; `TwofoldVectorEnv.restore` has more.
+        """Replaces the board by one of a snapshot; `TwofoldVectorEnv.restore` has more.
 
         Args:
-            blob: What `snapshot` has returned, here or in a vector environment.
+            blob: A snapshot, of this or a vector environment.
             row: Which of the snapshot's boards.
             seed: Seeds a new stream of random numbers; None goes on with that of the snapshot.
 
@@ -158,7 +158,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
             The observation and infos, as `reset` returns them.
 
         Raises:
-            InvalidArgument: As that of the vector environment. Nothing has changed.
+            InvalidArgument: As in a vector environment. Nothing has changed.
             TransportError: No answer.
         """
         row = _arguments.integer("row", row, 0)
@@ -168,7 +168,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         return _board(observations), _first(infos)
 
     def keepalive(self) -> None:
-        """Tells the server that this session is still wanted; changes nothing."""
+        """Keeps the session from expiring; changes nothing."""
         self._batch.keepalive()
 
     def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:

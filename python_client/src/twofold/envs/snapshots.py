@@ -63,7 +63,7 @@ class Snapshots(Batch[ObsT, InfosT]):
         with the streams of the snapshot: their trajectories are those that follow it.
 
         Args:
-            blob: What `snapshot` has returned.
+            blob: A snapshot.
             lanes: The boards to replace, numbers (k,), all different; None for all. Before the
                 first reset they have to be all.
             rows: Which of the snapshot's boards each of them becomes, numbers (k,) from 0 on, any
@@ -95,7 +95,6 @@ class Snapshots(Batch[ObsT, InfosT]):
             numbers = _arguments.integers("rows", rows, (count,))
             _arguments.refuse_lane("rows", numbers, numbers < 0, "a number from 0 on")
             parts.append(numbers.astype("<u8").tobytes())
-        # As the seeds of all N boards have it.
         where = slice(None) if replaced is None else replaced.astype(np.intp)
         is_replaced = np.zeros(self.num_envs, np.bool_)
         is_replaced[where] = True
@@ -103,7 +102,7 @@ class Snapshots(Batch[ObsT, InfosT]):
         if seed is not None:
             seeds, is_seeded = board_seeds(seed, count)
             if not is_seeded.all():
-                raise InvalidArgument("seed has None; expected a seed for each", field="seed")
+                raise InvalidArgument("seed has a None in it", field="seed")
             parts.append(seeds.astype("<u8").tobytes())
             new_seeds = np.zeros(self.num_envs, np.uint64)
             new_seeds[where] = seeds

@@ -1,4 +1,4 @@
-"""What the client has to know of a game; the server reports everything else."""
+"""The client's side of a game; the server reports everything else."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class GameArguments(TypedDict, total=False):
     max_episode_steps: int | None
     """Steps after which the server truncates an episode; None for the game's own limit, if any."""
     reward: Reward
-    """What a step earns: a dict or a list of terms, or the path of a JSON file; None for the game's
-    own reward. docs/rewards.md lists the terms."""
+    """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
+    game's own. docs/rewards.md lists the terms."""
 
 
 class Game(abc.ABC):
@@ -32,8 +32,8 @@ class Game(abc.ABC):
     Args:
         config: The part of the create request that is the game's own: environment id and config.
         max_episode_steps: Steps after which the server truncates an episode; None for never.
-        reward: What a step earns; None for the score.
-        action_order: The server's number of each action; None where they are the user's.
+        reward: The reward of a step; None for the game's own.
+        action_order: The server's number of each action; None if the user's are the same.
 
     Attributes:
         request: The create request, with all that the game decides.
@@ -49,9 +49,9 @@ class Game(abc.ABC):
     argument_names: ClassVar[frozenset[str]]
     """The names of the arguments of `__init__`."""
     board_numbers: ClassVar[str]
-    """What the numbers on a board are called, for messages: "exponents"."""
+    """The name of the numbers on a board, for messages: "exponents"."""
     unseen: ClassVar[str | None] = None
-    """What a board holds that no player has seen, and that copies of it share: "cards"."""
+    """The name of what copies of a board share and no player has seen: "cards"."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Game(abc.ABC):
 
     @abc.abstractmethod
     def rules(self) -> dict[str, str | int]:
-        """What results depend on, in words for the rule card.
+        """The rules that results depend on, in words for the rule card.
 
-        With "score" where the game has one whatever the reward; else it is the sum of the rewards.
+        With "score" if the game has a score whatever the reward; else it is the sum of the rewards.
         """
 
     @abc.abstractmethod

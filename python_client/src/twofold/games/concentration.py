@@ -50,11 +50,11 @@ class ConcentrationArguments(GameArguments, total=False):
     symbols: int | None
     """Different symbols, each on the same even number of cards; half the cards by default."""
     peeks: int | Literal["unlimited"] | None
-    """Peeks in an episode; 0 for no such action, "unlimited" for any number."""
+    """Peeks in an episode; 0 removes the action, "unlimited" allows any number."""
     matched_cards: Literal["removed", "face_up"] | None
     """How the cards of a found pair are observed from the next step on."""
     illegal_action: Literal["noop", "end_turn", "terminate"] | None
-    """What an action does that the mask forbids; "end_turn" turns an open card back too."""
+    """The effect of an action that the mask forbids; "end_turn" turns an open card back too."""
     observe_last_action: bool
     """Whether observations become (N, cards + 1): behind the cards the last action, and at the
     start the number of actions. False by default."""
@@ -135,12 +135,12 @@ class Concentration(Game):
 
     @property
     def face_down(self) -> int:
-        """How a card is observed that is face down."""
+        """The observation of a card that is face down."""
         return self.symbols
 
     @property
     def removed(self) -> int:
-        """How a card is observed that is out of play, where its symbol is not."""
+        """The observation of a card that is out of play, if its symbol is not shown."""
         return self.symbols + 1
 
     def _table(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -19,29 +19,28 @@ def one_hot(
     layout: Literal["chw", "hwc"] = "chw",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """One plane of zeros and ones for each exponent: what convolutions take.
+    """One plane of zeros and ones for each exponent, as input for convolutions.
 
-    Plane 0 has the empty cells, plane k the tiles of value 2^k. The 18 planes are all that a 4 x 4
-    board can need: 131,072 is the highest tile there.
+    Plane 0 has the empty cells, plane k the tiles of value 2^k. 18 planes are enough for any 4 x 4
+    board: its highest tile is 131,072.
 
     Args:
         observations: Exponents (…, rows, columns) of any integer dtype.
         planes: Number of planes, 1 ... 32.
         layout: "chw" for planes first, "hwc" for planes last.
-        out: Where to write, of any dtype; a new float32 array by default.
+        out: The array to write to, of any dtype; a new float32 array by default.
 
     Returns:
         (…, planes, rows, columns), or (…, rows, columns, planes); `out` where it is given.
 
     Raises:
-        InvalidArgument: An exponent that has no plane, or a wrong argument; `field` tells which.
+        InvalidArgument: An exponent has no plane, or an argument is wrong; `field` names it.
     """
     boards = _exponents(observations)
     planes = _arguments.integer("planes", planes, 1, 32)
     if boards.size and int(boards.max()) >= planes:
         raise InvalidArgument(
-            f"observations hold exponent {boards.max()}, and there are {planes} planes (0 ... "
-            f"{planes - 1})",
+            f"planes is {planes}; observations hold exponent {boards.max()}",
             field="planes",
         )
     exponents = np.arange(planes, dtype=boards.dtype)
@@ -72,7 +71,7 @@ def tile_values(observations: ArrayLike) -> NDArray[np.int64]:
         int64 of the same shape.
 
     Raises:
-        InvalidArgument: No integers, or none that a tile can have.
+        InvalidArgument: The observations are not integers, or out of range.
     """
     boards = _exponents(observations, dimensions=0)
     tiles: NDArray[np.int64] = _VALUES[boards]

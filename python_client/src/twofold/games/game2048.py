@@ -53,14 +53,14 @@ class Game2048Arguments(GameArguments, total=False):
     goal: int
     """The tile to reach, a power of two from 4 up, 2048 by default; reported in `goal_reached`."""
     stop_at_goal: bool
-    """Whether reaching the goal ends the episode; False by default. Where a start tile is the goal
+    """Whether reaching the goal ends the episode; False by default. If a start tile is the goal
     already (goal=4), the first step ends it."""
     four_probability: float
     """How often a spawned tile is a 4, 0 ... 1; 0.1 by default."""
     start_tiles: int | None
     """Tiles on a new board, 1 ... cells - 1; None for the dialect's, 2 without one."""
     illegal_action: Literal["noop", "terminate"] | None
-    """What an action does that moves nothing; None for the dialect's, "noop" without one."""
+    """The effect of an action that moves nothing; None for the dialect's, "noop" without one."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
     (docs/dialects.md); arguments that it fixes are refused where they differ."""

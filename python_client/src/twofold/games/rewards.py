@@ -1,4 +1,4 @@
-"""The reward argument: what a step earns, as users write it and as it travels."""
+"""The reward argument, as users write it and as it travels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
-# What `reward=` takes; docs/rewards.md has the terms.
 Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
+"""The type of `reward=`; docs/rewards.md lists the terms."""
 
 _FORMS = (
     "expected a dict of terms, a list of them, or the path of a JSON file that holds one of these"
@@ -24,8 +24,8 @@ _FORMS = (
 def reward_spec(reward: Reward) -> environment.RewardSpec | None:
     """A reward as the create request has it; None stands for the game's own.
 
-    Names and ranges are the server's to check, which knows the game; here is refused what cannot
-    travel at all.
+    The server checks names and ranges, since it knows the game; this refuses only what a message
+    can't hold.
 
     Args:
         reward: None or "score" for the game's own reward; or a dict of terms by name, each with its
@@ -34,7 +34,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
             or {"terms": one of these, "scale": …, "clip": …}; or the path of a JSON file.
 
     Raises:
-        InvalidArgument: It is none of that, or the file is not there; `field` names the part,
+        InvalidArgument: It has another form, or the file can't be read; `field` names the part,
             "reward.empty_cells.gamma".
     """
     if reward is None or (isinstance(reward, str) and reward == "score"):
@@ -66,10 +66,10 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """What the file says, where a reward is the path of one; else the reward as it is.
+    """The file's content if a reward is a path; else the reward as it is.
 
     Raises:
-        InvalidArgument: The file is not there, or holds something else.
+        InvalidArgument: The file can't be read, or holds something else.
     """
     is_name = isinstance(reward, str) and reward == "score"
     if is_name or not isinstance(reward, (str, os.PathLike)):
@@ -84,7 +84,7 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """The names of extra infos, as a list of strings.
 
     Raises:
-        InvalidArgument: They are no list of strings.
+        InvalidArgument: They are not a list of strings.
     """
     names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
     if names is None or not all(isinstance(name, str) for name in names):
@@ -100,13 +100,12 @@ def _load(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(
-            f"reward is {os.fspath(path)!r}, and no such file can be read ({error.strerror}); "
-            + _FORMS,
+            f"reward is {os.fspath(path)!r}, which can't be read ({error.strerror}); {_FORMS}",
             field="reward",
         ) from error
     except ValueError as error:
         raise InvalidArgument(
-            f"the reward file {os.fspath(path)!r} holds no JSON: {error}", field="reward"
+            f"the reward file {os.fspath(path)!r} is not JSON: {error}", field="reward"
         ) from error
 
 
@@ -182,7 +181,7 @@ def _clip(clip: object) -> tuple[float | None, float | None]:
 
 
 def _as_list(value: object) -> list[Any] | None:
-    """A list of what can be gone through, other than a mapping; else None."""
+    """An iterable other than a mapping as a list; else None."""
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         return None
     return list(value)

@@ -1,4 +1,4 @@
-"""What cells alone tell: chances, spawned tiles and symmetries, computed in the client."""
+"""Chances, spawned tiles and symmetries, computed in the client from the cells alone."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[
         round(p * 2^32) / 2^32.
 
     Raises:
-        InvalidArgument: `field` and `lane` tell what is wrong, and on which row.
+        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
     """
-    given = check_boards("afterstates", afterstates)
+    checked = check_boards("afterstates", afterstates)
     four = np.floor(_arguments.probability(four_probability) * 2**32 + 0.5) / 2**32
-    empty = (given.rows == 0).astype(np.float64)
+    empty = (checked.rows == 0).astype(np.float64)
     each = empty / np.maximum(empty.sum(axis=1, keepdims=True), 1)
     both = np.concatenate([each * (1 - four), each * four], axis=1)
-    return both.reshape(*given.lead, both.shape[1])
+    return both.reshape(*checked.lead, both.shape[1])
 
 
 def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
@@ -47,17 +47,19 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
         uint8 (…, rows, columns).
 
     Raises:
-        InvalidArgument: `field` and `lane` tell what is wrong, and on which row; `outcomes` also
+        InvalidArgument: `field` and `lane` say what is wrong, and on which row; `outcomes` also
             where the cell is not empty.
     """
-    given = check_boards("afterstates", afterstates)
-    cells = given.rows.shape[1]
-    chosen = _arguments.integers("outcomes", array_of("outcomes", outcomes), given.lead).reshape(-1)
+    checked = check_boards("afterstates", afterstates)
+    cells = checked.rows.shape[1]
+    chosen = _arguments.integers("outcomes", array_of("outcomes", outcomes), checked.lead).reshape(
+        -1
+    )
     is_bad = (chosen < -1) | (chosen >= 2 * cells)
     _arguments.refuse_lane("outcomes", chosen, is_bad, f"-1 ... {2 * cells - 1}")
     row = np.flatnonzero(chosen != -1)
     cell = chosen[row].astype(np.int64) % cells
-    is_taken = given.rows[row, cell] != 0
+    is_taken = checked.rows[row, cell] != 0
     if is_taken.any():
         first = int(row[is_taken.argmax()])
         raise InvalidArgument(
@@ -66,9 +68,9 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
             field="outcomes",
             lane=first,
         )
-    placed: Boards = given.rows.copy()
+    placed: Boards = checked.rows.copy()
     placed[row, cell] = 1 + (chosen[row] >= cells)
-    return placed.reshape(given.shape)
+    return placed.reshape(checked.shape)
 
 
 def symmetries(boards: ArrayLike) -> Symmetries:
@@ -81,12 +83,14 @@ def symmetries(boards: ArrayLike) -> Symmetries:
         boards: Exponents, any integer dtype, (…, rows, columns).
 
     Raises:
-        InvalidArgument: `field` and `lane` tell what is wrong, and on which row.
+        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
     """
-    given = check_boards("boards", boards)
-    places, actions = _symmetries(*given.shape[-2:])
-    images = given.rows[:, places]
-    return Symmetries(images.reshape(*given.lead, len(places), *given.shape[-2:]), actions.copy())
+    checked = check_boards("boards", boards)
+    places, actions = _symmetries(*checked.shape[-2:])
+    images = checked.rows[:, places]
+    return Symmetries(
+        images.reshape(*checked.lead, len(places), *checked.shape[-2:]), actions.copy()
+    )
 
 
 def canonical(boards: ArrayLike) -> Canonical:
@@ -96,13 +100,13 @@ def canonical(boards: ArrayLike) -> Canonical:
         boards: Exponents, any integer dtype, (…, rows, columns).
 
     Raises:
-        InvalidArgument: `field` and `lane` tell what is wrong, and on which row.
+        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
     """
-    given = check_boards("boards", boards)
-    places, _ = _symmetries(*given.shape[-2:])
-    count, cells = given.rows.shape
+    checked = check_boards("boards", boards)
+    places, _ = _symmetries(*checked.shape[-2:])
+    count, cells = checked.rows.shape
     padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
-    padded[:, :, :cells] = given.rows[:, places]
+    padded[:, :, :cells] = checked.rows[:, places]
     # Eight cells in one number, the first the most significant: numbers compare as the cells do.
     numbers = padded.view(">u8").astype(np.uint64)
     is_first = np.ones(numbers.shape[:2], np.bool_)
@@ -111,7 +115,7 @@ def canonical(boards: ArrayLike) -> Canonical:
         is_first &= word == smallest
     image = is_first.argmax(axis=1)
     chosen = padded[np.arange(count), image, :cells]
-    return Canonical(chosen.reshape(given.shape), image.astype(np.int64).reshape(given.lead))
+    return Canonical(chosen.reshape(checked.shape), image.astype(np.int64).reshape(checked.lead))
 
 
 @functools.cache
