@@ -134,7 +134,7 @@ def test_a_dict_observation_shares_no_memory_with_the_infos(mode: gym.vector.Aut
         3, endpoint="embedded", obs="dict", autoreset_mode=mode, max_episode_steps=1
     )
     env = twofold.Game2048Env(endpoint="embedded", obs="dict")
-    batches = [envs.reset(seed=0), envs.step([0, 1, 2])[::4], envs.observe()]
+    batches: list[Any] = [envs.reset(seed=0), envs.step([0, 1, 2])[::4], envs.observe()]
     ends = batches[1][1]
     if mode is gym.vector.AutoresetMode.SAME_STEP:
         batches += [(observation, ends["final_info"]) for observation in ends["final_obs"]]

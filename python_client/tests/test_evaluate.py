@@ -713,7 +713,7 @@ def test_the_command_finds_functions_of_modules(
         ("clever", "'clever' is unknown; expected random"),
         ("expectimax:deep", "expected a depth"),
         ("expectimax:0", "depth is 0"),
-        ("ntuple:model.zip", "holds no n-tuple network"),
+        ("ntuple:model.zip", "is not a readable n-tuple network"),
         ("ntuple:nowhere.npz", "No such file"),
         ("no_such_module:f", "no module 'no_such_module'"),
         ("nowhere.py:f", "no file 'nowhere.py'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -40,12 +42,18 @@ def boolean(name: str, value: object) -> bool:
     return bool(value)
 
 
-def real(name: str, value: object, low: float, high: float, expected: str) -> float:
+def real(
+    name: str,
+    value: object,
+    low: float = -math.inf,
+    high: float = math.inf,
+    expected: str = "a finite number",
+) -> float:
     """`value` as a finite float in low ... high."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if not is_number or isinstance(value, bool):
-        raise InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)
-    number = float(value)  # type: ignore[arg-type]
+    number = math.nan
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            number = float(value)
     if not (math.isfinite(number) and low <= number <= high):
         raise InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)
     return number
@@ -76,6 +84,14 @@ def text(name: str, value: object) -> str:
     """`value` as a str."""
     if not isinstance(value, str):
         raise InvalidArgument(f"{name} is {value!r}; expected a string", field=name)
+    return value
+
+
+def choice(name: str, value: object, known: Iterable[str]) -> str:
+    """`value` as one of some strings."""
+    if not isinstance(value, str) or value not in known:
+        expected = ", ".join(map(repr, known))
+        raise InvalidArgument(f"{name} is {value!r}; expected one of {expected}", field=name)
     return value
 
 

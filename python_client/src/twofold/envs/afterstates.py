@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from twofold.client.session import exactly_once
 from twofold.envs.batch import Batch
-from twofold.envs.results import Array, InfosT, ObsT
+from twofold.envs.results import InfosT, ObsT
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -27,11 +27,5 @@ class Afterstates(Batch[ObsT, InfosT]):
         """
         _, payload = self._session.call("afterstates", _AFTERSTATES)
         arrays = self._afterstates_layout.split(payload)
-        boards, rewards, mask = (
-            self._in_action_order(arrays[name]) for name in ("boards", "rewards", "mask")
-        )
-        return boards, rewards, mask
-
-    def _in_action_order(self, rows: Array) -> Array:
-        """The server's rows (N, actions, …) in the order of the user's actions."""
-        return rows if self._action_order is None else rows[:, self._action_order]
+        order = slice(None) if self._action_order is None else self._action_order
+        return arrays["boards"][:, order], arrays["rewards"][:, order], arrays["mask"][:, order]

@@ -63,21 +63,11 @@ def check_names(owner: str, arguments: Iterable[str]) -> None:
             raise TypeError(f"{owner} got an unexpected keyword argument {name!r}")
 
 
-def render_mode(value: object) -> Literal["ansi", "rgb_array"] | None:
-    """`render_mode`, checked."""
-    if value is not None and value not in RENDER_MODES:
-        raise InvalidArgument(
-            f"render_mode is {value!r}; expected None, 'ansi' or 'rgb_array'", field="render_mode"
-        )
-    return value  # type: ignore[return-value]
-
-
 def observation_keys(
     obs: object, observation_key: object, mask_key: object
 ) -> tuple[str, str] | None:
     """The names of observation and mask in a dict; None for plain arrays."""
-    if obs not in ("array", "dict"):
-        raise InvalidArgument(f"obs is {obs!r}; expected 'array' or 'dict'", field="obs")
+    _arguments.choice("obs", obs, ("array", "dict"))
     keys = {"observation_key": observation_key, "mask_key": mask_key}
     if obs == "array":
         for name, key in keys.items():
@@ -112,14 +102,10 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
     mask = options.get("reset_mask")
     if mask is None:
         return np.ones(num_envs, np.bool_)
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-        kind = getattr(mask, "dtype", type(mask).__name__)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
+        kind = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
         raise InvalidArgument(
-            f"reset_mask is {kind}; expected a numpy array of bool", field="reset_mask"
-        )
-    if mask.shape != (num_envs,):
-        raise InvalidArgument(
-            f"reset_mask has shape {mask.shape}; expected ({num_envs},)", field="reset_mask"
+            f"reset_mask is {kind}; expected a numpy array, bool ({num_envs},)", field="reset_mask"
         )
     if not mask.any():
         raise InvalidArgument("reset_mask selects no board", field="reset_mask")
@@ -129,13 +115,7 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
 def start_boards(
     boards: object, mask: NDArray[np.bool_], space: gym.Space[Any], numbers: str
 ) -> NDArray[Any]:
-    """The boards that a reset starts from, (N, …), of the space's dtype.
-
-    Args:
-        boards: The caller's argument.
-        mask: bool (N,), the boards that are reset; the others are ignored.
-        space: One board's space.
-        numbers: The name of the numbers on a board, for messages.
+    """The boards that a reset starts from, (N, …), of the space's dtype; `mask` says which count.
 
     Raises:
         InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad one.

@@ -84,7 +84,9 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         num_envs = _arguments.integer("num_envs", num_envs, 1)
         mode = arguments.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self.autoreset_mode = _arguments.autoreset(mode)
-        self.render_mode = checks.render_mode(arguments.get("render_mode"))
+        self.render_mode = arguments.get("render_mode")
+        if self.render_mode is not None:
+            _arguments.choice("render_mode", self.render_mode, RENDER_MODES)
         render_size = arguments.get("render_size", 512)
         self._render_size = _arguments.integer("render_size", render_size, 32, 4096)
         self._obs_keys = checks.observation_keys(

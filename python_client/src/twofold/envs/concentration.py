@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypeVar, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
-from twofold.envs.results import AllInfos, Array, OneInfo
+from twofold.envs.results import AllInfos, Array
 from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.concentration import Concentration, ConcentrationArguments
@@ -19,7 +19,7 @@ BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
 
 
 class ConcentrationInfos(AllInfos):
-    """The infos of N games; those on request are of steps only."""
+    """The infos of N games; steps alone have those on request."""
 
     pairs: NDArray[np.int32]
     """Pairs found."""
@@ -30,9 +30,9 @@ class ConcentrationInfos(AllInfos):
     open_card: NDArray[np.int32]
     """The turn's first card, -1 between turns."""
     deck: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns), the symbols of all cards; with deck_info=True."""
+    """(N, rows, columns): the symbols of all cards; with deck_info=True."""
     flips: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns), what became of each card: 0 nothing, 1 turned face up, 2 turned back, 3
+    """(N, rows, columns): what became of each card: 0 nothing, 1 turned face up, 2 turned back, 3
     found its mate, 4 shown by a peek."""
     final_info: NotRequired[ConcentrationInfos]
     _pairs: NDArray[np.bool_]
@@ -41,17 +41,6 @@ class ConcentrationInfos(AllInfos):
     _open_card: NDArray[np.bool_]
     _deck: NotRequired[NDArray[np.bool_]]
     _flips: NotRequired[NDArray[np.bool_]]
-
-
-class ConcentrationInfo(OneInfo):
-    """The infos of one game."""
-
-    pairs: int
-    turns: int
-    peeks: int
-    open_card: int
-    deck: NotRequired[NDArray[np.uint8]]
-    flips: NotRequired[NDArray[np.uint8]]
 
 
 class ConcentrationEnvArguments(ConcentrationArguments, EnvArguments, total=False):
@@ -76,10 +65,8 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     Reward, float32, by default: 1 for a pair, -0.1 for two cards that are not a pair and for
     touching a card that is not face down, -0.5 for a peek.
 
-    Infos: `action_mask` int8 (N, actions), the cards that can be turned and the peek while any is
-    left, all 0 on a finished game; `episode_length` int32; the others as `ConcentrationInfos` has
-    them. Of a step on request (`extra_infos`): `reward_terms` float32 (N, terms), each term's
-    weighted part of the reward, before scale and clip; and `flips`.
+    Infos: those of `ConcentrationInfos`, whose mask has the cards that can be turned, and the peek
+    while any is left. On request (`extra_infos`) are `reward_terms` and `flips`.
 
     Args:
         num_envs: Number of games N.
@@ -115,7 +102,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
         super().__init__(game, num_envs, **others)
 
 
-class ConcentrationEnv(TwofoldEnv[BoardsT, ConcentrationInfo]):
+class ConcentrationEnv(TwofoldEnv[BoardsT]):
     """One game of Concentration; `gymnasium.make("twofold/Concentration-v0")`.
 
     Arguments, observations, infos and errors are those of `ConcentrationVectorEnv`, for one game.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypeVar, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
-from twofold.envs.results import AllInfos, Array, OneInfo
+from twofold.envs.results import AllInfos, Array
 from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.game2048 import Game2048, Game2048Arguments
@@ -19,20 +19,20 @@ BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
 
 
 class Game2048Infos(AllInfos):
-    """The infos of N boards; those on request are of steps only."""
+    """The infos of N boards; steps alone have those on request."""
 
     score: NDArray[np.int32]
     """Sums of merged values."""
     max_exponent: NDArray[np.uint8]
     moves: NDArray[np.int32]
-    """Legal actions of the episode, where `episode_length` counts all."""
+    """The episode's legal actions."""
     goal_reached: NDArray[np.bool_]
     merges: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns), the exponents that merges made, in their cells of the afterstate."""
+    """(N, rows, columns): the exponents that merges made, in their cells of the afterstate."""
     chance: NotRequired[NDArray[np.int32]]
     """The outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 for none."""
     afterstates: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns), the board before the spawn."""
+    """(N, rows, columns): the board before the spawn."""
     final_info: NotRequired[Game2048Infos]
     _score: NDArray[np.bool_]
     _max_exponent: NDArray[np.bool_]
@@ -41,18 +41,6 @@ class Game2048Infos(AllInfos):
     _merges: NotRequired[NDArray[np.bool_]]
     _chance: NotRequired[NDArray[np.bool_]]
     _afterstates: NotRequired[NDArray[np.bool_]]
-
-
-class Game2048Info(OneInfo):
-    """The infos of one board."""
-
-    score: int
-    max_exponent: int
-    moves: int
-    goal_reached: bool
-    merges: NotRequired[NDArray[np.uint8]]
-    chance: NotRequired[int]
-    afterstates: NotRequired[NDArray[np.uint8]]
 
 
 class Game2048EnvArguments(Game2048Arguments, EnvArguments, total=False):
@@ -69,12 +57,8 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
     an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
 
-    Infos: `action_mask` int8 (N, 4), all 0 on a finished one; `score` int32; `max_exponent` uint8;
-    `episode_length` int32, all steps; `moves` int32, the legal ones; `goal_reached` bool.
-
-    Infos of a step on request (`extra_infos`): `reward_terms` float32 (N, terms), each term's
-    weighted part of the reward, before scale and clip; `merges`, `chance` and `afterstates`, as
-    `Game2048Infos` has them. On a step that only starts a new episode: 0, 0, -1, 0.
+    Infos: those of `Game2048Infos`. On request (`extra_infos`) are `reward_terms`, `merges`,
+    `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode.
 
     Args:
         num_envs: Number of boards N.
@@ -108,7 +92,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
         super().__init__(game, num_envs, **others)
 
 
-class Game2048Env(TwofoldEnv[BoardsT, Game2048Info]):
+class Game2048Env(TwofoldEnv[BoardsT]):
     """One board of 2048; `gymnasium.make("twofold/Game2048-v0")`.
 
     Arguments, observations, infos and errors are those of `Game2048VectorEnv`, for one board. The

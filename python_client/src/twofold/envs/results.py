@@ -32,22 +32,17 @@ class AllInfos(TypedDict):
     """The infos of every game, an array (N, …) for each name; `_name`: the boards with a value."""
 
     action_mask: NDArray[np.int8]
+    """(N, actions): 1 where the action is legal; all 0 where the game is over."""
     episode_length: NDArray[np.int32]
+    """The episode's steps, legal or not."""
     reward_terms: NotRequired[NDArray[np.float32]]
+    """(N, terms): each term's weighted part of the reward, before scale and clip; on request."""
     final_obs: NotRequired[NDArray[np.object_]]
     _action_mask: NDArray[np.bool_]
     _episode_length: NDArray[np.bool_]
     _reward_terms: NotRequired[NDArray[np.bool_]]
     _final_obs: NotRequired[NDArray[np.bool_]]
     _final_info: NotRequired[NDArray[np.bool_]]
-
-
-class OneInfo(TypedDict):
-    """The infos of every game for a single environment."""
-
-    action_mask: NDArray[np.int8]
-    episode_length: int
-    reward_terms: NotRequired[NDArray[np.float32]]
 
 
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
@@ -61,7 +56,7 @@ class FreshResults:
 
     Args:
         spec: The reply to create, with the layouts of replies.
-        num_envs: Boards.
+        num_envs: Boards N.
         order: The server's number of each action; None if the user's are the same.
         keys: The names of observation and mask in a dict; None for plain arrays.
 
@@ -104,11 +99,7 @@ class FreshResults:
         return self._reset_layout.split(memory)["observation"]
 
     def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
-        """The results of a reset, or of another request with the same reply.
-
-        Args:
-            memory: Memory from `buffer`, with the payload in it.
-        """
+        """The results of a reset or alike, from memory from `buffer` with the payload in it."""
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
         boards = infos.pop("observation")
@@ -223,14 +214,8 @@ class ReusedResults(FreshResults):
         ProtocolError: As `FreshResults`, or the server's reset and step replies begin differently.
     """
 
-    def __init__(
-        self,
-        spec: environment.CreateReply,
-        num_envs: int,
-        order: NDArray[np.uint8] | None,
-        keys: tuple[str, str] | None,
-    ) -> None:
-        super().__init__(spec, num_envs, order, keys)
+    def __init__(self, spec: environment.CreateReply, *arguments: Any) -> None:
+        super().__init__(spec, *arguments)
         if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
             raise ProtocolError("the server's replies to reset and step begin differently")
         self._buffer = super().buffer()

@@ -165,13 +165,13 @@ class Rollouts(Batch[ObsT, InfosT]):
 
 
 def _policy(policy: object) -> Policy:
-    if isinstance(policy, str) and policy in NAMES:
-        return NAMES[policy]
     if isinstance(policy, served_policies.CLASSES):
         return policy
-    expected = ", ".join(map(repr, NAMES)) if isinstance(policy, str) else "a name"
+    if isinstance(policy, str) and policy in NAMES:
+        return NAMES[policy]
     raise InvalidArgument(
-        f"policy is {policy!r}; expected {expected} or one of twofold.policies", field="policy"
+        f"policy is {policy!r}; expected {', '.join(map(repr, NAMES))} or one of twofold.policies",
+        field="policy",
     )
 
 
@@ -230,13 +230,7 @@ def _run(
 def _in_user_order(
     rollout: Rollout, order: NDArray[np.uint8], played: NDArray[np.uint8] | None
 ) -> Rollout:
-    """The same rollout with the user's numbers of the actions.
-
-    Args:
-        rollout: With the server's numbers.
-        order: The server's number of each action.
-        played: The user's actions, if they were not a policy's.
-    """
+    """A rollout in the server's action order, in the user's; `played` if no policy chose."""
     if played is None:
         numbers = np.argsort(order).astype(np.uint8)
         # A policy's action where no action is legal is 0 in any order.

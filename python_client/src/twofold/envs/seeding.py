@@ -151,12 +151,8 @@ def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDA
 
     where mix is SplitMix64's, after its addition.
 
-    Args:
-        seeds: uint64 (k,), the caller's.
-        generators: uint64 (k, 2): the states of the parents' generators.
-
-    Returns:
-        uint64 (k,).
+    `seeds` are uint64 (k,), the caller's, and `generators` uint64 (k, 2), the states of the
+    parents' generators.
     """
     mixed = _mix(_FORK_SALT ^ seeds)
     for half in generators.T:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once
 from twofold.envs.arguments import RENDER_MODES
-from twofold.envs.results import Infos, InfosT, ObsT, Stepped
+from twofold.envs.results import Infos, ObsT, Stepped
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.drawing import Picture
 
 
-class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
+class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     """One board on a server: a batch of one with autoreset disabled.
 
     The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
@@ -51,9 +51,9 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         )
 
     @exactly_once
-    def reset(  # type: ignore[override]
+    def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[ObsT, InfosT]:
+    ) -> tuple[ObsT, Infos]:
         """Starts a new episode.
 
         Args:
@@ -85,22 +85,19 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         return _board(observations), _first(infos)
 
     @exactly_once
-    def step(  # type: ignore[override]
-        self, action: int | np.integer[Any]
-    ) -> tuple[ObsT, float, bool, bool, InfosT]:
+    def step(self, action: int | np.integer[Any]) -> tuple[ObsT, float, bool, bool, Infos]:
         """Plays one action.
 
         Raises:
             InvalidArgument: The action is not an integer, or out of range.
             FailedPrecondition: The board has not been reset, or its episode is over.
-            StepPending: The last step, of another action, got no answer.
-            TransportError: No answer. The same call again collects it, and so does `collect`.
+            StepPending, TransportError: As `TwofoldVectorEnv.step`.
         """
         assert isinstance(self.action_space, gym.spaces.Discrete)
         number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
         return _only(self._batch._step_once([number]))
 
-    def collect(self) -> tuple[ObsT, float, bool, bool, InfosT]:
+    def collect(self) -> tuple[ObsT, float, bool, bool, Infos]:
         """The results of a step that got no answer, or was interrupted: `step` with its action.
 
         Raises:
@@ -132,7 +129,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         assert seed is not None
         return seed
 
-    def observe(self) -> tuple[ObsT, InfosT]:
+    def observe(self) -> tuple[ObsT, Infos]:
         """The current observation and infos again, as `reset` returns them; changes nothing."""
         observations, infos = self._batch.observe()
         return _board(observations), _first(infos)
@@ -146,7 +143,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         """
         return self._batch.snapshot()
 
-    def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, InfosT]:
+    def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, Infos]:
         """Replaces the board by one of a snapshot; `TwofoldVectorEnv.restore` has more.
 
         Args:
@@ -156,10 +153,6 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
 
         Returns:
             The observation and infos, as `reset` returns them.
-
-        Raises:
-            InvalidArgument: As in a vector environment. Nothing has changed.
-            TransportError: No answer.
         """
         row = _arguments.integer("row", row, 0)
         if seed is not None:
@@ -182,7 +175,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT, InfosT]):
         return boards[0], rewards[0], mask[0]
 
 
-def _only(stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Any]:
+def _only(stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
     """The only board's results of a step."""
     observations, rewards, terminations, truncations, infos = stepped
     return (
@@ -201,7 +194,7 @@ def _board(observations: Any) -> Any:
     return observations[0]
 
 
-def _first(infos: Infos) -> Any:
+def _first(infos: Infos) -> Infos:
     """The only board's infos, scalars as Python's own."""
     return {
         name: array.item() if array.ndim == 1 else array[0]

@@ -85,19 +85,18 @@ class Snapshots(Batch[ObsT, InfosT]):
             raise InvalidArgument(
                 f"blob is a {type(blob).__name__}; expected the bytes of a snapshot", field="blob"
             )
-        replaced = None if lanes is None else _arguments.lanes(lanes, self.num_envs)
-        count = self.num_envs if replaced is None else replaced.size
+        every = np.arange(self.num_envs, dtype=np.uint64)
+        replaced = every if lanes is None else _arguments.lanes(lanes, self.num_envs)
+        count = replaced.size
         request = environment.RestoreRequest(
-            count=count, lanes=replaced is not None, rows=rows is not None, seeds=seed is not None
+            count=count, lanes=lanes is not None, rows=rows is not None, seeds=seed is not None
         )
-        parts = [] if replaced is None else [replaced.astype("<u8").tobytes()]
+        parts = [] if lanes is None else [replaced.astype("<u8").tobytes()]
         if rows is not None:
             numbers = _arguments.integers("rows", rows, (count,))
             _arguments.refuse_lane("rows", numbers, numbers < 0, "a number from 0 on")
             parts.append(numbers.astype("<u8").tobytes())
-        where = slice(None) if replaced is None else replaced.astype(np.intp)
-        is_replaced = np.zeros(self.num_envs, np.bool_)
-        is_replaced[where] = True
+        is_replaced = np.isin(every, replaced)
         new_seeds = None
         if seed is not None:
             seeds, is_seeded = board_seeds(seed, count)
@@ -105,7 +104,7 @@ class Snapshots(Batch[ObsT, InfosT]):
                 raise InvalidArgument("seed has a None in it", field="seed")
             parts.append(seeds.astype("<u8").tobytes())
             new_seeds = np.zeros(self.num_envs, np.uint64)
-            new_seeds[where] = seeds
+            new_seeds[replaced.astype(np.intp)] = seeds
         payload = b"".join((*parts, blob))
         self._seeds.plan(payload, is_replaced, new_seeds)
         buffer = self._fresh.buffer()
@@ -169,10 +168,7 @@ class Snapshots(Batch[ObsT, InfosT]):
         return fork
 
     def _check_spawns(self, spawns: object, seed: Seed) -> None:
-        if spawns not in ("fresh", "same"):
-            raise InvalidArgument(
-                f"spawns is {spawns!r}; expected 'fresh' or 'same'", field="spawns"
-            )
+        _arguments.choice("spawns", spawns, ("fresh", "same"))
         if spawns == "fresh" and self._game.unseen is not None:
             raise InvalidArgument(
                 f"copies of this game share the {self._game.unseen} that nobody has seen, so what "

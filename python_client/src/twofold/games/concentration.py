@@ -12,27 +12,19 @@ from typing_extensions import Unpack
 from twofold import _arguments
 from twofold.errors import InvalidArgument
 from twofold.games.base import Game, GameArguments
-from twofold.games.drawing import Colour, Grid, Picture, fill, striped_tile, tile
+from twofold.games.drawing import Colour, Picture, draw_board, striped_tile, tile
 from twofold.v1 import concentration_pb2 as concentration
 from twofold.v1 import environment_pb2 as environment
 
+# The wire's number of each, and the words for the rule card.
 _MATCHED_CARDS = {
-    "removed": concentration.MATCHED_CARDS_REMOVED,
-    "face_up": concentration.MATCHED_CARDS_FACE_UP,
+    "removed": (concentration.MATCHED_CARDS_REMOVED, "taken out of play"),
+    "face_up": (concentration.MATCHED_CARDS_FACE_UP, "stay face up"),
 }
 _ILLEGAL_ACTIONS = {
-    "noop": concentration.UNTURNABLE_CARD_NOOP,
-    "end_turn": concentration.UNTURNABLE_CARD_END_TURN,
-    "terminate": concentration.UNTURNABLE_CARD_TERMINATE,
-}
-_FOUND_PAIR_WORDS = {
-    _MATCHED_CARDS["removed"]: "taken out of play",
-    _MATCHED_CARDS["face_up"]: "stay face up",
-}
-_ILLEGAL_ACTION_WORDS = {
-    _ILLEGAL_ACTIONS["noop"]: "nothing happens",
-    _ILLEGAL_ACTIONS["end_turn"]: "ends the turn",
-    _ILLEGAL_ACTIONS["terminate"]: "ends the game",
+    "noop": (concentration.UNTURNABLE_CARD_NOOP, "nothing happens"),
+    "end_turn": (concentration.UNTURNABLE_CARD_END_TURN, "ends the turn"),
+    "terminate": (concentration.UNTURNABLE_CARD_TERMINATE, "ends the game"),
 }
 _MAX_CARDS = 128
 
@@ -103,13 +95,8 @@ class Concentration(Game):
 
     def __init__(self, **arguments: Unpack[ConcentrationArguments]) -> None:
         preset = arguments.get("preset", "playground")
-        if not isinstance(preset, str) or preset not in PRESETS:
-            raise InvalidArgument(
-                f"preset is {preset!r}; expected one of {', '.join(map(repr, PRESETS))}",
-                field="preset",
-            )
         chosen: dict[str, Any] = dict(arguments)
-        for name, value in PRESETS[preset].items():
+        for name, value in PRESETS[_arguments.choice("preset", preset, PRESETS)].items():
             if chosen.get(name) is None:
                 chosen[name] = value
         config = _config(chosen)
@@ -129,8 +116,8 @@ class Concentration(Game):
             "size": f"{config.rows} x {config.columns}",
             "symbols": config.symbols,
             "peeks": peeks,
-            "found pairs": _FOUND_PAIR_WORDS[config.matched_cards],
-            "illegal action": _ILLEGAL_ACTION_WORDS[config.illegal_action],
+            "found pairs": dict(_MATCHED_CARDS.values())[config.matched_cards],
+            "illegal action": dict(_ILLEGAL_ACTIONS.values())[config.illegal_action],
         }
 
     @property
@@ -165,18 +152,16 @@ class Concentration(Game):
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """The cards on their table, each symbol a number in a colour of its own."""
-        grid = Grid(self.rows, self.columns, size, gap=0.13)
-        picture = fill(grid.height, grid.width, _TABLE)
-        for (row, column), code in np.ndenumerate(self._table(observation)):
+
+        def card(code: int, side: int) -> Picture:
             if code < self.symbols:
-                ink = _symbol_colour(int(code), self.symbols)
-                card = tile(grid.cell, _TABLE, _FACE, str(code + 1), ink)
-            elif code == self.face_down:
-                card = striped_tile(grid.cell, _TABLE, _BACK, _BACK_PATTERN)
-            else:
-                card = tile(grid.cell, _TABLE, _GONE)
-            grid.place(picture, row, column, card)
-        return picture
+                ink = _symbol_colour(code, self.symbols)
+                return tile(side, _TABLE, _FACE, str(code + 1), ink)
+            if code == self.face_down:
+                return striped_tile(side, _TABLE, _BACK, _BACK_PATTERN)
+            return tile(side, _TABLE, _GONE)
+
+        return draw_board(self._table(observation), size, _TABLE, card)
 
 
 _TABLE: Colour = (38, 92, 70)
@@ -210,24 +195,18 @@ def _config(arguments: dict[str, Any]) -> concentration.ConcentrationConfig:
             f"symbols is {symbols}; expected each on the same even number of the {cards} cards",
             field="symbols",
         )
-    for name, known in (("matched_cards", _MATCHED_CARDS), ("illegal_action", _ILLEGAL_ACTIONS)):
-        value = arguments[name]
-        if not isinstance(value, str) or value not in known:
-            raise InvalidArgument(
-                f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}", field=name
-            )
-    flags = {
-        name: _arguments.boolean(name, arguments.get(name, False))
-        for name in ("observe_last_action", "deck_info")
-    }
+    matched_cards = _arguments.choice("matched_cards", arguments["matched_cards"], _MATCHED_CARDS)
+    illegal_action = arguments["illegal_action"]
+    _arguments.choice("illegal_action", illegal_action, _ILLEGAL_ACTIONS)
+    observe_last_action = arguments.get("observe_last_action", False)
     config = concentration.ConcentrationConfig(
         rows=rows,
         columns=columns,
         symbols=symbols,
-        matched_cards=_MATCHED_CARDS[arguments["matched_cards"]],
-        illegal_action=_ILLEGAL_ACTIONS[arguments["illegal_action"]],
-        observe_last_action=flags["observe_last_action"],
-        tell_deck=flags["deck_info"],
+        matched_cards=_MATCHED_CARDS[matched_cards][0],
+        illegal_action=_ILLEGAL_ACTIONS[illegal_action][0],
+        observe_last_action=_arguments.boolean("observe_last_action", observe_last_action),
+        tell_deck=_arguments.boolean("deck_info", arguments.get("deck_info", False)),
     )
     peeks = arguments["peeks"]
     if isinstance(peeks, str) and peeks == "unlimited":

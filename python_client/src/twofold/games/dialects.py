@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from twofold import _arguments
 from twofold.errors import InvalidArgument
 
 
@@ -88,12 +89,4 @@ def find(name: object) -> Dialect:
     Raises:
         InvalidArgument: There is no dialect of that name.
     """
-    if name is None:
-        return _OWN
-    dialect = _DIALECTS.get(name) if isinstance(name, str) else None
-    if dialect is None:
-        raise InvalidArgument(
-            f"dialect is {name!r}; expected None or one of {', '.join(map(repr, _DIALECTS))}",
-            field="dialect",
-        )
-    return dialect
+    return _OWN if name is None else _DIALECTS[_arguments.choice("dialect", name, _DIALECTS)]

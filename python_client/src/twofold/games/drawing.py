@@ -7,7 +7,7 @@ kept: a board is put together from a few squares. Pillow is imported with the fi
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -94,9 +94,18 @@ def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None
     draw.text(start, text, ink, font, "ls", stroke_width=round(font.size / 28))
 
 
-def fill(height: int, width: int, colour: Colour) -> Picture:
-    """One colour."""
-    picture: Picture = np.full((height, width, 3), colour, np.uint8)
+def draw_board(
+    board: NDArray[np.uint8], size: int, ground: Colour, draw_cell: Callable[[int, int], Picture]
+) -> Picture:
+    """A board (rows, columns), its longer side of `size` pixels (one less where odd).
+
+    `draw_cell` gets a number of the board, and how many pixels its square has along a side.
+    """
+    rows, columns = board.shape
+    grid = Grid(rows, columns, size, gap=0.13)
+    picture: Picture = np.full((grid.height, grid.width, 3), ground, np.uint8)
+    for (row, column), number in np.ndenumerate(board):
+        grid.place(picture, row, column, draw_cell(int(number), grid.cell))
     return picture
 
 
@@ -136,7 +145,8 @@ def side_by_side(pictures: Sequence[Picture], columns: int, gap: int) -> Picture
     """Pictures of one size, with even sides, side by side, row by row; `gap` is even too."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
-    whole = fill(rows * (height + gap) + gap, columns * (width + gap) + gap, _WALL)
+    shape = rows * (height + gap) + gap, columns * (width + gap) + gap, 3
+    whole: Picture = np.full(shape, _WALL, np.uint8)
     for index, picture in enumerate(pictures):
         top = gap + index // columns * (height + gap)
         left = gap + index % columns * (width + gap)

@@ -44,12 +44,10 @@ def one_hot(
             field="planes",
         )
     exponents = np.arange(planes, dtype=boards.dtype)
-    if layout == "chw":
+    if _arguments.choice("layout", layout, ("chw", "hwc")) == "chw":
         pair = boards[..., np.newaxis, :, :], exponents[:, np.newaxis, np.newaxis]
-    elif layout == "hwc":
-        pair = boards[..., np.newaxis], exponents
     else:
-        raise InvalidArgument(f"layout is {layout!r}; expected 'chw' or 'hwc'", field="layout")
+        pair = boards[..., np.newaxis], exponents
     shape = np.broadcast_shapes(*(part.shape for part in pair))
     if out is None:
         out = np.empty(shape, np.float32)

@@ -12,17 +12,14 @@ from twofold import _arguments
 from twofold.errors import InvalidArgument
 from twofold.games import dialects
 from twofold.games.base import Game, GameArguments
-from twofold.games.drawing import Grid, Picture, fill, tile
+from twofold.games.drawing import Picture, draw_board, tile
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
 
+# The wire's number of each, and the words for the rule card.
 _ILLEGAL_ACTIONS = {
-    "noop": game2048.ILLEGAL_ACTION_NOOP,
-    "terminate": game2048.ILLEGAL_ACTION_TERMINATE,
-}
-_ILLEGAL_ACTION_WORDS = {
-    _ILLEGAL_ACTIONS["noop"]: "nothing happens",
-    _ILLEGAL_ACTIONS["terminate"]: "ends the game",
+    "noop": (game2048.ILLEGAL_ACTION_NOOP, "nothing happens"),
+    "terminate": (game2048.ILLEGAL_ACTION_TERMINATE, "ends the game"),
 }
 
 _BOARD = (187, 173, 160)
@@ -96,7 +93,7 @@ class Game2048(Game):
             "spawn law": f"2 with {1 - four:g}, 4 with {four:g}, all empty cells alike",
             "start tiles": config.start_tiles,
             "goal": f"{config.goal}, {'ends the game' if config.stop_at_goal else 'play goes on'}",
-            "illegal action": _ILLEGAL_ACTION_WORDS[config.illegal_action],
+            "illegal action": dict(_ILLEGAL_ACTIONS.values())[config.illegal_action],
             "score": "sum of merged values, whatever the reward",
         }
 
@@ -106,18 +103,14 @@ class Game2048(Game):
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """A board of exponents, (rows, columns), in the colours that 2048 is known by."""
-        rows, columns = observation.shape
-        grid = Grid(rows, columns, size, gap=0.13)
-        picture = fill(grid.height, grid.width, _BOARD)
-        for (row, column), exponent in np.ndenumerate(observation):
+
+        def cell(exponent: int, side: int) -> Picture:
             if exponent == 0:
-                cell = tile(grid.cell, _BOARD, _EMPTY)
-            else:
-                face = _FACES[min(int(exponent), len(_FACES)) - 1]
-                ink = _DARK if exponent <= 2 else _LIGHT
-                cell = tile(grid.cell, _BOARD, face, str(2 ** int(exponent)), ink)
-            grid.place(picture, row, column, cell)
-        return picture
+                return tile(side, _BOARD, _EMPTY)
+            face = _FACES[min(exponent, len(_FACES)) - 1]
+            return tile(side, _BOARD, face, str(2**exponent), _DARK if exponent <= 2 else _LIGHT)
+
+        return draw_board(observation, size, _BOARD, cell)
 
 
 def _config(dialect: dialects.Dialect, arguments: Game2048Arguments) -> game2048.Game2048Config:
@@ -132,11 +125,7 @@ def _config(dialect: dialects.Dialect, arguments: Game2048Arguments) -> game2048
     illegal_action = arguments.get("illegal_action")
     if illegal_action is None:
         illegal_action = dialect.illegal_action
-    if illegal_action not in _ILLEGAL_ACTIONS:
-        raise InvalidArgument(
-            f"illegal_action is {illegal_action!r}; expected 'noop' or 'terminate'",
-            field="illegal_action",
-        )
+    _arguments.choice("illegal_action", illegal_action, _ILLEGAL_ACTIONS)
     return game2048.Game2048Config(
         rows=rows,
         columns=columns,
@@ -144,7 +133,7 @@ def _config(dialect: dialects.Dialect, arguments: Game2048Arguments) -> game2048
         stop_at_goal=_arguments.boolean("stop_at_goal", arguments.get("stop_at_goal", False)),
         four_probability=_arguments.probability(arguments.get("four_probability", 0.1)),
         start_tiles=_arguments.integer("start_tiles", start_tiles, 1, rows * columns - 1),
-        illegal_action=_ILLEGAL_ACTIONS[illegal_action],
+        illegal_action=_ILLEGAL_ACTIONS[illegal_action][0],
     )
 
 

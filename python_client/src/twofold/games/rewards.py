@@ -10,6 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from twofold import _arguments
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
@@ -55,7 +56,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
                 )
     spec = environment.RewardSpec(terms=_terms(terms))
     if scale is not None:
-        spec.scale = _number("reward.scale", scale)
+        spec.scale = _arguments.real("reward.scale", scale)
     if clip is not None:
         low, high = _clip(clip)
         if low is not None:
@@ -100,7 +101,7 @@ def _load(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(
-            f"reward is {os.fspath(path)!r}, which can't be read ({error.strerror}); {_FORMS}",
+            f"reward is {os.fspath(path)!r}, which can't be read: {error.strerror}; {_FORMS}",
             field="reward",
         ) from error
     except ValueError as error:
@@ -140,7 +141,7 @@ def _term(name: object, value: object) -> environment.RewardTerm:
     arguments = dict(value) if isinstance(value, Mapping) else {"weight": value}
     term = environment.RewardTerm(name=name)
     if "weight" in arguments:
-        term.weight = _number(f"reward.{name}.weight", arguments.pop("weight"))
+        term.weight = _arguments.real(f"reward.{name}.weight", arguments.pop("weight"))
     for key, numbers in arguments.items():
         field = f"reward.{name}.{key}"
         term.parameters.add(name=str(key), values=_numbers(field, numbers))
@@ -158,25 +159,17 @@ def _numbers(field: str, value: object) -> list[float]:
     return [float(number) for number in array.ravel()]
 
 
-def _number(field: str, value: object) -> float:
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if not is_number or isinstance(value, bool):
-        raise InvalidArgument(f"{field} is {value!r}; expected a number", field=field)
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except OverflowError:
-        raise InvalidArgument(f"{field} is {value!r}; it is too large", field=field) from None
-
-
 def _clip(clip: object) -> tuple[float | None, float | None]:
     """(low, high), each None where open."""
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
         raise InvalidArgument(
-            f"reward.clip is {clip!r}; expected (low, high), either of them None for open",
+            f"reward.clip is {clip!r}; expected (low, high), None for an open end",
             field="reward.clip",
         )
-    low, high = (None if bound is None else _number("reward.clip", bound) for bound in bounds)
+    low, high = (
+        None if bound is None else _arguments.real("reward.clip", bound) for bound in bounds
+    )
     return low, high
 
 

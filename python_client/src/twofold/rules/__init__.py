@@ -12,10 +12,21 @@ board; an error's `lane` counts the rows in C order. Actions: 0 up, 1 right, 2 d
 would be too large or take long; `endpoint`, `curve` and `timeout` (`ServiceArguments`) say where
 and for how long, as an environment's do. `chance`, `place`, `symmetries` and `canonical` only look
 at cells, and are computed here. Arrays handed out are fresh.
+
+All raise InvalidArgument, whose `field` and `lane` say what is wrong, and on which row; those that
+ask the service raise TransportError where it does not answer.
 """
 
 from twofold.rules.cells import canonical, chance, place, symmetries
-from twofold.rules.moves import MAX_EXPONENT, afterstates, explain, legal, move, spawn
+from twofold.rules.moves import (
+    MAX_EXPONENT,
+    ServiceArguments,
+    afterstates,
+    explain,
+    legal,
+    move,
+    spawn,
+)
 from twofold.rules.results import (
     Afterstates,
     Canonical,
@@ -27,7 +38,6 @@ from twofold.rules.results import (
     Spawned,
     Symmetries,
 )
-from twofold.rules.service import ServiceArguments
 
 __all__ = [
     "MAX_EXPONENT",

@@ -24,9 +24,6 @@ def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[
         float64 (…, 2 * cells): entry `cell` for a 2 there, cells + `cell` for a 4; each row sums
         to 1, that of a full board to 0. The probability is the one that the engine draws with,
         round(p * 2^32) / 2^32.
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
     """
     checked = check_boards("afterstates", afterstates)
     four = np.floor(_arguments.probability(four_probability) * 2**32 + 0.5) / 2**32
@@ -47,8 +44,7 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
         uint8 (…, rows, columns).
 
     Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row; `outcomes` also
-            where the cell is not empty.
+        InvalidArgument: `field` is "outcomes" also where the cell is not empty.
     """
     checked = check_boards("afterstates", afterstates)
     cells = checked.rows.shape[1]
@@ -81,9 +77,6 @@ def symmetries(boards: ArrayLike) -> Symmetries:
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
     """
     checked = check_boards("boards", boards)
     places, actions = _symmetries(*checked.shape[-2:])
@@ -98,9 +91,6 @@ def canonical(boards: ArrayLike) -> Canonical:
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
     """
     checked = check_boards("boards", boards)
     places, _ = _symmetries(*checked.shape[-2:])

@@ -1,22 +1,44 @@
-"""What slides, merges and draws: asked of the service."""
+"""What slides, merges and draws: asked of the service, in as many requests as the boards take."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Unpack
+from typing_extensions import TypedDict, Unpack
 
 from twofold import _arguments
+from twofold.client import stateless
+from twofold.client.curve import CurveKeys
+from twofold.client.layout import Layout
 from twofold.errors import InvalidArgument
-from twofold.rules.boards import check_actions, check_boards, check_seeds
+from twofold.games.game2048 import Game2048
+from twofold.rules.boards import CheckedBoards, check_actions, check_boards, check_seeds
 from twofold.rules.results import Afterstates, Merge, Move, MoveAction, Slide, Spawn, Spawned
-from twofold.rules.service import EXPLAINED, ServiceArguments, ask, expand
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+from twofold.v1 import game2048_pb2 as game2048
 from twofold.v1 import rules_pb2 as wire
 
 MAX_EXPONENT = 26
 """The largest exponent on a board that is to slide: on 4 x 4 that earns at most 2^30."""
+
+# Bytes that a reply may have: a large array goes in several requests.
+_REPLY_BYTES = 8 << 20
+_EXPLAINED = ("board", "kind", "tile", "other", "made", "source", "target", "value")
+
+
+class ServiceArguments(TypedDict, total=False):
+    """Where to ask, and for how long."""
+
+    endpoint: str | None
+    """As an environment takes it; by default in this process."""
+    curve: CurveKeys | None
+    """Keys for an encrypted endpoint."""
+    timeout: float
+    """Seconds that the call may take; 30 by default."""
 
 
 def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> Afterstates:
@@ -25,13 +47,9 @@ def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> After
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
         service: Where to ask.
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
-        TransportError: No answer.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
-    return Afterstates(**expand(checked, wire.EXPAND_OPERATION_AFTERSTATES, service))
+    return Afterstates(**_expand(checked, wire.EXPAND_OPERATION_AFTERSTATES, service))
 
 
 def move(boards: ArrayLike, actions: ArrayLike, **service: Unpack[ServiceArguments]) -> Move:
@@ -41,14 +59,10 @@ def move(boards: ArrayLike, actions: ArrayLike, **service: Unpack[ServiceArgumen
         boards: Exponents, any integer dtype, (…, rows, columns).
         actions: Integers 0 ... 3, (…).
         service: Where to ask.
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
-        TransportError: No answer.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
     payload = check_actions(actions, checked)
-    return Move(**expand(checked, wire.EXPAND_OPERATION_MOVE, service, [payload]))
+    return Move(**_expand(checked, wire.EXPAND_OPERATION_MOVE, service, [payload]))
 
 
 def legal(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> NDArray[np.int8]:
@@ -60,13 +74,9 @@ def legal(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> NDArray[np.
 
     Returns:
         int8 (…, 4), 1 where the action is legal, as `info["action_mask"]` has it.
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
-        TransportError: No answer.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
-    return expand(checked, wire.EXPAND_OPERATION_LEGAL, service)["mask"]
+    return _expand(checked, wire.EXPAND_OPERATION_LEGAL, service)["mask"]
 
 
 def spawn(
@@ -89,15 +99,11 @@ def spawn(
             2^64.
         four_probability: How often the new tile is a 4, 0 ... 1.
         service: Where to ask.
-
-    Raises:
-        InvalidArgument: `field` and `lane` say what is wrong, and on which row.
-        TransportError: No answer.
     """
     checked = check_boards("afterstates", afterstates)
     four = _arguments.probability(four_probability)
     streams = check_seeds(seeds, checked).astype("<u8")[:, np.newaxis].view(np.uint8)
-    return Spawned(**expand(checked, wire.EXPAND_OPERATION_SPAWN, service, [streams], four))
+    return Spawned(**_expand(checked, wire.EXPAND_OPERATION_SPAWN, service, [streams], four))
 
 
 def explain(
@@ -121,9 +127,7 @@ def explain(
         has stayed. For several boards a list of such lists, nested as the leading shape is.
 
     Raises:
-        InvalidArgument: `next_board` does not follow, or something else is wrong; `field` and
-            `lane` say what, and on which row.
-        TransportError: No answer.
+        InvalidArgument: `field` is "next_board" also where it does not follow.
     """
     before = check_boards("board", board, MAX_EXPONENT)
     after = check_boards("next_board", next_board)
@@ -134,8 +138,8 @@ def explain(
         )
     extra = [check_actions(action, before, "action"), after.rows]
     explained: list[list[MoveAction]] = [[] for _ in range(len(before.rows))]
-    for start, arrays in ask(before, wire.EXPAND_OPERATION_EXPLAIN, service, extra):
-        for entry in zip(*(arrays[name].tolist() for name in EXPLAINED), strict=True):
+    for start, arrays in _ask(before, wire.EXPAND_OPERATION_EXPLAIN, service, extra):
+        for entry in zip(*(arrays[name].tolist() for name in _EXPLAINED), strict=True):
             row, kind, tile, other, made, source, target, value = entry
             happened: MoveAction
             if kind == 0:
@@ -145,14 +149,115 @@ def explain(
             else:
                 happened = Spawn(tile, target, value)
             explained[start + row].append(happened)
-    return _nest(explained, before.lead)
+    return np.fromiter(explained, object, len(explained)).reshape(before.lead).tolist()
 
 
-def _nest(items: list[list[MoveAction]], lead: tuple[int, ...]) -> Any:
-    """The items in lists of lists, by the leading shape."""
-    if not lead:
-        return items[0]
-    if len(lead) == 1:
-        return items
-    each = len(items) // lead[0] if lead[0] else 0
-    return [_nest(items[each * i : each * (i + 1)], lead[1:]) for i in range(lead[0])]
+def _expand(
+    boards: CheckedBoards,
+    operation: wire.ExpandOperation,
+    service: ServiceArguments,
+    extra: Sequence[NDArray[np.uint8]] = (),
+    four_probability: float = 0.1,
+) -> dict[str, NDArray[Any]]:
+    """The arrays (…) of an operation whose reply has one row for each board.
+
+    `extra` are the operation's other arguments, a row of bytes for each board, (N, bytes) each.
+    """
+    count = len(boards.rows)
+    whole: dict[str, NDArray[Any]] = {
+        name: np.empty((count, *shape), dtype)
+        for name, dtype, shape in _reply_arrays(operation, *boards.shape[-2:])
+    }
+    for start, arrays in _ask(boards, operation, service, extra, four_probability):
+        for name, array in arrays.items():
+            if len(array) == count:
+                whole[name] = array
+            else:
+                whole[name][start : start + len(array)] = array
+    return {name: array.reshape(boards.lead + array.shape[1:]) for name, array in whole.items()}
+
+
+def _ask(
+    boards: CheckedBoards,
+    operation: wire.ExpandOperation,
+    service: ServiceArguments,
+    extra: Sequence[NDArray[np.uint8]] = (),
+    four_probability: float = 0.1,
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """The first row and the arrays of each reply; the arguments are those of `_expand`."""
+    unknown = service.keys() - ServiceArguments.__optional_keys__
+    if unknown:
+        raise TypeError(f"got unexpected keyword arguments {sorted(unknown)}")
+    if len(boards.rows) == 0:
+        return
+    endpoint = service.get("endpoint")
+    if endpoint is not None:
+        endpoint = _arguments.text("endpoint", endpoint)
+    timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
+    deadline = stateless.deadline_after(timeout)
+    client = stateless.client(endpoint, service.get("curve"))
+    rows, columns = boards.shape[-2:]
+    reply_arrays = _reply_arrays(operation, rows, columns)
+    reply_bytes = sum(
+        int(np.prod(shape)) * np.dtype(dtype).itemsize for _, dtype, shape in reply_arrays
+    )
+    bytes_each = boards.rows.shape[1] + sum(part.shape[1] for part in extra)
+    at_once = _rows_at_once(client.limits(deadline), bytes_each, reply_bytes)
+    config = game2048.Game2048Config(rows=rows, columns=columns, four_probability=four_probability)
+    start = 0
+    while start < len(boards.rows):
+        parts = [part[start : start + at_once] for part in (boards.rows, *extra)]
+        request = envelope.Request(
+            expand=wire.ExpandRequest(
+                environment_id=Game2048.environment_id,
+                count=len(parts[0]),
+                operation=operation,
+                game2048=config,
+            )
+        )
+        payload = b"".join(part.tobytes() for part in parts)
+        # Each array begins at a multiple of 64.
+        most = len(parts[0]) * reply_bytes + 64 * len(reply_arrays)
+        try:
+            reply, answer = client.ask("expand", request, payload, most, deadline)
+        except InvalidArgument as error:
+            if error.lane is not None:
+                error.lane += start
+            raise
+        yield start, Layout(reply.expand.arrays, ()).split(answer)
+        # The server answers fewer where all would take long.
+        start += reply.expand.count
+
+
+def _reply_arrays(
+    operation: wire.ExpandOperation, rows: int, columns: int
+) -> list[tuple[str, Any, tuple[int, ...]]]:
+    """Names, dtypes and shapes of an operation's results for one board."""
+    if operation == wire.EXPAND_OPERATION_AFTERSTATES:
+        return [
+            ("boards", np.uint8, (4, rows, columns)),
+            ("rewards", np.float32, (4,)),
+            ("mask", np.int8, (4,)),
+        ]
+    if operation == wire.EXPAND_OPERATION_MOVE:
+        return [
+            ("boards", np.uint8, (rows, columns)),
+            ("rewards", np.float32, ()),
+            ("legal", np.bool_, ()),
+        ]
+    if operation == wire.EXPAND_OPERATION_LEGAL:
+        return [("mask", np.int8, (4,))]
+    if operation == wire.EXPAND_OPERATION_SPAWN:
+        return [("boards", np.uint8, (rows, columns)), ("outcomes", np.int32, ())]
+    # Each tile slides and each pair merges at most, and one tile spawns.
+    most = rows * columns + rows * columns // 2 + 1
+    return [(name, np.int32, (most,)) for name in _EXPLAINED]
+
+
+def _rows_at_once(limits: environment.Limits, bytes_each: int, reply_bytes: int) -> int:
+    most = _REPLY_BYTES // reply_bytes
+    if limits.max_message_bytes:
+        most = min(most, limits.max_message_bytes // bytes_each)
+    if limits.max_boards_per_session:
+        most = min(most, limits.max_boards_per_session)
+    return max(1, most)
