@@ -176,7 +176,10 @@ class FreshResults:
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)
         if layout is None:
-            layout = self._add_finals_layout(wire, reply.step.finals)
+            if len(self._finals_layouts) == _MOST_LAYOUTS:
+                self._finals_layouts.clear()
+            layout = Layout(reply.step.finals, ("lanes", "observation"))
+            self._finals_layouts[wire] = layout
         finals = layout.split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
         # A copy, so that one kept observation does not keep the whole reply in memory.
@@ -198,13 +201,6 @@ class FreshResults:
             final_info[name][lanes] = finals[name]
             final_info["_" + name] = mask
         return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
-
-    def _add_finals_layout(self, key: bytes, wire: environment.PayloadLayout) -> Layout:
-        """The layout of finals, which depends only on the number of episodes that end."""
-        if len(self._finals_layouts) == _MOST_LAYOUTS:
-            self._finals_layouts.clear()
-        layout = self._finals_layouts[key] = Layout(wire, ("lanes", "observation"))
-        return layout
 
 
 class ReusedResults(FreshResults):

@@ -62,18 +62,6 @@ def worker_seeds(
     return consecutive(first + offset, num_envs)
 
 
-def drawn_seeds(seed: Seed, num_envs: int) -> NDArray[np.uint64]:
-    """uint64 (num_envs,): a seed for each board, from the system where the caller gave none.
-
-    Raises:
-        InvalidArgument: As `board_seeds`.
-    """
-    seeds, has_seed = board_seeds(seed, num_envs)
-    if has_seed.all():
-        return seeds
-    return np.where(has_seed, seeds, consecutive(draw_seed(num_envs), num_envs))
-
-
 class BoardSeeds:
     """The seeds that boards got from the resets and restores that were carried out.
 

@@ -14,7 +14,7 @@ from twofold import _arguments
 from twofold.client.session import exactly_once
 from twofold.envs.batch import Batch
 from twofold.envs.results import InfosT, ObsT
-from twofold.envs.seeding import Seed, board_seeds, drawn_seeds, fork_seeds
+from twofold.envs.seeding import Seed, board_seeds, consecutive, draw_seed, fork_seeds
 from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -150,10 +150,13 @@ class Snapshots(Batch[ObsT, InfosT]):
         create.CopyFrom(self._session.create)
         create.num_envs = count
         self._session.check_limits(create)
-        drawn = drawn_seeds(seed, count) if spawns == "fresh" else None
+        seeds, is_seeded = board_seeds(seed, count)
         blob = self.snapshot(numbers)
         rows = np.arange(numbers.size).repeat(copies)
-        seeds = None if drawn is None else fork_seeds(drawn, _generators(blob)[rows])
+        new_seeds = None
+        if spawns == "fresh":
+            seeds = np.where(is_seeded, seeds, consecutive(draw_seed(count), count))
+            new_seeds = fork_seeds(seeds, _generators(blob)[rows])
 
         fork = copy.copy(self)
         fork.closed = True
@@ -161,13 +164,14 @@ class Snapshots(Batch[ObsT, InfosT]):
         fork.metadata = dict(self.metadata)
         fork._begin(self._session.again(create))
         try:
-            fork.restore(blob, rows=rows, seed=seeds)
+            fork.restore(blob, rows=rows, seed=new_seeds)
         except BaseException:
             fork.close()
             raise
         return fork
 
-    def _check_spawns(self, spawns: object, seed: Seed) -> None:
+    def _check_spawns(self, spawns: str, seed: Seed) -> None:
+        """Refuses spawns that this game does not have, and a seed for the same spawns."""
         _arguments.choice("spawns", spawns, ("fresh", "same"))
         if spawns == "fresh" and self._game.unseen is not None:
             raise InvalidArgument(
