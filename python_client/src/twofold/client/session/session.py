@@ -23,7 +23,7 @@ from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Steps
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import EMBEDDED, open_carrier, resolve
-from twofold.client.recovery import Done, Journal, Operation, part
+from twofold.client.session.journal import Done, Journal, Operation, part
 from twofold.envs.seeding import BoardSeeds
 from twofold.errors import (
     ClosedError,
