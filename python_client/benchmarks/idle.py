@@ -28,7 +28,7 @@ def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
     """Measures a session without requests, and one with occasional requests."""
     envs = twofold.Game2048VectorEnv(256, endpoint=endpoint)
     envs.reset(seed=0)
-    carrier = envs._session._carrier
+    carrier = envs._session.link.carrier
     server: int | None = None
     if isinstance(carrier, ZeroMQCarrier) and carrier.server is not None:
         server = carrier.server.pid

@@ -15,6 +15,7 @@ import numpy as np
 import twofold
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.lookup import find_program
+from twofold.client.session.states import Idle
 
 # Seconds of each measurement in a round, and steps before it.
 SECONDS = 0.1
@@ -43,7 +44,7 @@ def split(size: int, rounds: int) -> Split:
     """Medians of rounds in which all of it is measured in turn."""
     envs = twofold.Game2048VectorEnv(size, copy=False, endpoint="embedded")
     envs.reset(seed=0)
-    carrier = envs._session._carrier
+    carrier = envs._session.link.carrier
     assert isinstance(carrier, EmbeddedCarrier)
     rng = np.random.default_rng(0)
     actions = [rng.integers(0, 4, size, np.uint8) for _ in range(64)]
@@ -59,8 +60,8 @@ def split(size: int, rounds: int) -> Split:
         whole, _ = _time(lambda at: envs.step(actions[at % 64]))
         first = envs._session.last_seq + 1
         inside, calls = _time(functools.partial(call, carrier._steps, first))
-        # The session's own numbers continue after these calls.
-        envs._session._last_seq += calls
+        # The session's own numbers go on from where these calls end.
+        envs._session.state = Idle(envs._session.last_seq + calls)
         turned_away, _ = _time(functools.partial(call, nobody, first))
         rows.append((whole, inside, turned_away))
     envs.close()

@@ -108,7 +108,7 @@ def private_server_pid(env: Any) -> int:
     if isinstance(env, TwofoldEnv):
         env = env._batch
     assert isinstance(env, TwofoldVectorEnv)
-    carrier = env._session._carrier
+    carrier = env._session.link.carrier
     assert isinstance(carrier, ZeroMQCarrier)
     assert carrier.server is not None
     return carrier.server.pid

@@ -12,7 +12,7 @@ from servers import Server
 import twofold
 from twofold import errors
 from twofold.client.embedded import EmbeddedCarrier
-from twofold.client.zeromq import check_address
+from twofold.client.endpoints import check_address
 
 BAD: list[tuple[str, Any]] = [
     ("num_envs", 0),
@@ -159,10 +159,10 @@ def test_a_request_above_the_message_limit_is_not_sent(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs = twofold.Game2048VectorEnv(100, endpoint=server.ipc)
-    envs._session._carrier.limits.max_message_bytes = 500
+    envs._session.link.carrier.limits.max_message_bytes = 500
     with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 500"):
         envs.reset(seed=0)
-    envs._session._carrier.limits.max_message_bytes = 5000
+    envs._session.link.carrier.limits.max_message_bytes = 5000
     envs.reset(seed=0)
     envs.close()
 
@@ -188,12 +188,12 @@ def test_the_endpoint_comes_from_the_environment_variable(
 ) -> None:
     monkeypatch.setenv("TWOFOLD_ENDPOINT", server.tcp)
     envs = twofold.Game2048VectorEnv(1)
-    assert envs._session._carrier.endpoint == server.tcp
+    assert envs._session.link.carrier.endpoint == server.tcp
     envs.close()
     monkeypatch.setenv("TWOFOLD_ENDPOINT", "nonsense")
     with pytest.raises(errors.InvalidArgument, match="nonsense"):
         twofold.Game2048VectorEnv(1)
     for kind in ("private", "embedded"):
         envs = twofold.Game2048VectorEnv(1, endpoint=kind)
-        assert isinstance(envs._session._carrier, EmbeddedCarrier) == (kind == "embedded")
+        assert isinstance(envs._session.link.carrier, EmbeddedCarrier) == (kind == "embedded")
         envs.close()

@@ -46,7 +46,7 @@ def run(code: str, **variables: str) -> tuple[str, str]:
 def test_without_an_endpoint_the_service_is_in_this_process() -> None:
     for made in (gym.make_vec(ID, num_envs=2), gym.make(ID)):
         base: Any = made.unwrapped
-        assert isinstance(base._session._carrier, EmbeddedCarrier)
+        assert isinstance(base._session.link.carrier, EmbeddedCarrier)
         made.close()
 
 
@@ -61,7 +61,7 @@ def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
         HIDDEN
         + "envs = [twofold.Game2048VectorEnv(2) for _ in range(2)]\n"
         + "envs[0].reset(seed=0); envs[0].step([0, 1])\n"
-        + "print(envs[1]._session._carrier.endpoint)\n"
+        + "print(envs[1]._session.link.carrier.endpoint)\n"
     )
     assert output.startswith("ipc://")
     assert errors.count("RuntimeWarning") == 1

@@ -224,6 +224,6 @@ def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyP
     twofold.client.private_server.stop_at_exit()
     monkeypatch.setenv("TWOFOLD_IDLE_TIMEOUT", "1")
     envs = Game2048VectorEnv(1, endpoint="private")
-    assert envs._session._carrier.limits.idle_timeout == 0
+    assert envs._session.link.carrier.limits.idle_timeout == 0
     envs.close()
     twofold.client.private_server.stop_at_exit()

@@ -22,7 +22,8 @@ from servers import Server, child_servers, private_server_pid
 import twofold
 from twofold import errors
 from twofold.client.session import journal as journals
-from twofold.client.session.journal import Operation, part
+from twofold.client.session.journal import part
+from twofold.client.session.states import Operation
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 

@@ -176,7 +176,7 @@ def test_greedy_takes_the_highest_reward(make: Any) -> None:
     envs = make(40)
     envs.reset(seed=2)
     data = envs.rollout(200, "greedy")
-    told = rules.afterstates(data.observations[:-1], endpoint=envs._session._carrier.endpoint)
+    told = rules.afterstates(data.observations[:-1], endpoint=envs._session.link.carrier.endpoint)
     rewards = np.where(told.mask == 1, told.rewards, -1)
     taken = np.take_along_axis(rewards, data.actions[..., None].astype(int), axis=2)[..., 0]
     np.testing.assert_array_equal(taken[data.valid], rewards.max(axis=2)[data.valid])

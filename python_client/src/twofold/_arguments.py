@@ -135,7 +135,10 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
 
 
 def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.integer[Any]]:
-    """`value` as an array of some integer dtype and this exact shape; its range is not checked."""
+    """`value` as an array of some integer dtype and this exact shape; its range is not checked.
+
+    Its bytes are in this machine's order.
+    """
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise InvalidArgument(
@@ -143,7 +146,7 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
         )
     if array.shape != shape:
         raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
-    return array
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def plain(value: object) -> Any:

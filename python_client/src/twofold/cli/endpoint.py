@@ -9,8 +9,8 @@ from types import TracebackType
 
 from twofold.client.carrier import Call
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import check_curve
-from twofold.client.zeromq import ZeroMQCarrier, check_address
+from twofold.client.endpoints import check_address, check_curve
+from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import statistics_pb2 as statistics

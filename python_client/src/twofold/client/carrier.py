@@ -28,6 +28,10 @@ NO_PAYLOAD = np.empty(0, np.uint8)
 _STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 
 
+class Unavailable(Exception):
+    """There is no library that this package can use; the text says why."""
+
+
 class Call(NamedTuple):
     """One request as it travels, and what its reply has to look like."""
 

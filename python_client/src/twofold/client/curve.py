@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from pathlib import Path
 
 import zmq
+import zmq.auth
 
 from twofold.errors import InvalidArgument
 
@@ -57,11 +57,10 @@ class CurveKeys:
         Raises:
             InvalidArgument: A file can't be read or has no such key.
         """
-        return cls(
-            server_key=_read(server, "public-key"),
-            public_key=_read(client, "public-key"),
-            secret_key=_read(client, "secret-key"),
-        )
+        public, secret = _load(client)
+        if secret is None:
+            raise InvalidArgument(f"{os.fspath(client)} has no secret-key", field="curve")
+        return cls(server_key=_load(server)[0], public_key=public, secret_key=secret)
 
     @classmethod
     def from_environment(cls) -> CurveKeys | None:
@@ -83,13 +82,13 @@ class CurveKeys:
         return cls.load(server, client)
 
 
-def _read(path: str | os.PathLike[str], name: str) -> str:
+def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
+    """The public and the secret key of a file, the latter None in a public one."""
     try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
+        public, secret = zmq.auth.load_certificate(path)
+    except OSError as error:
+        reason = error.strerror or "no such file"
         raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="curve") from None
-    match = re.search(rf'^\s*{name}\s*=\s*"(.*)"\s*$', text, re.MULTILINE)
-    if match is None:
-        raise InvalidArgument(f"{os.fspath(path)} has no {name}", field="curve")
-    return match[1]
+    except ValueError:
+        raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="curve") from None
+    return public.decode(errors="replace"), secret.decode(errors="replace") if secret else None

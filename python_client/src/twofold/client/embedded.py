@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 import warnings
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from twofold.client import system
 from twofold.client.buffers import Buffer, BufferPool
-from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps
+from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps, Unavailable
 from twofold.client.lookup import VERSION, find_library, no_library
+from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -30,10 +31,6 @@ _HEADER_BYTES = 4096
 _PAYLOAD_BYTES = 1 << 16
 # So many boards never keep more than one thread busy.
 _BOARDS_OF_A_THREAD = 64
-
-
-class Unavailable(Exception):
-    """There is no library that this package can use; the text says why."""
 
 
 class _Reply(ctypes.Structure):
@@ -133,8 +130,7 @@ def _forget_in_child() -> None:
     _service = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+system.after_fork_in_child(_forget_in_child)
 
 
 class EmbeddedCarrier(Carrier):
@@ -150,8 +146,9 @@ class EmbeddedCarrier(Carrier):
     loses_sessions = False
     sends_ahead = False
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = CLOCK) -> None:
         super().__init__("embedded", is_ours=True)
+        self._clock = clock
         service = _this_service()
         self._call = service.library.twofold_call
         self._step = service.library.twofold_step
@@ -182,7 +179,7 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
-        if time.monotonic() >= deadline:
+        if self._clock.now() >= deadline:
             raise DeadlineExceeded(f"there was no time left for {call.slot}")
         if call.slot == "create":
             self._tell_of_threads(envelope.Request.FromString(call.request).create.num_envs)
@@ -212,8 +209,6 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        if not actions.dtype.isnative:
-            actions = actions.astype(actions.dtype.newbyteorder("="))
         width = actions.itemsize
         return actions.tobytes(), width if actions.dtype.kind == "u" else -width
 

@@ -1,44 +1,74 @@
-"""Where a service is: what `endpoint` says, and the carrier that leads there."""
+"""Endpoints: what the argument `endpoint` means, and the carrier that leads there."""
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 
-from twofold.client import private_server
-from twofold.client.carrier import Carrier
+from twofold.client.carrier import Carrier, Unavailable
 from twofold.client.curve import CurveKeys
-from twofold.client.embedded import EmbeddedCarrier, Unavailable
-from twofold.client.zeromq import ZeroMQCarrier, check_address
+from twofold.client.system import CLOCK, LONGEST_IPC_PATH, Clock
+from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument, ServerStartFailed
 
 EMBEDDED = "embedded"
 PRIVATE = "private"
 
+_TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})")
+
 _has_warned = False
 
 
 def resolve(endpoint: str | None) -> str:
-    """The endpoint that is meant: None is TWOFOLD_ENDPOINT, and without it this process itself.
+    """The endpoint to use: for None that of TWOFOLD_ENDPOINT, and without it this process itself.
 
     Raises:
-        InvalidArgument: It is none.
+        InvalidArgument: The endpoint is not valid.
     """
     if endpoint is None:
         endpoint = os.environ.get("TWOFOLD_ENDPOINT") or _default()
     return endpoint if endpoint in (EMBEDDED, PRIVATE) else check_address(endpoint)
 
 
+def check_address(endpoint: str) -> str:
+    """The endpoint, if a server can be reached at this address.
+
+    Raises:
+        InvalidArgument: It is not an address.
+    """
+    path = endpoint.removeprefix("ipc://")
+    match = _TCP.fullmatch(endpoint)
+    problem = ""
+    if endpoint == "ipc://":
+        problem = "has no path"
+    elif path != endpoint and len(os.fsencode(path)) > LONGEST_IPC_PATH:
+        problem = f"has a path of more than {LONGEST_IPC_PATH} bytes"
+    elif path == endpoint and match is None:
+        problem = "is not an address"
+    elif match is not None and not 1 <= int(match[2]) <= 65535:
+        problem = "has a port outside 1 ... 65535"
+    elif match is not None and match[1] == "*":
+        problem = "has no host"
+    if problem:
+        raise InvalidArgument(
+            f"endpoint {endpoint!r} {problem}; expected tcp://host:port, ipc:///path, "
+            '"private" for a server of this process\'s own, or "embedded" for this process itself',
+            field="endpoint",
+        )
+    return endpoint
+
+
 def _default() -> str:
-    """The library in this process; where it can't be used, a private server, which is told once."""
+    """The library in this process; without one a private server, with a warning the first time."""
     global _has_warned
     try:
-        EmbeddedCarrier()
+        _embedded()
     except Unavailable as error:
         if not _has_warned:
             _has_warned = True
             warnings.warn(
-                f"{error}; so each step goes to a private server, over ZeroMQ",
+                f"{error}; each step goes to a private server over ZeroMQ instead",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -46,35 +76,46 @@ def _default() -> str:
     return EMBEDDED
 
 
-def open_carrier(endpoint: str, curve: CurveKeys | None, deadline: float) -> Carrier:
+def _embedded(clock: Clock = CLOCK) -> Carrier:
+    from twofold.client.embedded import EmbeddedCarrier
+
+    return EmbeddedCarrier(clock)
+
+
+def open_carrier(
+    endpoint: str, curve: CurveKeys | None, deadline: float, clock: Clock = CLOCK
+) -> Carrier:
     """A carrier to a resolved endpoint.
 
     Args:
-        endpoint: What `resolve` has returned.
+        endpoint: From `resolve`.
         curve: Keys, or None for those that environment variables name.
         deadline: When to give up starting a server, on the clock of `time.monotonic`.
+        clock: What the carrier compares deadlines to.
 
     Raises:
         InvalidArgument: The endpoint takes no keys.
-        ServerStartFailed: There is no service to be had.
+        ServerStartFailed: No service is available.
     """
     keys = check_curve(endpoint, curve)
     if endpoint == EMBEDDED:
         try:
-            return EmbeddedCarrier()
+            return _embedded(clock)
         except Unavailable as error:
             raise ServerStartFailed(str(error)) from None
     if endpoint == PRIVATE:
+        from twofold.client import private_server
+
         server = private_server.acquire(deadline)
-        return ZeroMQCarrier(server.endpoint, server=server)
-    return ZeroMQCarrier(endpoint, curve=keys)
+        return ZeroMQCarrier(server.endpoint, server=server, clock=clock)
+    return ZeroMQCarrier(endpoint, curve=keys, clock=clock)
 
 
 def check_curve(endpoint: str, curve: object) -> CurveKeys | None:
     """The keys for an endpoint: those given, or for tcp those that the environment variables name.
 
     Raises:
-        InvalidArgument: These are no keys, or the endpoint takes none.
+        InvalidArgument: This is not a CurveKeys, or the endpoint takes no keys.
     """
     if curve is None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None

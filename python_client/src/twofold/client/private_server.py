@@ -6,8 +6,8 @@ or at exit; should this process die, the server notices and ends by itself.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import fcntl
 import multiprocessing
 import multiprocessing.util
 import os
@@ -19,8 +19,8 @@ import threading
 import time
 from pathlib import Path
 
+from twofold.client import system
 from twofold.client.lookup import find_program
-from twofold.client.zeromq import LONGEST_IPC_PATH
 from twofold.errors import ServerDied, ServerStartFailed
 
 # How long an unused server stays: making and closing environments in a loop starts one server.
@@ -163,14 +163,12 @@ class PrivateServer:
 def _make_directory() -> tuple[Path, int]:
     """A new directory for a server, and the descriptor that holds its lock."""
     parent = tempfile.gettempdir()
-    if len(os.fsencode(f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s")) > LONGEST_IPC_PATH:
+    if len(os.fsencode(f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s")) > system.LONGEST_IPC_PATH:
         parent = "/tmp"
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):
         _remove_if_abandoned(path)
-    directory = tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX, dir=parent)
-    lock = os.open(directory, os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return Path(directory), lock
+    directory = Path(tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX, dir=parent))
+    return directory, system.lock_directory(directory)
 
 
 def _remove_if_abandoned(directory: Path) -> None:
@@ -178,16 +176,11 @@ def _remove_if_abandoned(directory: Path) -> None:
     try:
         if time.time() - directory.stat().st_mtime < _ABANDONED_AGE:
             return
-        lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:  # gone already, or another user's
+        lock = system.lock_directory(directory)
+    except OSError:  # in use, gone already, or another user's
         return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(directory, ignore_errors=True)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(lock)
+    shutil.rmtree(directory, ignore_errors=True)
+    os.close(lock)
 
 
 # ---- the one server of this process --------------------------------------------------------------
@@ -267,4 +260,6 @@ def _forget_in_child() -> None:
         _current = None
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+system.after_fork_in_child(_forget_in_child)
+# Before sessions are closed, since what is registered last is called first.
+atexit.register(stop_at_exit)

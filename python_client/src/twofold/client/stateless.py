@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.client import system
 from twofold.client.carrier import Call, Carrier
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_curve, open_carrier, resolve
@@ -123,4 +123,4 @@ def deadline_after(timeout: float) -> float:
 
 
 # A forked child makes its own: sockets and locks of its parent are none of its business.
-os.register_at_fork(after_in_child=_clients.clear)
+system.after_fork_in_child(_clients.clear)

@@ -5,101 +5,88 @@ from __future__ import annotations
 import errno
 import math
 import os
-import re
-import resource
-import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import zmq
-import zmq.utils.monitor
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from twofold import _arguments
+from twofold.client import system
 from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
 from twofold.client.curve import CurveKeys
-from twofold.errors import (
-    AuthenticationFailed,
-    DeadlineExceeded,
-    InvalidArgument,
-    ProtocolError,
-    TransportError,
-)
+from twofold.client.handshake import HandshakeWatch
+from twofold.client.system import CLOCK, Clock
+from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-if TYPE_CHECKING:
-    from twofold.client.private_server import PrivateServer
-
-# A request that is not answered is sent again after this long or four round trips, whichever is
-# more, then after twice as long, and so on.
-_FIRST_RETRY = 0.020
-_LONGEST_RETRY = 1.0
-# How often a wait looks whether the private server still lives.
+# How often a wait checks that the private server still lives.
 _LIVENESS_INTERVAL = 0.1
-# sun_path has 108 bytes with the closing zero.
-LONGEST_IPC_PATH = 107
 
-# A handshake that ends without a reason may be an accident; so many in a row are a wrong key.
-_BROKEN_HANDSHAKES = 3
-_HANDSHAKE_FAILURES = (
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-)
-
-# By default a context has 1,023 sockets, and an environment takes up to three of them: there should
-# be so many that the process's open files are the limit.
+# By default a context has 1,023 sockets, and an environment takes up to three of them. With this
+# many, the process's open files are the limit.
 _MOST_SOCKETS = 16_384
 
-_TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})")
+# How a step that went well is answered: one byte of tag, the eight of seq, the rest.
+_STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 
 
-def check_address(endpoint: str) -> str:
-    """The endpoint, if it is an address that a server can be reached at.
+class Backoff:
+    """How long to wait for a reply before the request is sent again.
 
-    Raises:
-        InvalidArgument: It is not.
+    20 ms or four round trips, whichever is more; then twice as long, and so on up to a second.
     """
-    if endpoint.startswith("ipc://"):
-        path = endpoint.removeprefix("ipc://")
-        if not path:
-            raise _bad_address(endpoint, "has no path")
-        if len(os.fsencode(path)) > LONGEST_IPC_PATH:
-            raise _bad_address(endpoint, f"has a path of more than {LONGEST_IPC_PATH} bytes")
-        return endpoint
-    match = _TCP.fullmatch(endpoint)
-    if match is None:
-        raise _bad_address(endpoint, "is not an address")
-    if not 1 <= int(match[2]) <= 65535:
-        raise _bad_address(endpoint, "has a port outside 1 ... 65535")
-    if match[1] == "*":
-        raise _bad_address(endpoint, "names no host")
-    return endpoint
+
+    _FIRST = 0.020
+    _LONGEST = 1.0
+
+    def __init__(self) -> None:
+        self._round_trip = 0.0
+
+    def seconds(self, tries: int, patience: float) -> float:
+        """The wait after this many tries before; at first no less than `patience`."""
+        first = max(self._FIRST, patience, 4 * self._round_trip)
+        return min(first * float(2 ** min(tries, 10)), self._LONGEST)
+
+    def answered(self, seconds: float) -> None:
+        """A reply came after this time; counted from the last try, so that lost ones don't add."""
+        self._round_trip += (seconds - self._round_trip) / 8
 
 
-def _bad_address(endpoint: str, problem: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"endpoint {endpoint!r} {problem}; expected tcp://host:port, ipc:///path, "
-        '"private" for a server of this process\'s own, or "embedded" for this process itself',
-        field="endpoint",
-    )
+class LocalServer(Protocol):
+    """A server that belongs to this process."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+
+    def check(self) -> None:
+        """Raises ServerDied when the process has ended."""
+
+    def release(self) -> None:
+        """It has one user fewer."""
 
 
 class ZeroMQCarrier(Carrier):
     """A REQ socket, and what is known of the server.
 
-    A socket with a request under way is given up on the first trouble, and the request is sent
+    A socket with a request under way is dropped on the first trouble, and the request is sent
     again over a new one, byte for byte: the server answers a repeat with the stored reply. So a
     deadline or a KeyboardInterrupt leaves nothing half-read behind.
 
     Args:
         endpoint: A checked address.
         curve: Keys for an encrypted endpoint.
-        server: The private server that is there, which is released at the end.
+        server: The private server at this address, which is released at the end.
+        clock: What deadlines are compared to.
     """
 
     def __init__(
@@ -107,22 +94,22 @@ class ZeroMQCarrier(Carrier):
         endpoint: str,
         *,
         curve: CurveKeys | None = None,
-        server: PrivateServer | None = None,
+        server: LocalServer | None = None,
+        clock: Clock = CLOCK,
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
         self.server = server
         self._curve = curve
         self._socket: zmq.Socket[bytes] | None = None
         self._receive_timeout = -1
-        # Tells of handshakes that failed, which libzmq does not; over tcp, where there are keys.
-        self._monitor: zmq.Socket[bytes] | None = None
-        self._broken_handshakes = 0
-        # From before a request goes out until its reply is there: what an interrupt leaves is no
-        # socket for the next request.
+        self._handshakes = HandshakeWatch(endpoint, has_keys=curve is not None)
+        # From before a request goes out until its reply is there: after an interrupt the next
+        # request needs another socket.
         self._is_under_way = False
-        # The request that was sent ahead, and whose reply nobody has asked for yet.
+        # The request that was sent ahead, as long as nobody has asked for its reply.
         self._begun: Call | None = None
-        self._round_trip = 0.0
+        self._backoff = Backoff()
+        self._clock = clock
         self._buffers = BufferPool()
 
     @property
@@ -133,13 +120,11 @@ class ZeroMQCarrier(Carrier):
     @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
         # A byte each on the wire. Before the cast, since 256 would become 0: as an unsigned number,
-        # whatever does not fit is beyond 255, or -1 in a byte beyond 127.
-        if not actions.dtype.isnative:
-            actions = actions.astype(actions.dtype.newbyteorder("="))
+        # an action that does not fit is beyond 255, or -1 in a byte beyond 127.
         numbers = actions.view(f"u{actions.itemsize}")
         most = 255 if actions.dtype != np.int8 else 127
         if numbers[numbers.argmax()] > most:
-            _arguments.refuse_lane("actions", actions, numbers > most, "an action's number")
+            _arguments.refuse_lane("actions", actions, numbers > most, "the number of an action")
         return numbers.astype(np.uint8).tobytes(), 1
 
     @override
@@ -188,32 +173,31 @@ class ZeroMQCarrier(Carrier):
             room: Where the payload goes; None for memory of its own.
             plain: The encoded Reply that only says that it was carried out; empty: not known.
         """
-        started = sent = time.monotonic()
+        started = sent = self._clock.now()
         tries = 0
         try:
             while True:
                 received = self._try_once(call, tries, deadline, room, plain)
-                now = time.monotonic()
+                now = self._clock.now()
                 if received is not None:
-                    self._broken_handshakes = 0
-                    # Counted from the last try, so that a lost reply does not make it longer.
-                    self._round_trip += (now - sent - self._round_trip) / 8
+                    self._handshakes.succeeded()
+                    self._backoff.answered(now - sent)
                     self._is_under_way = False
                     return received
-                self._check_handshake(is_last=now >= deadline)
+                self._handshakes.check(is_last=now >= deadline)
                 if now >= deadline:
-                    waited = f"{now - started:.3g} s"
                     advice = (
                         "the request stays pending, and the same call again collects its reply"
                         if call.seq > 1
                         else "is a server running there?"
                     )
                     raise DeadlineExceeded(
-                        f"no reply to {call.slot} from {self.endpoint} after {waited}; {advice}"
+                        f"no reply to {call.slot} from {self.endpoint} after "
+                        f"{now - started:.3g} s; {advice}"
                     )
                 self.drop()
                 tries += 1
-                sent = time.monotonic()
+                sent = self._clock.now()
         except BaseException:
             self.drop()
             raise
@@ -230,20 +214,15 @@ class ZeroMQCarrier(Carrier):
         if self._begun != call:
             self._send(call)
         self._begun = None
-        first = max(_FIRST_RETRY, call.patience, 4 * self._round_trip)
-        longer = min(first * 2 ** min(tries, 10), _LONGEST_RETRY)
-        return self._receive(call, min(time.monotonic() + longer, deadline), plain, room)
+        wait = self._backoff.seconds(tries, call.patience)
+        return self._receive(call, min(self._clock.now() + wait, deadline), plain, room)
 
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
         self._begun = None
         socket, self._socket = self._socket, None
-        monitor, self._monitor = self._monitor, None
+        self._handshakes.detach()
         if socket is not None:
-            if monitor is not None:
-                # In this order: libzmq waits for good for a reader of its events that has gone.
-                socket.disable_monitor()
-                monitor.close()
             socket.close()
 
     @override
@@ -259,11 +238,11 @@ class ZeroMQCarrier(Carrier):
         except (zmq.ZMQError, OSError) as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             raise TransportError(
                 f"no more connections: {error.strerror}. Each environment at {self.endpoint} takes "
-                f"several files, of which this process may have {limit:,} open. Close environments "
-                "after use, have more boards in one (num_envs), or allow more files (ulimit -n)"
+                f"several files, and this process may have {system.descriptor_limit()} open. Close "
+                "environments after use, make one with more boards (num_envs), or allow more files "
+                "(ulimit -n)"
             ) from None
 
     def _connect(self, socket: zmq.Socket[bytes]) -> zmq.Socket[bytes]:
@@ -277,10 +256,9 @@ class ZeroMQCarrier(Carrier):
             socket.curve_serverkey = self._curve.server_key.encode()
             socket.curve_publickey = self._curve.public_key.encode()
             socket.curve_secretkey = self._curve.secret_key.encode()
-        if self.endpoint.startswith("tcp://"):
-            self._monitor = socket.get_monitor_socket(_HANDSHAKE_FAILURES)
+        self._handshakes.attach(socket)
         # libzmq connects later, in a thread of its own, and goes on trying where no file is left.
-        os.close(os.dup(socket.FD))
+        system.check_descriptors(socket.FD)
         socket.connect(self.endpoint)
         self._receive_timeout = -1
         return socket
@@ -310,12 +288,12 @@ class ZeroMQCarrier(Carrier):
         socket = self._socket
         assert socket is not None
         while True:
-            frame = self._receive_frame(socket, until - time.monotonic())
+            frame = self._receive_frame(socket, until - self._clock.now())
             if frame is not None:
                 break
             if self.server is not None:
                 self.server.check()
-            if time.monotonic() >= until:
+            if self._clock.now() >= until:
                 return None
         payload = NO_PAYLOAD
         if socket.get(zmq.RCVMORE):
@@ -326,11 +304,11 @@ class ZeroMQCarrier(Carrier):
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
-            raise self._bad_reply(call, "no twofold.v1.Reply") from None
+            raise self._bad_reply(call, "a header that is not a twofold.v1.Reply") from None
         slot = reply.WhichOneof("result")
         # A request that the server cannot read is answered with seq 0.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
-            time.sleep(max(0.0, until - time.monotonic()))
+            self._clock.sleep(max(0.0, until - self._clock.now()))
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
@@ -347,36 +325,10 @@ class ZeroMQCarrier(Carrier):
         most = max(call.reply_size, call.reply_room)
         memory, _ = room or self._buffers.take(most)
         size = socket.recv_into(memory.data)
-        # A third frame is none of ours.
+        # We never send a third frame.
         if not call.reply_size <= size <= most or socket.get(zmq.RCVMORE):
-            raise self._bad_reply(call, f"a payload of {size} bytes and not {call.reply_size}")
+            raise self._bad_reply(call, f"a payload of {size} bytes instead of {call.reply_size}")
         return memory[:size]
-
-    def _check_handshake(self, is_last: bool) -> None:
-        """Raises AuthenticationFailed when the server and this client don't accept each other.
-
-        Args:
-            is_last: There will be no other try.
-        """
-        while self._monitor is not None and self._monitor.poll(0):
-            event = zmq.utils.monitor.recv_monitor_message(self._monitor)
-            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH and event["value"] != 300:
-                raise AuthenticationFailed(f"{self.endpoint} does not let in this client's key")
-            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-                raise AuthenticationFailed(
-                    f"{self.endpoint} does not encrypt, or is no ZeroMQ endpoint at all"
-                    if self._curve
-                    else f"{self.endpoint} wants a key: pass curve=twofold.CurveKeys(…), "
-                    "unless it is no ZeroMQ endpoint at all"
-                )
-            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self._curve:
-                self._broken_handshakes += 1
-        # A server with another key hangs up without a word; so does one that is just ending.
-        if self._broken_handshakes >= (1 if is_last else _BROKEN_HANDSHAKES):
-            raise AuthenticationFailed(
-                f"{self.endpoint} hangs up in the handshake: its key is not the given server_key, "
-                "or it does not encrypt"
-            )
 
     def _bad_reply(self, call: Call, problem: str) -> ProtocolError:
         return ProtocolError(
@@ -394,10 +346,6 @@ class ZeroMQCarrier(Carrier):
             return socket.recv()
         except zmq.Again:
             return None
-
-
-# How a step that went well is answered: one byte of tag, the eight of seq, the rest.
-_STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 
 
 _own_context: tuple[int, zmq.Context[zmq.Socket[bytes]]] | None = None

@@ -205,7 +205,7 @@ def _run(
                 payload = policy_seeds.astype("<u8").tobytes()
         if actions is not None:
             # A request has to fit too.
-            left = min(left, max(1, session.largest_payload(wanted) // num_envs))
+            left = min(left, max(1, session.link.largest_payload(wanted) // num_envs))
             request.actions.SetInParent()
             payload = actions[done : done + left].tobytes()
         request.steps = min(left, 2**32 - 1)

@@ -234,8 +234,8 @@ def upload(session: Session, network: NTuple) -> None:
     offset = 0
     for table in network.weights:
         weights = table.view(np.uint8)
-        for start in range(0, len(weights), session.largest_payload(_PIECE_BYTES)):
-            piece = weights[start : start + session.largest_payload(_PIECE_BYTES)].tobytes()
+        for start in range(0, len(weights), session.link.largest_payload(_PIECE_BYTES)):
+            piece = weights[start : start + session.link.largest_payload(_PIECE_BYTES)].tobytes()
             _send(session, wire.PolicyRequest(weights=wire.WeightsPiece(offset=offset)), piece)
             offset += len(piece)
     session.network = network

@@ -149,7 +149,7 @@ class Snapshots(Batch[ObsT, InfosT]):
         create = environment.CreateRequest()
         create.CopyFrom(self._session.create)
         create.num_envs = count
-        self._session.check_limits(create)
+        self._session.link.check_limits(create)
         seeds, is_seeded = board_seeds(seed, count)
         blob = self.snapshot(numbers)
         rows = np.arange(numbers.size).repeat(copies)

@@ -1,5 +1,7 @@
 """Sessions: boards at a service, and the sequence of requests that drives them exactly once."""
 
-from twofold.client.session.session import Session, exactly_once, open_session, using, waiting
+from twofold.client.session.calls import exactly_once, waiting
+from twofold.client.session.opening import open_session, using
+from twofold.client.session.session import Session
 
 __all__ = ["Session", "exactly_once", "open_session", "using", "waiting"]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.client.session.states import Operation
 from twofold.v1 import envelope_pb2 as envelope
 
 # A snapshot is due after so many operations, or bytes of them.
@@ -18,21 +19,6 @@ _COMPARED_BYTES = 4096
 
 # Requests that change the boards; the others need not be made again.
 _CHANGES = ("reset", "step", "restore", "rollout")
-
-
-class Operation(NamedTuple):
-    """A request without its place in a session."""
-
-    slot: str
-    """The slot of `op`."""
-    request: bytes
-    """The encoded Request with nothing but its `op`."""
-    payload: bytes | None
-    """Its payload frame, if it has one."""
-    reply_room: int = 0
-    """Bytes that the reply's payload has at most, where the session's layouts don't tell."""
-    width: int = 1
-    """Of a step: bytes of an action in the payload, negative for signed ones."""
 
 
 class Done(NamedTuple):

@@ -1,0 +1,157 @@
+"""Calls of an environment: one at a time, each applied once, and its result never lost."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
+
+import gymnasium as gym
+
+from twofold.client import system
+from twofold.client.session.states import Idle, Operation, State, note
+from twofold.errors import ClosedError, DeadlineExceeded, add_note
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Calls:
+    """The calls of a session, and what became of the newest request.
+
+    Args:
+        timeout: Seconds that a call may take, and wait for that of another thread.
+
+    Attributes:
+        state: Where the newest request is; belongs to the thread that is in a call.
+    """
+
+    # Only this process may make calls, and nobody before the session is open or after it is closed.
+    _owner: object = None
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._pid = os.getpid()
+        # Held by the thread that is in a call.
+        self._lock = threading.RLock()
+        self.state: State = Idle(0)
+        # The newest call's; a rollout's `progress` may make some within it.
+        self._number = 0
+
+    @property
+    def unreturned(self) -> Operation | None:
+        """The newest request, if no call has returned its result."""
+        return self.state.unreturned
+
+    @property
+    def has_unreturned_step(self) -> bool:
+        """Whether that is a step."""
+        operation = self.state.unreturned
+        return operation is not None and operation.slot == "step"
+
+    def enter(self, is_wait: bool = False) -> int:
+        """Begins a call, once no other thread is in one; its number.
+
+        Args:
+            is_wait: Whether it is `step_wait`.
+
+        Raises:
+            ClosedError: The session is closed, or belongs to the process that forked this one.
+            DeadlineExceeded: Another thread has been in a call for as long as calls may take.
+            gymnasium.error.AlreadyPendingCallError: A step is under way.
+            gymnasium.error.NoAsyncCallError: There is none to wait for.
+        """
+        # First, since nobody may be left here to release the lock.
+        if self._owner is not system.generation:
+            raise self._closed()
+        if not self._lock.acquire(False) and not self._lock.acquire(timeout=self._timeout):
+            raise DeadlineExceeded(
+                f"another thread has been in a call of this environment for {self._timeout:.3g} s"
+            )
+        if is_wait or not self.state.is_settled:
+            self._take_turn(is_wait)
+        self._number += 1
+        return self._number
+
+    def _take_turn(self, is_wait: bool) -> None:
+        """Ends a call at once that comes before `step_wait`, or is one too many."""
+        # The call before this one is over, or waits for this one within it.
+        self.state = self.state.left(0)
+        if self.state.is_awaited is is_wait:
+            return
+        self._lock.release()
+        if is_wait:
+            raise gym.error.NoAsyncCallError(
+                "step_wait() returns the result of step_async(), which was not called before",
+                "step",
+            )
+        raise gym.error.AlreadyPendingCallError(
+            "a step is under way: call step_wait(), which returns its result, before anything else",
+            "step",
+        )
+
+    def leave(self) -> None:
+        """Ends the call that `enter` began."""
+        self._lock.release()
+
+    def failed(self, call: int, error: BaseException) -> None:
+        """Keeps what a call has got and not returned for another try; notes it on an interrupt.
+
+        If this is interrupted, too, the next `enter` sees that the call has not returned.
+        """
+        if self._number != call:
+            # Another thread's call has begun meanwhile.
+            return
+        before = self.state
+        self.state = before.left(call)
+        if isinstance(error, KeyboardInterrupt) and not hasattr(error, "__notes__"):
+            add_note(error, "twofold: " + note(before, self.state))
+
+    def _closed(self) -> ClosedError:
+        if self._owner is None:
+            return ClosedError("this environment is closed")
+        return ClosedError(
+            f"this environment belongs to process {self._pid}, which this one was forked from; "
+            "make environments after the fork"
+        )
+
+
+class _HasSession(Protocol):
+    @property
+    def _session(self) -> Calls: ...
+
+
+def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A method of an environment whose requests are one unit, and whose result is not lost.
+
+    Other threads wait until it is done. Whatever interrupts it before it has returned, the same
+    call again returns the same result; a KeyboardInterrupt gets a note that says what became of it.
+    """
+    return _guarded(method, is_wait=False)
+
+
+def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same for `step_wait`, the one method that may be called after `step_async`."""
+    return _guarded(method, is_wait=True)
+
+
+def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[Arguments, Result]:
+    @functools.wraps(method)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        owner: _HasSession = args[0]  # type: ignore[assignment]
+        session = owner._session
+        call = session.enter(is_wait)
+        try:
+            try:
+                result = method(*args, **kwargs)
+                session.state = session.state.returned(call, is_wait)
+                return result
+            finally:
+                session.leave()
+        except BaseException as error:
+            session.failed(call, error)
+            raise
+
+    return guarded

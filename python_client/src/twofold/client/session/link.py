@@ -1,0 +1,173 @@
+"""A session's link to its service: the carrier, and the session's id and epoch there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from twofold.client.buffers import Buffer
+from twofold.client.carrier import DONE, Answer, Call, Steps
+from twofold.client.curve import CurveKeys
+from twofold.client.endpoints import open_carrier, resolve
+from twofold.client.session.states import Operation
+from twofold.client.system import Clock
+from twofold.errors import RequestError, ResourceExhausted, ShuttingDown, from_reply
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+CLOSE = Operation(
+    "close", envelope.Request(close=environment.CloseRequest()).SerializeToString(), None
+)
+
+
+class Link:
+    """Sends the requests of one session, and finds out what is wrong with their replies.
+
+    Args:
+        endpoint: As a `Session` takes it.
+        curve: Keys for an encrypted endpoint.
+        deadline: When to give up starting a server.
+        clock: What deadlines are compared to.
+
+    Attributes:
+        endpoint: As resolved.
+        curve: As given.
+        carrier: What brings requests to the service.
+        id: The session's id; a secret, since it is all that it takes to use the session.
+        spec: The reply to the create request.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None,
+        curve: CurveKeys | None,
+        deadline: float,
+        clock: Clock,
+    ) -> None:
+        self.endpoint, self.curve = resolve(endpoint), curve
+        self.carrier = open_carrier(self.endpoint, curve, deadline, clock)
+        self._clock = clock
+
+    def create(
+        self,
+        create: environment.CreateRequest,
+        carry_out: Callable[[Operation], envelope.Reply],
+        deadline: float,
+    ) -> None:
+        """Makes boards, as a new session.
+
+        Args:
+            create: What to make.
+            carry_out: Carries out the session's first request.
+            deadline: When to give up.
+        """
+        self.id = os.urandom(16)
+        self._set_spec(1, environment.CreateReply())
+        self.carrier.hello(deadline)
+        self.check_limits(create)
+        request = envelope.Request(create=create).SerializeToString()
+        reply = carry_out(Operation("create", request, None))
+        self._set_spec(reply.create.epoch, reply.create)
+
+    def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
+        """Takes a session over and shuts its holder out; the last reply that it got, too."""
+        self.id = session_id
+        self.carrier.hello(deadline)
+        resume = environment.ResumeRequest(holder=os.urandom(16))
+        request = envelope.Request(session=session_id, resume=resume).SerializeToString()
+        reply, payload = self.carrier.exchange(Call("resume", 0, request, None, None), deadline)
+        if reply.HasField("error"):
+            raise from_reply(reply.error)
+        self._set_spec(reply.resume.epoch, reply.resume.created)
+        # The payload aligned and writable, as in other replies.
+        last = envelope.Reply.FromString(reply.resume.last_reply), payload.copy()
+        return reply.resume, last
+
+    def reconnect(self, deadline: float) -> None:
+        """Drops what is under way; to another private server, where the last one is gone."""
+        self.carrier.drop()
+        if self.carrier.is_dead:
+            dead = self.carrier
+            self.carrier = open_carrier(self.endpoint, self.curve, deadline, self._clock)
+            dead.close()
+
+    def transmit(
+        self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
+    ) -> Answer:
+        """Sends an operation as the session's request of this number, and waits for its reply.
+
+        Raises:
+            RequestError: The service refused.
+            TransportError: No answer.
+        """
+        while True:
+            if operation.slot == "step":
+                payload, width = operation.payload, operation.width
+                assert payload is not None
+                answer = self.carrier.step(self._steps, seq, payload, width, deadline, into)
+                if answer[0] is DONE:
+                    return answer
+            else:
+                answer = self.carrier.exchange(self.encode(operation, seq), deadline, into)
+            if not answer[0].HasField("error"):
+                return answer
+            error = from_reply(answer[0].error)
+            if not self._waits_for_another_server(error, deadline):
+                raise error
+
+    def _waits_for_another_server(self, error: RequestError, deadline: float) -> bool:
+        """Whether the request can be sent again; the wait that the server asks for is over then."""
+        if not isinstance(error, ShuttingDown) or error.retry_after is None:
+            return False
+        if self._clock.now() + error.retry_after >= deadline:
+            return False
+        self._clock.sleep(error.retry_after)
+        return True
+
+    def encode(self, operation: Operation, seq: int) -> Call:
+        """An operation as the session's request of this number.
+
+        Raises:
+            ResourceExhausted: It is larger than the service accepts.
+        """
+        # Protobuf allows fields in any order: the header is the same for all requests but for the
+        # last eight bytes, and the operation follows it.
+        slot, request, payload, room, _ = operation
+        if payload is not None and slot == "step":
+            call = self._steps.call(seq, payload)
+        else:
+            request = self._steps.header + seq.to_bytes(8, "little") + request
+            call = Call(slot, seq, request, payload, self._reply_size(slot), room)
+        self.carrier.check_size(call)
+        return call
+
+    def _reply_size(self, slot: str) -> int | None:
+        if slot in ("reset", "observe", "restore"):
+            return self.spec.reset.size
+        if slot == "snapshot":
+            return None
+        return self.spec.afterstates.size if slot == "afterstates" else 0
+
+    def _set_spec(self, epoch: int, spec: environment.CreateReply) -> None:
+        self.spec = spec
+        header = envelope.Request(session=self.id, epoch=epoch, seq=2**64 - 1).SerializeToString()
+        size = spec.step.size
+        room = max(size, spec.finals.size)
+        self._steps = Steps(self.id, epoch, header.removesuffix(b"\xff" * 8), size, room)
+
+    def largest_payload(self, wanted: int) -> int:
+        """As many bytes as are wanted for a payload, fewer where the service accepts less."""
+        limit = self.carrier.limits.max_message_bytes
+        return limit // 8 * 8 if 0 < limit < wanted else wanted
+
+    def check_limits(self, create: environment.CreateRequest) -> None:
+        """Raises ResourceExhausted for more boards than the service allows."""
+        limits = self.carrier.limits
+        for name in ("max_boards_per_session", "max_boards"):
+            limit = getattr(limits, name)
+            if limit and create.num_envs > limit:
+                raise ResourceExhausted(
+                    f"num_envs is {create.num_envs}; the server at {self.carrier.endpoint} "
+                    f"allows {name} = {limit}",
+                    field="num_envs",
+                )

@@ -1,0 +1,320 @@
+"""The newest request of a session: the states that it goes through, and what each event does.
+
+            send             reply             the call returns
+    Idle ────────► Sent ───────────► Answered ─────────────────► Returned
+                     │ fails             │ fails                    │ interrupted just after
+                     ▼        reply      ▼                          │
+                 Unanswered ─────────► Unseen ◄─────────────────────┘
+
+             step_async returns        reply           step_wait returns
+    Sent ─────────────────────► Begun ───────► Held ─────────────────────► Returned
+    Carried ─────────────────────────────────────▲
+    (in the process the reply comes with step_async)
+
+    Sent, Unanswered, Begun ── the boards are gone ──► Lost ── made again ──► the state before
+    a refused request leaves Idle; closing ends in Closed, from any state
+
+Each event returns a new state, and a session replaces its state in one assignment: no interrupt
+finds it half changed. States know no clock, no carrier and no lock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from typing_extensions import override
+
+from twofold.client.carrier import Answer
+from twofold.errors import ClosedError, StepPending
+
+
+class Operation(NamedTuple):
+    """A request without its place in a session."""
+
+    slot: str
+    """The slot of `op`."""
+    request: bytes
+    """The encoded Request with nothing but its `op`."""
+    payload: bytes | None
+    """Its payload frame, if it has one."""
+    reply_room: int = 0
+    """Largest payload of the reply in bytes, where the session's layouts don't say."""
+    width: int = 1
+    """Of a step: bytes of an action in the payload, negative for signed ones."""
+
+
+class Task(enum.Enum):
+    """What to do for an operation that is not the newest request."""
+
+    SEND = enum.auto()
+    """It becomes the next request."""
+    FINISH = enum.auto()
+    """The newest request is carried out first, and its result dropped."""
+    RECOVER = enum.auto()
+    """The lost boards are made again first."""
+
+
+@dataclass(slots=True)
+class State:
+    """A state; never changed once it is made.
+
+    Attributes:
+        seq: The newest request's number in the session.
+        is_settled: Whether no call is owed the newest request's result.
+    """
+
+    seq: int
+    is_settled: ClassVar[bool] = False
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether `step_wait` comes before any other call."""
+        return False
+
+    @property
+    def unreturned(self) -> Operation | None:
+        """The newest request, if no call has returned its result."""
+        return None
+
+    def wants(self, operation: Operation) -> Open | Task:
+        """A call wants an operation: the state to ask for its reply in, or what comes first.
+
+        Raises:
+            StepPending: A step has no answer yet, and its rewards would be lost.
+            ClosedError: The session is closed.
+        """
+        return Task.SEND
+
+    def returned(self, call: int, is_wait: bool) -> State:
+        """The call of this number returns; whether it is `step_wait`."""
+        return self
+
+    def left(self, call: int) -> State:
+        """The call of this number fails; 0 where another begins after it or within it."""
+        return self
+
+
+@dataclass(slots=True)
+class Idle(State):
+    """Nothing was asked, or the newest request was refused."""
+
+    is_settled: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
+class Closed(State):
+    """The session is over."""
+
+    @override
+    def wants(self, operation: Operation) -> Open | Task:
+        raise ClosedError("this environment is closed")
+
+
+@dataclass(slots=True)
+class Open(State):
+    """The newest request has no answer yet: the base of Sent, Unanswered, Begun and Lost."""
+
+    operation: Operation
+
+    @property
+    @override
+    def unreturned(self) -> Operation | None:
+        return self.operation
+
+    @override
+    def wants(self, operation: Operation) -> Open | Task:
+        if operation == self.operation:
+            return self.again()
+        # A network is given for a rollout.
+        is_played = operation.slot in ("step", "rollout", "policy")
+        if is_played and self.operation.slot == "step":
+            raise StepPending(
+                "the last step has no answer yet, and its rewards would be lost: collect() returns "
+                "its result, and discard() drops it"
+            )
+        return Task.FINISH
+
+    def again(self) -> Open:
+        """A call makes the same request again, and gets the reply."""
+        return Sent(self.seq, self.operation)
+
+    def answered(self, answer: Answer) -> State:
+        """The reply is here."""
+        return Unseen(self.seq, self.operation)
+
+    def refused(self) -> State:
+        """The service refuses the request, which uses up no number."""
+        return Idle(self.seq - 1)
+
+    def lost(self) -> Lost:
+        """The service no longer has the boards."""
+        return Lost(self.seq, self.operation, self)
+
+
+@dataclass(slots=True)
+class Sent(Open):
+    """A call has sent it, and waits."""
+
+    @override
+    def answered(self, answer: Answer) -> State:
+        return Answered(self.seq, self.operation)
+
+    @override
+    def returned(self, call: int, is_wait: bool) -> State:
+        return Begun(self.seq, self.operation, call)
+
+    @override
+    def left(self, call: int) -> State:
+        return Unanswered(self.seq, self.operation)
+
+
+@dataclass(slots=True)
+class Unanswered(Open):
+    """Its call has failed, or it is the session's own and has no call."""
+
+
+@dataclass(slots=True)
+class Begun(Open):
+    """`step_async`, the call of this number, has sent it and returned."""
+
+    call: int
+    is_awaited = True
+
+    @override
+    def again(self) -> Open:
+        return self
+
+    @override
+    def answered(self, answer: Answer) -> State:
+        return Held(self.seq, self.operation, self.call, answer)
+
+    @override
+    def left(self, call: int) -> State:
+        return Unanswered(self.seq, self.operation) if call == self.call else self
+
+
+@dataclass(slots=True)
+class Lost(Open):
+    """The service no longer has the boards; the newest request was in this state before."""
+
+    before: Open
+
+    @property
+    @override
+    def is_awaited(self) -> bool:
+        return self.before.is_awaited
+
+    @override
+    def wants(self, operation: Operation) -> Open | Task:
+        return Task.RECOVER
+
+    @override
+    def left(self, call: int) -> State:
+        before = self.before.left(call)
+        return before.lost() if isinstance(before, Open) and before is not self.before else self
+
+    @override
+    def lost(self) -> Lost:
+        return self
+
+    def recovered(self, seq: int) -> State:
+        """The boards are made again, where the newest request has this number."""
+        return dataclasses.replace(self.before, seq=seq)
+
+
+@dataclass(slots=True)
+class Answered(State):
+    """It was carried out, in a call that has not returned."""
+
+    operation: Operation
+
+    @override
+    def returned(self, call: int, is_wait: bool) -> State:
+        return Returned(self.seq, call, self)
+
+    @override
+    def left(self, call: int) -> State:
+        return Unseen(self.seq, self.operation)
+
+
+@dataclass(slots=True)
+class Returned(State):
+    """The call of this number has returned its result, from this state."""
+
+    call: int
+    before: State
+    is_settled: ClassVar[bool] = True
+
+    @override
+    def left(self, call: int) -> State:
+        return self.before.left(call) if call == self.call else self
+
+
+@dataclass(slots=True)
+class Unseen(State):
+    """It was carried out, and its call failed before it had returned the result."""
+
+    operation: Operation
+
+    @property
+    @override
+    def unreturned(self) -> Operation | None:
+        return self.operation
+
+    @override
+    def wants(self, operation: Operation) -> Open | Task:
+        # A repeat gets the stored reply.
+        is_same = operation == self.operation
+        return Sent(self.seq, self.operation) if is_same else Task.SEND
+
+
+@dataclass(slots=True)
+class Carried(Answered):
+    """`step_async` has the answer already, and has not returned."""
+
+    answer: Answer
+
+    @override
+    def returned(self, call: int, is_wait: bool) -> State:
+        return Held(self.seq, self.operation, call, self.answer)
+
+
+@dataclass(slots=True)
+class Held(Unseen):
+    """The answer to what `step_async`, the call of this number, began is here for `step_wait`."""
+
+    call: int
+    answer: Answer
+    is_awaited = True
+
+    @override
+    def returned(self, call: int, is_wait: bool) -> State:
+        return Returned(self.seq, call, self) if is_wait else self
+
+    @override
+    def left(self, call: int) -> State:
+        return Unseen(self.seq, self.operation) if call == self.call else self
+
+
+def note(before: State, after: State) -> str:
+    """What became of a call that an interrupt ended, and how to go on.
+
+    Args:
+        before: The state in which it was interrupted.
+        after: What the interrupt left of it.
+    """
+    operation = after.unreturned
+    if operation is None or (after is before and not after.is_awaited):
+        return "the interrupted call was not applied; nothing was sent."
+    what = "was applied"
+    if isinstance(before, Open):
+        what = "was sent and has no answer yet; it is applied once, before anything else"
+    again, other = "The same call again", "any other goes on from there"
+    if after.is_awaited:
+        other = "it comes before any other"
+    elif operation.slot == "step":
+        again += ", or collect(),"
+    return f"the interrupted call {what}. {again} returns its result; {other}."

@@ -1,0 +1,78 @@
+"""What is not the same on every operating system; each function imports what it takes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# A socket's sun_path has 108 bytes with the closing zero; on macOS 104.
+LONGEST_IPC_PATH = 103 if sys.platform == "darwin" else 107
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time, in seconds as `time.monotonic` counts them; tests bring a clock of their own."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+CLOCK = Clock()
+
+# Another object in a forked child: quicker to compare than process ids.
+generation = object()
+
+
+def after_fork_in_child(function: Callable[[], object]) -> None:
+    """Has a function called in forked children, on systems that fork."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
+
+def _begin_generation() -> None:
+    global generation
+    generation = object()
+
+
+after_fork_in_child(_begin_generation)
+
+
+def check_descriptors(descriptor: int) -> None:
+    """Raises OSError where this process may open no more files; no check on Windows.
+
+    Args:
+        descriptor: Any that is open.
+    """
+    if sys.platform != "win32":
+        os.close(os.dup(descriptor))
+
+
+def descriptor_limit() -> str:
+    """How many files this process may have open, in words."""
+    try:
+        import resource
+    except ImportError:
+        return "a limited number"
+    return f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"
+
+
+def lock_directory(directory: Path) -> int:
+    """Locks a directory, and returns the descriptor that holds the lock.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+        OSError: There is no such directory, or it is another user's.
+    """
+    import fcntl
+
+    lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
