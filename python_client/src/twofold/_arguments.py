@@ -18,6 +18,9 @@ from twofold.errors import InvalidArgument
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take."""
 
+# Of every step's actions: looking a dtype up is faster than asking for its kind and byte order.
+_NATIVE_INTEGERS = frozenset(map(np.dtype, np.typecodes["AllInteger"]))
+
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """`value` as an int in low ... high; any integer type, but no bool and no float."""
@@ -140,13 +143,15 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
     Its bytes are in this machine's order.
     """
     array = np.asarray(value)
-    if array.dtype.kind not in "iu":
-        raise InvalidArgument(
-            f"{name} have dtype {array.dtype}; expected integers of shape {shape}", field=name
-        )
+    if array.dtype not in _NATIVE_INTEGERS:
+        if array.dtype.kind not in "iu":
+            raise InvalidArgument(
+                f"{name} have dtype {array.dtype}; expected integers of shape {shape}", field=name
+            )
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.shape != shape:
         raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def plain(value: object) -> Any:

@@ -108,6 +108,10 @@ class _Service:
         self.number = number.value
 
 
+# Bytes of an action of each dtype, negative for signed ones.
+_WIDTHS = {np.dtype(kind): np.dtype(kind).itemsize for kind in np.typecodes["UnsignedInteger"]}
+_WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["Integer"]}
+
 _lock = threading.Lock()
 _service: _Service | None = None
 # Whether the process that this one was forked from had used the library, and that was not said yet.
@@ -154,10 +158,11 @@ class EmbeddedCarrier(Carrier):
         self._step = service.library.twofold_step
         self._number = service.number
         self._buffers = BufferPool()
-        self._reply = _Reply()
+        # Of steps apart, since the size of their payloads does not change.
+        self._reply, self._step_reply = _Reply(), _Reply()
         self._make_header_room(_HEADER_BYTES)
         # Of the last step, and what it was made of.
-        self._steps = _Steps(service=service.number, reply=ctypes.pointer(self._reply))
+        self._steps = _Steps(service=service.number, reply=ctypes.pointer(self._step_reply))
         self._kind: tuple[Steps | None, int, int] = None, 0, 0
 
     def _tell_of_threads(self, num_envs: int) -> None:
@@ -174,8 +179,9 @@ class EmbeddedCarrier(Carrier):
 
     def _make_header_room(self, size: int) -> None:
         self._header = ctypes.create_string_buffer(size)
-        self._reply.header = ctypes.addressof(self._header)
-        self._reply.header_capacity = size
+        for reply in (self._reply, self._step_reply):
+            reply.header = ctypes.addressof(self._header)
+            reply.header_capacity = size
 
     @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
@@ -202,15 +208,13 @@ class EmbeddedCarrier(Carrier):
                 reply,
             )
             if status == _ANSWERED:
-                answer = self._read_header()
-                return answer, memory[: reply.payload_size]
-            self._make_room(status, call.slot)
+                return self._read_header(reply), memory[: reply.payload_size]
+            self._make_room(status, call.slot, reply)
             size = max(size, reply.payload_size)
 
     @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        width = actions.itemsize
-        return actions.tobytes(), width if actions.dtype.kind == "u" else -width
+        return actions.tobytes(), _WIDTHS[actions.dtype]
 
     @override
     def step(
@@ -222,9 +226,8 @@ class EmbeddedCarrier(Carrier):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        reply = self._reply
+        reply = self._step_reply
         memory, reply.payload = room or self._buffers.take(steps.room)
-        reply.payload_capacity = memory.size
         kind = steps, len(actions), width
         if kind != self._kind:
             self._prepare(*kind)
@@ -233,26 +236,26 @@ class EmbeddedCarrier(Carrier):
             if status == _STEPPED:
                 return DONE, memory
             if status == _ANSWERED:
-                return self._read_header(), memory[: reply.payload_size]
-            self._make_room(status, "step")
+                return self._read_header(reply), memory[: reply.payload_size]
+            self._make_room(status, "step", reply)
 
     def _prepare(self, steps: Steps, size: int, width: int) -> None:
         """For steps of another session, or other actions."""
         request = self._steps
         request.session[:], request.epoch = steps.session, steps.epoch
         request.width, request.count = width, size // abs(width)
+        self._step_reply.payload_capacity = steps.room
         self._kind = steps, size, width
 
-    def _read_header(self) -> envelope.Reply:
-        header = ctypes.string_at(self._header, self._reply.header_size)
-        return envelope.Reply.FromString(header)
+    def _read_header(self, reply: _Reply) -> envelope.Reply:
+        return envelope.Reply.FromString(ctypes.string_at(self._header, reply.header_size))
 
-    def _make_room(self, status: int, slot: str) -> None:
-        """For a header that did not fit; raises for what can't be mended by room."""
+    def _make_room(self, status: int, slot: str, reply: _Reply) -> None:
+        """For a header that did not fit; raises for any other problem."""
         if status != _TOO_SMALL:
-            raise ProtocolError(f"the library refused to carry {slot} out, with status {status}")
-        if self._reply.header_size > self._reply.header_capacity:
-            self._make_header_room(self._reply.header_size)
+            raise ProtocolError(f"the library refused to carry out {slot}, with status {status}")
+        if reply.header_size > reply.header_capacity:
+            self._make_header_room(reply.header_size)
 
     @override
     def begin(self, call: Call) -> None:

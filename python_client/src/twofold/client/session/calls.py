@@ -25,7 +25,8 @@ class Calls:
         timeout: Seconds that a call may take, and wait for that of another thread.
 
     Attributes:
-        state: Where the newest request is; belongs to the thread that is in a call.
+        lock: Held by the thread that is in a call.
+        state: Where the newest request is; belongs to that thread.
     """
 
     # Only this process may make calls, and nobody before the session is open or after it is closed.
@@ -34,8 +35,7 @@ class Calls:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._pid = os.getpid()
-        # Held by the thread that is in a call.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.state: State = Idle(0)
         # The newest call's; a rollout's `progress` may make some within it.
         self._number = 0
@@ -52,7 +52,7 @@ class Calls:
         return operation is not None and operation.slot == "step"
 
     def enter(self, is_wait: bool = False) -> int:
-        """Begins a call, once no other thread is in one; its number.
+        """Begins a call, once no other thread is in one: takes the lock. Returns its number.
 
         Args:
             is_wait: Whether it is `step_wait`.
@@ -66,14 +66,14 @@ class Calls:
         # First, since nobody may be left here to release the lock.
         if self._owner is not system.generation:
             raise self._closed()
-        if not self._lock.acquire(False) and not self._lock.acquire(timeout=self._timeout):
+        if not self.lock.acquire(False) and not self.lock.acquire(timeout=self._timeout):
             raise DeadlineExceeded(
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
             )
         if is_wait or not self.state.is_settled:
             self._take_turn(is_wait)
-        self._number += 1
-        return self._number
+        number = self._number = self._number + 1
+        return number
 
     def _take_turn(self, is_wait: bool) -> None:
         """Ends a call at once that comes before `step_wait`, or is one too many."""
@@ -81,7 +81,7 @@ class Calls:
         self.state = self.state.left(0)
         if self.state.is_awaited is is_wait:
             return
-        self._lock.release()
+        self.lock.release()
         if is_wait:
             raise gym.error.NoAsyncCallError(
                 "step_wait() returns the result of step_async(), which was not called before",
@@ -91,10 +91,6 @@ class Calls:
             "a step is under way: call step_wait(), which returns its result, before anything else",
             "step",
         )
-
-    def leave(self) -> None:
-        """Ends the call that `enter` began."""
-        self._lock.release()
 
     def failed(self, call: int, error: BaseException) -> None:
         """Keeps what a call has got and not returned for another try; notes it on an interrupt.
@@ -149,7 +145,7 @@ def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[
                 session.state = session.state.returned(call, is_wait)
                 return result
             finally:
-                session.leave()
+                session.lock.release()
         except BaseException as error:
             session.failed(call, error)
             raise

@@ -101,9 +101,8 @@ class Link:
             TransportError: No answer.
         """
         while True:
-            if operation.slot == "step":
-                payload, width = operation.payload, operation.width
-                assert payload is not None
+            slot, _, payload, _, width = operation
+            if slot == "step" and payload is not None:
                 answer = self.carrier.step(self._steps, seq, payload, width, deadline, into)
                 if answer[0] is DONE:
                     return answer

@@ -135,7 +135,7 @@ class Session(Calls):
         self.server_version = self.link.carrier.server_version
         _open_sessions.add(self)
 
-    # ---- requests, between `enter` and `leave` ---------------------------------------------------
+    # ---- requests, under the lock that `enter` takes ---------------------------------------------
 
     def call(
         self,
@@ -167,12 +167,15 @@ class Session(Calls):
 
     def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
         """The same for a step with these actions (N,)."""
-        return self._perform(self._step(actions), into, self._ask)
+        payload, width = self.link.carrier.pack(actions)
+        return self._perform(_new(Operation, ("step", b"", payload, 0, width)), into, self._ask)
 
     def step_async(self, actions: NDArray[np.integer[Any]], into: Buffer | None) -> None:
         """Begins such a step, and ends it too where nothing can be sent ahead."""
-        act = self._send if self.link.carrier.sends_ahead else self._ask
-        answer = self._perform(self._step(actions), into, act)
+        carrier = self.link.carrier
+        payload, width = carrier.pack(actions)
+        operation = Operation("step", b"", payload, 0, width)
+        answer = self._perform(operation, into, self._send if carrier.sends_ahead else self._ask)
         state = self.state
         if isinstance(state, Answered):
             self.state = Carried(state.seq, state.operation, answer)
@@ -209,17 +212,13 @@ class Session(Calls):
 
     # ---- the life of one request -----------------------------------------------------------------
 
-    def _step(self, actions: NDArray[np.integer[Any]]) -> Operation:
-        payload, width = self.link.carrier.pack(actions)
-        operation: Operation = _new(Operation, ("step", b"", payload, 0, width))
-        return operation
-
     def _perform(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
         """Does what a call wants, and before it what its state asks for."""
         deadline = self._clock.now() + self._timeout
         while True:
             try:
-                task = self.state.wants(operation)
+                state = self.state
+                task = _SEND if state.is_settled else state.wants(operation)
                 if task is _SEND:
                     if self._journal is not None and self._journal.is_due:
                         snapshot = Unanswered(self.state.seq + 1, _SNAPSHOT)
@@ -249,7 +248,7 @@ class Session(Calls):
                 self.state = state.refused()
             raise
         # In this order: an interrupt in between repeats a request that is answered already.
-        if self.seeds is not None and operation.slot in ("reset", "restore"):
+        if answer[0] is not DONE and operation.slot in ("reset", "restore") and self.seeds:
             self.seeds.done(operation, operation.payload)
         if self._journal is not None:
             self._journal.add(operation, *answer)
@@ -336,7 +335,7 @@ class Session(Calls):
             return
         self._owner = None
         deadline = self._clock.now() + timeout
-        if not self._lock.acquire(timeout=timeout):
+        if not self.lock.acquire(timeout=timeout):
             # Another thread goes on with its call; the server's idle timeout ends the session.
             return
         try:
@@ -345,7 +344,7 @@ class Session(Calls):
         finally:
             self.state = Closed(self.last_seq)
             self.link.carrier.close()
-            self._lock.release()
+            self.lock.release()
 
     def _say_goodbye(self, deadline: float) -> None:
         if isinstance(self.state, Lost) or self.link.carrier.is_dead:

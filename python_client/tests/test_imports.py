@@ -1,0 +1,161 @@
+"""Imports inside the package: no circles, strictly downwards, and nothing that one system lacks."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from servers import Server
+
+import twofold
+
+PACKAGE = Path(twofold.__file__).parent
+
+# From the top down; a module imports from its own room and from those in lines below.
+ROOMS = [
+    {"__init__", "__main__"},
+    {"cli"},
+    {"datasets", "evaluation", "recordings", "testing"},
+    {"policies", "rules"},
+    {"envs"},
+    {"games"},
+    {"client"},
+    {"_arguments", "_comparison"},
+    {"errors"},
+    {"v1"},
+]
+
+# Imports that are still to be turned round.
+UPWARDS = {
+    ("twofold.evaluation.report", "twofold.evaluation.evaluation"),
+    ("twofold.recordings.replay_page", "twofold.recordings.recording"),
+    ("games", "envs"),
+    ("policies", "evaluation"),
+}
+
+
+def modules() -> dict[str, Path]:
+    """The hand-written modules by name."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = ("twofold", *path.relative_to(PACKAGE).with_suffix("").parts)
+        if parts[1] != "v1":
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """What is run when a module is imported, and what only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(child, ast.stmt):
+            yield child
+        yield from statements(child)
+
+
+def imports_of(name: str) -> set[str]:
+    """The package's own modules that a module imports, generated ones included."""
+    imported = set()
+    for statement in statements(ast.parse(MODULES[name].read_text())):
+        if isinstance(statement, ast.Import):
+            imported |= {alias.name for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom):
+            assert statement.level == 0, f"{name} imports relatively"
+            for alias in statement.names:
+                module = f"{statement.module}.{alias.name}"
+                is_module = module in MODULES or module.startswith("twofold.v1.")
+                imported.add(module if is_module else str(statement.module))
+    return {module for module in imported if module.partition(".")[0] == "twofold"}
+
+
+def test_there_are_no_circles() -> None:
+    edges = {
+        name: {imported for imported in imports_of(name) if (name, imported) not in UPWARDS}
+        & MODULES.keys()
+        for name in MODULES
+    }
+    while True:
+        # A module that imports nothing more is no part of a circle.
+        leaves = {name for name, imported in edges.items() if not imported}
+        if not leaves:
+            break
+        edges = {name: imported - leaves for name, imported in edges.items() if name not in leaves}
+    assert edges == {}, "each of these imports another of them"
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def test_rooms_import_from_the_rooms_below() -> None:
+    rank = {name: line for line, names in enumerate(ROOMS) for name in names}
+    assert {room(module) for module in MODULES} <= rank.keys()
+    upwards = {
+        (room(name), room(imported))
+        for name in MODULES
+        for imported in imports_of(name)
+        if room(name) != room(imported) and rank[room(name)] > rank[room(imported)]
+    }
+    assert upwards - UPWARDS == set()
+
+
+# ---- other systems -------------------------------------------------------------------------------
+
+ELSEWHERE = """
+import sys
+import asyncio, gymnasium.vector, multiprocessing.util, numpy, subprocess, tempfile
+import google.protobuf, zmq, zmq.auth, zmq.utils.monitor
+import os
+
+sys.platform = "win32"
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in (
+    "fork forkpty getppid getuid geteuid killpg setsid memfd_create pidfd_open register_at_fork "
+    "sched_getaffinity sysconf wait4 O_NOFOLLOW"
+).split():
+    if hasattr(os, name):
+        delattr(os, name)
+
+import twofold
+
+envs = gymnasium.make_vec("twofold/Game2048-v0", num_envs=3, endpoint=sys.argv[1])
+observations, infos = envs.reset(seed=0)
+print(envs.step([0, 1, 2])[0].tolist())
+print(twofold.rules.legal(observations, endpoint=sys.argv[1]).shape)
+print(sorted({"twofold.client.embedded", "twofold.client.private_server"} & set(sys.modules)))
+envs.close()
+try:
+    twofold.Game2048Env(endpoint="private")
+except twofold.errors.ServerStartFailed as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("address", ["tcp", "ipc"])
+def test_a_client_of_a_server_takes_nothing_that_only_unix_has(
+    server: Server, address: str
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ELSEWHERE, getattr(server, address)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TWOFOLD_SERVER": "nowhere"},
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    boards, shape, loaded, error = ran.stdout.splitlines()
+    envs = twofold.Game2048VectorEnv(3, endpoint=server.ipc)
+    envs.reset(seed=0)
+    assert boards == str(envs.step([0, 1, 2])[0].tolist())
+    assert shape == "(3, 4)"
+    assert loaded == "[]", "neither was asked for"
+    assert "TWOFOLD_SERVER is 'nowhere'" in error
+    envs.close()
