@@ -10,6 +10,7 @@ from servers import Server, wait_until
 
 import twofold
 from twofold import Game2048VectorEnv, errors
+from twofold.client import private_server
 from twofold.v1 import envelope_pb2 as envelope
 
 RESOURCE_EXHAUSTED = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
@@ -80,7 +81,7 @@ twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
         )
         assert ran.stderr == ""
         assert ran.stdout.startswith("TransportError no more connections: Too many open files. ")
-        assert "(num_envs), or allow more files (ulimit -n)" in ran.stdout
+        assert "(num_envs), or allow this process more files (ulimit -n)" in ran.stdout
 
 
 def test_sessions_at_a_time_are_limited() -> None:
@@ -221,9 +222,9 @@ def test_memory_returns_after_sessions_close(own_server: Server) -> None:
 
 
 def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    twofold.client.private_server.stop_at_exit()
+    private_server.stop_at_exit()
     monkeypatch.setenv("TWOFOLD_IDLE_TIMEOUT", "1")
     envs = Game2048VectorEnv(1, endpoint="private")
     assert envs._session.link.carrier.limits.idle_timeout == 0
     envs.close()
-    twofold.client.private_server.stop_at_exit()
+    private_server.stop_at_exit()

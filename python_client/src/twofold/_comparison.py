@@ -1,4 +1,4 @@
-"""Values of an environment compared, and the first difference told in words."""
+"""Values of an environment compared, and the first difference put into words."""
 
 from __future__ import annotations
 

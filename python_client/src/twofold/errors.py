@@ -1,7 +1,7 @@
-"""What the client raises.
+"""The exceptions that this package raises.
 
 TwofoldError
-├── RequestError                 refused, by the server or already here; nothing has changed
+├── RequestError                 refused, by the server or in the client; nothing has changed
 │   ├── InvalidArgument          also ValueError
 │   ├── NotFound                 also LookupError
 │   ├── FailedPrecondition       also RuntimeError: a step before the first reset
@@ -12,18 +12,18 @@ TwofoldError
 │   ├── ResourceExhausted        also RuntimeError: a limit of the server
 │   ├── UnsupportedVersion       also RuntimeError
 │   ├── ShuttingDown             also ConnectionError
-│   └── InternalError            also RuntimeError: a defect of the server
+│   └── InternalError            also RuntimeError: a bug in the server
 ├── TransportError               no answer; the request may have been carried out
 │   ├── DeadlineExceeded         also TimeoutError
 │   ├── AuthenticationFailed     also PermissionError: the keys were not accepted
 │   ├── ServerDied               also ConnectionError: the private server ended
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
-│   ├── ProtocolError            also RuntimeError: what answered is not a twofold server
+│   ├── ProtocolError            also RuntimeError: an answer from another kind of server
 │   └── RecoveryFailed           also RuntimeError: a lost session came out different
 ├── StepPending                  also RuntimeError: other actions, after a step without an answer
-├── PolicyError                  also RuntimeError: a policy that raised, or whose actions are wrong
-├── InvalidRecording             also ValueError: a recording that is damaged, or replays otherwise
-├── InvalidDataset               also ValueError: the same of a dataset
+├── PolicyError                  also RuntimeError: a policy raised, or returned invalid actions
+├── InvalidRecording             also ValueError: a recording is damaged, or replays differently
+├── InvalidDataset               also ValueError: a dataset is damaged, or has a wrong transition
 ├── MissingDependency            also ImportError: an optional package that is not installed
 └── ClosedError                  also gymnasium's ClosedEnvironmentError
 """
@@ -39,16 +39,16 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 class TwofoldError(Exception):
-    """Base of everything that this package raises on purpose."""
+    """Base of all exceptions that this package defines."""
 
 
 class RequestError(TwofoldError):
-    """A request that was refused, by the server or already in the client; it changed nothing.
+    """A request was refused, by the server or already in the client; it changed nothing.
 
     Attributes:
         code: The protocol's name for the kind of refusal, such as "INVALID_ARGUMENT".
-        field: The argument to blame, by its Python name; "" where there is none.
-        lane: The first board of the batch to blame; None where there is none.
+        field: The argument at fault, by its Python name; "" if unknown.
+        lane: The first board at fault; None if unknown.
     """
 
     code: ClassVar[str] = ""
@@ -60,37 +60,37 @@ class RequestError(TwofoldError):
 
 
 class InvalidArgument(RequestError, ValueError):
-    """An argument that is wrong by itself, whatever the state."""
+    """An argument is wrong, in any state of the session."""
 
     code = "INVALID_ARGUMENT"
 
 
 class NotFound(RequestError, LookupError):
-    """No such session, or no such environment id."""
+    """The session or the environment id does not exist."""
 
     code = "NOT_FOUND"
 
 
 class FailedPrecondition(RequestError, RuntimeError):
-    """Not now: a step before the first reset, or of a finished lane with autoreset disabled."""
+    """Not in this state: a step before the first reset, or of a finished lane without autoreset."""
 
     code = "FAILED_PRECONDITION"
 
 
 class OutOfSequence(RequestError, RuntimeError):
-    """A request whose number is neither the session's last nor its next."""
+    """The request's number is neither the session's last nor its next."""
 
     code = "OUT_OF_SEQUENCE"
 
 
 class Conflict(RequestError, RuntimeError):
-    """A request number that was used with other bytes, or a session id that is taken."""
+    """The request's number was used with other bytes, or the session id is taken."""
 
     code = "CONFLICT"
 
 
 class StaleEpoch(RequestError, RuntimeError):
-    """Somebody else has resumed this session."""
+    """Another client has resumed this session."""
 
     code = "STALE_EPOCH"
 
@@ -102,22 +102,22 @@ class PermissionDenied(RequestError, PermissionError):
 
 
 class ResourceExhausted(RequestError, RuntimeError):
-    """A limit of the server; the message tells which and how much."""
+    """A limit of the server is reached; the message names it and its value."""
 
     code = "RESOURCE_EXHAUSTED"
 
 
 class UnsupportedVersion(RequestError, RuntimeError):
-    """Client and server speak different versions of the protocol."""
+    """Client and server have different versions of the protocol."""
 
     code = "UNSUPPORTED_VERSION"
 
 
 class ShuttingDown(RequestError, ConnectionError):
-    """The server is about to stop, and nobody came in its place in time.
+    """The server is about to stop, and no other took its place in time.
 
     Attributes:
-        retry_after: Seconds after which the server asks to try again; None where it does not say.
+        retry_after: Seconds after which the server asks to try again; None if it gives no time.
     """
 
     code = "SHUTTING_DOWN"
@@ -125,59 +125,56 @@ class ShuttingDown(RequestError, ConnectionError):
 
 
 class InternalError(RequestError, RuntimeError):
-    """A defect of the server."""
+    """A bug in the server."""
 
     code = "INTERNAL"
 
 
 class TransportError(TwofoldError):
-    """A request that got no answer; whether it was carried out is not known."""
+    """A request got no answer, and may have been carried out or not."""
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
-    """No answer in time. The request stays pending: the same call again collects its answer."""
+    """No answer in time. The request stays pending: the same call again collects the answer."""
 
 
 class StepPending(TwofoldError, RuntimeError):
-    """Other actions, after a step that got no answer; they were not sent.
+    """Other actions, after a step without an answer; they were not sent.
 
-    `collect()` returns what came of that step, `discard()` drops it, and so its rewards.
+    `collect()` returns that step's result; `discard()` drops it, with its rewards.
     """
 
 
 class AuthenticationFailed(TransportError, PermissionError):
-    """Client and server did not shake hands: one of them wants or refuses a key.
-
-    Nothing was sent.
-    """
+    """The handshake failed: client or server requires or refuses a key. Nothing was sent."""
 
 
 class ServerDied(TransportError, ConnectionError):
-    """The private server has ended; the text has the end of its log.
+    """The private server has ended; the message has the end of its log.
 
     A new environment starts another.
     """
 
 
 class ServerStartFailed(TransportError, RuntimeError):
-    """No private server could be started; the text says why."""
+    """The private server, or the library in this process, did not start; the message says why."""
 
 
 class ProtocolError(TransportError, RuntimeError):
-    """An answer that is not one of a twofold server."""
+    """The answer does not come from a twofold server."""
 
 
 class RecoveryFailed(TransportError, RuntimeError):
-    """A lost session was made anew and played again, and came out different; the text says how."""
+    """A lost session was made and played again, and came out different; the message says how."""
 
 
 class PolicyError(TwofoldError, RuntimeError):
-    """A policy that cannot be evaluated: it raised, took too long, or gave what is no action.
+    """A policy can't be evaluated: it raised, took too long, or returned an invalid action.
 
     Attributes:
         policy: Its name.
-        call: Which of its calls it was, from 0.
-        row: The first row of that call to blame; None where it is the call as a whole.
+        call: The number of the call, from 0.
+        row: The first row of that call at fault; None if it is the call as a whole.
         episode: The episode in that row; None like `row`.
         seed: That episode's seed; None like `row`.
     """
@@ -206,19 +203,19 @@ class PolicyError(TwofoldError, RuntimeError):
 
 
 class InvalidRecording(TwofoldError, ValueError):
-    """A recording that is damaged, or whose replay ends otherwise; the text tells where."""
+    """A recording is damaged, or its replay ends differently; the message says where."""
 
 
 class InvalidDataset(TwofoldError, ValueError):
-    """A dataset that is damaged, or holds a transition that is wrong; the text tells which."""
+    """A dataset is damaged, or has a wrong transition; the message says which."""
 
 
 class MissingDependency(TwofoldError, ImportError):
-    """An optional package that is needed for this and not installed; the text says how to."""
+    """An optional package is needed and not installed; the message says how to install it."""
 
 
 class ClosedError(TwofoldError, gymnasium.error.ClosedEnvironmentError):
-    """The environment is closed, or belongs to the process that this one was forked from."""
+    """The environment is closed, or belongs to the process that forked this one."""
 
 
 _CLASSES: dict[str, type[RequestError]] = {
@@ -240,7 +237,7 @@ _CLASSES: dict[str, type[RequestError]] = {
 
 
 def from_reply(error: envelope.Error) -> RequestError:
-    """The exception for an error reply; InternalError for a code that is not known here."""
+    """The exception for an error reply; InternalError for an unknown code."""
     known = error.code in envelope.ErrorCode.values()
     name = envelope.ErrorCode.Name(error.code) if known else ""
     cls = _CLASSES.get(name.removeprefix("ERROR_CODE_"), InternalError)
@@ -252,5 +249,5 @@ def from_reply(error: envelope.Error) -> RequestError:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """What `error.add_note(note)` does; Python 3.10 has no such method."""
+    """Does what `error.add_note(note)` does, a method that Python 3.10 does not have."""
     error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]

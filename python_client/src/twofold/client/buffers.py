@@ -1,4 +1,4 @@
-"""Memory for replies that is used again once nobody can see it any more."""
+"""Memory for replies, used again as soon as no view of it is left."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Buffer = tuple[NDArray[np.uint8], int]
 
 
 class BufferPool:
-    """A few arrays of bytes, handed out anew when all views of them are gone.
+    """A few arrays of bytes, handed out again when all views of them are gone.
 
     Large arrays come from the system page by page, and the first touch of each page costs more than
-    what a step writes there. Views keep their array alive by a reference, so an array that only the
-    pool refers to is invisible to everybody else, and as good as a fresh one.
+    writing a step's results there. Views keep a reference to their array, so an array that only the
+    pool refers to can't be seen from outside, and is as good as a fresh one.
 
     Args:
         capacity: Arrays that are kept.
@@ -27,7 +27,7 @@ class BufferPool:
         self._buffers: list[Buffer] = []
 
     def take(self, size: int) -> Buffer:
-        """An array of `size` bytes that nobody else has, its content arbitrary."""
+        """An array of `size` bytes without other references, its content arbitrary."""
         for buffer in self._buffers:
             if buffer[0].size == size and sys.getrefcount(buffer[0]) == _UNUSED:
                 return buffer
@@ -40,10 +40,10 @@ class BufferPool:
 
 
 def _count_unused() -> int:
-    """What `getrefcount` says in `take` of an array that only the pool has.
+    """What `getrefcount` returns in `take` for an array that only the pool refers to.
 
-    Interpreters differ in what they count. One without a global lock may miscount: there nothing is
-    used again.
+    Interpreters count differently. One without a global lock may miscount: there no array is used
+    again.
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1

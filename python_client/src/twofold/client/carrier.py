@@ -1,4 +1,4 @@
-"""What brings requests to a service and replies back, in this process or over ZeroMQ."""
+"""Carriers: they bring requests to a service and replies back, in this process or over ZeroMQ."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from twofold.v1 import environment_pb2 as environment
 PROTOCOL_VERSION = 1
 
 Answer = tuple[envelope.Reply, NDArray[np.uint8]]
-"""A reply, which may be an error, and its payload, aligned for every dtype: an array that nobody
-else has, or the first part of the one that the caller gave for it; empty where there is none."""
+"""A reply, which may be an error, and its payload, aligned for every dtype: a fresh array, or the
+first part of the one that the caller gave for it; empty where the reply has none."""
 
-# The result of a request that was carried out and has nothing to tell besides its payload.
+# The reply to a request that was carried out, where the payload says everything.
 DONE = envelope.Reply()
 NO_PAYLOAD = np.empty(0, np.uint8)
 
@@ -29,30 +29,30 @@ _STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 
 
 class Unavailable(Exception):
-    """There is no library that this package can use; the text says why."""
+    """There is no library that this package can use; the message gives the reason."""
 
 
 class Call(NamedTuple):
-    """One request as it travels, and what its reply has to look like."""
+    """One request as it travels, and the size of its reply."""
 
     slot: str
     """The slot of `op`, and of the reply's `result`."""
     seq: int
-    """The request's place in its session; 0 outside any."""
+    """The request's number in its session; 0 outside of sessions."""
     request: bytes
     """The encoded Request."""
     payload: bytes | None = None
     """Its payload frame, if it has one."""
     reply_size: int | None = 0
-    """Bytes in the reply's payload frame, at least; 0 where it has none, None for any number."""
+    """Smallest payload frame of the reply in bytes; 0 without one, None for any size."""
     reply_room: int = 0
-    """Bytes in the reply's payload frame, at most, where they are not always as many."""
+    """Largest payload frame of the reply in bytes, where the size varies."""
     patience: float = 0.0
-    """Seconds that go by at least before the request is sent again."""
+    """Shortest wait in seconds before the request is sent again."""
 
 
 class Steps(NamedTuple):
-    """What the steps of a session have in common."""
+    """The part that all steps of a session share."""
 
     session: bytes
     """The session's id."""
@@ -60,12 +60,12 @@ class Steps(NamedTuple):
     header: bytes
     """The encoded Request up to the value of its seq."""
     size: int
-    """Bytes of a reply's payload, at least."""
+    """Smallest payload of a reply in bytes."""
     room: int
-    """And at most."""
+    """Largest payload of a reply in bytes."""
 
     def call(self, seq: int, actions: bytes) -> Call:
-        """The step of this number in its session, of actions of a byte each."""
+        """The step with this number in its session, its actions one byte each."""
         request = self.header + seq.to_bytes(8, "little") + _STEP
         return Call("step", seq, request, actions, self.size, self.room)
 
@@ -73,20 +73,20 @@ class Steps(NamedTuple):
 class Carrier(abc.ABC):
     """A way to a service, for one request at a time.
 
-    Repeats are the caller's business: a request that got no answer, or whose answer was lost, is
-    made again with the same bytes, and is carried out once.
+    The caller repeats a request that got no answer, or whose answer was lost, with the same bytes;
+    it is carried out once.
 
     Args:
         endpoint: Where the service is.
-        is_ours: Whether it belongs to this package, so that it should be of the same version.
+        is_ours: Whether it belongs to this package and should have the same version.
 
     Attributes:
         endpoint: As given.
         limits: What the service accepts.
-        server_version: What it calls itself.
-        threads: How many it spreads a batch over.
-        loses_sessions: Whether the service may be gone one day, its sessions with it.
-        sends_ahead: Whether a request can be sent and its reply waited for later.
+        server_version: The service's version.
+        threads: Over how many it spreads a batch.
+        loses_sessions: Whether the service may end before this process, and its sessions with it.
+        sends_ahead: Whether `begin` can send a request whose reply is waited for later.
     """
 
     loses_sessions = True
@@ -114,10 +114,13 @@ class Carrier(abc.ABC):
 
     @abc.abstractmethod
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        """Actions (N,) of any integer dtype as `step` takes them, and bytes for each of them.
+        """Actions (N,) as `step` takes them, and bytes for each: `Operation.width`.
+
+        Args:
+            actions: Of any integer dtype, in this machine's byte order.
 
         Raises:
-            InvalidArgument: An action can't be told apart from another on the way; `lane` names it.
+            InvalidArgument: An action does not fit into the bytes that it gets; `lane` names it.
         """
 
     @abc.abstractmethod
@@ -130,18 +133,18 @@ class Carrier(abc.ABC):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        """`exchange` of a step, of which there are many: `DONE` where there is nothing to add.
+        """`exchange` for steps: the reply is `DONE` where the payload says everything.
 
-        The array may be longer than the payload.
+        The returned array may be longer than the payload.
         """
 
     @abc.abstractmethod
     def begin(self, call: Call) -> None:
-        """Sends a request ahead; the next `exchange` has to be of the same, and gets its reply."""
+        """Sends a request ahead; the next `exchange` has to be the same, and gets its reply."""
 
     @abc.abstractmethod
     def drop(self) -> None:
-        """Gives up what is under way; the next request begins anew."""
+        """Drops a request that is under way; the next one begins anew."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -153,10 +156,10 @@ class Carrier(abc.ABC):
         return False
 
     def hello(self, deadline: float) -> None:
-        """Asks who is there, and learns the service's limits.
+        """Asks for the service's version and limits.
 
         Raises:
-            UnsupportedVersion: It speaks another version of the protocol.
+            UnsupportedVersion: It has another version of the protocol.
         """
         request = envelope.Request(
             hello=environment.HelloRequest(
@@ -168,8 +171,8 @@ class Carrier(abc.ABC):
             raise from_reply(reply.error)
         if reply.hello.protocol_version != PROTOCOL_VERSION:
             raise UnsupportedVersion(
-                f"the server at {self.endpoint} speaks protocol version "
-                f"{reply.hello.protocol_version}; this client speaks {PROTOCOL_VERSION}",
+                f"the server at {self.endpoint} has protocol version "
+                f"{reply.hello.protocol_version}; this client has {PROTOCOL_VERSION}",
                 field="protocol_version",
             )
         self.limits = reply.hello.limits
@@ -177,8 +180,8 @@ class Carrier(abc.ABC):
         self.threads = reply.hello.threads
         if self._is_ours and self.server_version != VERSION:
             warnings.warn(
-                f"the twofold-server that was found is of version {self.server_version}, and this "
-                f"package of {VERSION}: build it anew",
+                f"twofold-server has version {self.server_version}, this package {VERSION}: "
+                "build it anew",
                 RuntimeWarning,
                 stacklevel=2,
             )

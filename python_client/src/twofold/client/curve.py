@@ -19,10 +19,10 @@ _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
 @dataclasses.dataclass(frozen=True)
 class CurveKeys:
-    """What a client needs at an encrypted endpoint: whom it trusts, and who it is.
+    """The keys for an encrypted endpoint: the server's public key, and the client's own two.
 
-    `twofold-server keygen` makes keys. The server lets in those whose public key is in its list,
-    and a session belongs to the key that made it. Printed, an object of this class shows no secret.
+    `twofold-server keygen` makes keys. The server admits clients whose public key is in its list,
+    and a session belongs to the key that made it. The secret key is not printed.
 
     Args:
         server_key: The server's public key, 40 characters of Z85.
@@ -30,7 +30,7 @@ class CurveKeys:
         secret_key: The client's secret key.
 
     Raises:
-        InvalidArgument: A key is none, or the client's two don't belong together.
+        InvalidArgument: A key is not valid, or the client's two don't belong together.
     """
 
     server_key: str
@@ -41,7 +41,7 @@ class CurveKeys:
         for name in ("server_key", "public_key", "secret_key"):
             key = getattr(self, name)
             if not isinstance(key, str) or not _KEY.fullmatch(key):
-                # Without the value: it may be a secret with a typing error.
+                # Without the value: it may be a secret with a typo.
                 raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="curve")
         if zmq.curve_public(self.secret_key.encode()).decode() != self.public_key:
             raise InvalidArgument("secret_key and public_key do not belong together", field="curve")

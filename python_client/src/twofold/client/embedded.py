@@ -21,15 +21,15 @@ from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold.v1 import envelope_pb2 as envelope
 
-# What the functions return.
+# Statuses that the functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
 _INTERFACE = 3
-# Room for the header of a reply; more where it takes more.
+# Room for the header of a reply; grows for a larger one.
 _HEADER_BYTES = 4096
 # And for the first payload of a reply of any size.
 _PAYLOAD_BYTES = 1 << 16
-# So many boards never keep more than one thread busy.
+# This many boards keep only one thread busy.
 _BOARDS_OF_A_THREAD = 64
 
 
@@ -47,7 +47,7 @@ class _Reply(ctypes.Structure):
 
 
 class _Steps(ctypes.Structure):
-    """`twofold_steps`: what the steps of a session have in common."""
+    """`twofold_steps`: the part that all steps of a session share."""
 
     _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
         ("service", ctypes.c_uint64),
@@ -63,7 +63,7 @@ def _load(path: Path) -> ctypes.CDLL:
     """The library at a path; every call lets other threads of Python run.
 
     Raises:
-        Unavailable: It can't be loaded, or is of another version.
+        Unavailable: It can't be loaded, or has another version.
     """
     try:
         library = ctypes.CDLL(str(path))
@@ -72,9 +72,7 @@ def _load(path: Path) -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise Unavailable(f"{path} can't be loaded: {error}") from None
     if interface != _INTERFACE or version != VERSION:
-        raise Unavailable(
-            f"{path} is of version {version}, and this package of {VERSION}: build it anew"
-        )
+        raise Unavailable(f"{path} has version {version}, this package {VERSION}: build it anew")
     number: Any = ctypes.c_uint64
     text, size, reply = ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(_Reply)
     library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]
@@ -87,8 +85,8 @@ class _Service:
     """This process's service, which lives as long as the process.
 
     Raises:
-        Unavailable: There is no library that can be used.
-        ServerStartFailed: TWOFOLD_LIBRARY, or another variable for servers, makes no sense.
+        Unavailable: No library can be used.
+        ServerStartFailed: TWOFOLD_LIBRARY, or another variable for servers, is not valid.
     """
 
     def __init__(self) -> None:
@@ -104,7 +102,7 @@ class _Service:
         number, message = ctypes.c_uint64(), ctypes.create_string_buffer(500)
         if self.library.twofold_create(number, message, len(message)) != _ANSWERED:
             reason = message.value.decode(errors="replace")
-            raise ServerStartFailed(f"no service can be made in this process: {reason}")
+            raise ServerStartFailed(f"the service in this process can't start: {reason}")
         self.number = number.value
 
 
@@ -114,7 +112,7 @@ _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["I
 
 _lock = threading.Lock()
 _service: _Service | None = None
-# Whether the process that this one was forked from had used the library, and that was not said yet.
+# Whether the process that forked this one had used the library, and no warning was given yet.
 _is_confined = False
 
 
@@ -127,7 +125,7 @@ def _this_service() -> _Service:
 
 
 def _forget_in_child() -> None:
-    """A forked child makes a service of its own; its parent's boards are none of its business."""
+    """A forked child makes a service of its own, and leaves its parent's boards alone."""
     global _lock, _service, _is_confined
     _lock = threading.Lock()
     _is_confined = _service is not None
@@ -140,8 +138,8 @@ system.after_fork_in_child(_forget_in_child)
 class EmbeddedCarrier(Carrier):
     """Calls into the library: on the thread that calls, with the interpreter's lock released.
 
-    Nothing can get lost on the way, and no request waits for another process; a reply whose way out
-    of Python's own code an interrupt cuts off is asked for again, as over any carrier.
+    Nothing can get lost on the way, and no request waits for another process. A reply that an
+    interrupt keeps from the caller is asked for again, as over any carrier.
 
     Raises:
         Unavailable, ServerStartFailed: There is no service.
@@ -165,14 +163,14 @@ class EmbeddedCarrier(Carrier):
         self._steps = _Steps(service=service.number, reply=ctypes.pointer(self._step_reply))
         self._kind: tuple[Steps | None, int, int] = None, 0, 0
 
-    def _tell_of_threads(self, num_envs: int) -> None:
-        """Says once that a fork has one thread, where there are boards for more."""
+    def _warn_of_threads(self, num_envs: int) -> None:
+        """Warns once that a fork has one thread, if there are boards for more."""
         global _is_confined
         if _is_confined and self.threads > 1 and num_envs > _BOARDS_OF_A_THREAD:
             _is_confined = False
             warnings.warn(
-                "this process was forked from one that had used Twofold: its batches run on one "
-                "thread; start it by 'spawn' or 'forkserver' for more",
+                "this process was forked from one that had used Twofold, so its batches run on one "
+                "thread; start it with 'spawn' or 'forkserver' for more",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -186,9 +184,9 @@ class EmbeddedCarrier(Carrier):
     @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
         if self._clock.now() >= deadline:
-            raise DeadlineExceeded(f"there was no time left for {call.slot}")
+            raise DeadlineExceeded(f"no time was left for {call.slot}")
         if call.slot == "create":
-            self._tell_of_threads(envelope.Request.FromString(call.request).create.num_envs)
+            self._warn_of_threads(envelope.Request.FromString(call.request).create.num_envs)
         size = call.reply_room
         if call.reply_size is None:
             size = _PAYLOAD_BYTES
@@ -259,10 +257,10 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def begin(self, call: Call) -> None:
-        raise AssertionError("a call is made when its reply is wanted")
+        raise AssertionError("the library answers at once")
 
     def drop(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing is under way between calls."""
 
     def close(self) -> None:
         """The service goes on for the others."""

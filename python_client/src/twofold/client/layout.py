@@ -1,4 +1,4 @@
-"""Spaces and payload layouts, as the server tells them when a session is created."""
+"""Spaces and payload layouts, as the server describes them when a session is created."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 
 class Layout:
-    """Where the arrays of one kind of reply lie in its payload.
+    """The places of the arrays in the payload of one kind of reply.
 
     Args:
-        wire: The layout as the server tells it.
-        needed: Names that have to be among the arrays.
+        wire: The server's description.
+        needed: Arrays that it has to have.
 
     Raises:
         ProtocolError: An array is missing, of an unknown dtype, or outside the payload.
@@ -42,7 +42,7 @@ class Layout:
         self._names = [array.name for array in wire.arrays]
         for array in wire.arrays:
             if array.offset + self.bytes_of(array) > wire.size:
-                raise ProtocolError(f"the server places {array.name!r} outside of its payload")
+                raise ProtocolError(f"the server places {array.name!r} outside its payload")
         missing = set(needed) - set(self._names)
         if missing:
             raise ProtocolError(f"the server's replies have no {', '.join(sorted(missing))}")
@@ -60,11 +60,11 @@ class Layout:
                 }
             )
         except ValueError as error:
-            raise ProtocolError(f"the server tells a layout that cannot be: {error}") from None
+            raise ProtocolError(f"the server describes an impossible layout: {error}") from None
 
     @staticmethod
     def bytes_of(array: environment.ArrayLayout) -> int:
-        """How many bytes an array takes."""
+        """The size of an array in bytes."""
         return math.prod(array.shape) * _dtype(array.dtype).itemsize
 
     def split(self, payload: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
@@ -74,10 +74,10 @@ class Layout:
 
 
 def make_space(wire: environment.Space) -> gym.Space[Any]:
-    """The Gymnasium space that the server tells.
+    """The Gymnasium space that the server describes.
 
     Raises:
-        ProtocolError: It is of a kind that this client does not know.
+        ProtocolError: This client does not know its kind.
     """
     kind = wire.WhichOneof("kind")
     if kind == "box":
@@ -85,7 +85,7 @@ def make_space(wire: environment.Space) -> gym.Space[Any]:
         return gym.spaces.Box(wire.box.low, wire.box.high, tuple(wire.box.shape), dtype.type)
     if kind == "discrete":
         return gym.spaces.Discrete(int(wire.discrete.n))
-    raise ProtocolError("the server tells a space that this client does not know; is it newer?")
+    raise ProtocolError("the server describes a space that this client does not know; is it newer?")
 
 
 def _dtype(wire: int) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""Where the library and the server's program are that belong to this package."""
+"""Finds the library and the server program that belong to this package."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def find_library() -> Path | None:
     """libtwofold.so: the one that TWOFOLD_LIBRARY names, the package's own, or the checkout's.
 
     Returns:
-        None where there is none.
+        None if none exists.
 
     Raises:
-        ServerStartFailed: TWOFOLD_LIBRARY names something else.
+        ServerStartFailed: TWOFOLD_LIBRARY does not name a file.
     """
     named = os.environ.get("TWOFOLD_LIBRARY")
     if named and not Path(named).is_file():
@@ -30,7 +30,7 @@ def find_library() -> Path | None:
 
 
 def no_library() -> str:
-    """What to say where there is no library."""
+    """The message for a missing library."""
     return (
         "there is no libtwofold.so; looked for "
         + ", ".join(map(str, _candidates("LIBRARY", "libtwofold.so")))
@@ -42,7 +42,7 @@ def find_program() -> Path:
     """The twofold-server to start: TWOFOLD_SERVER, the package's own, the checkout's, or PATH's.
 
     Raises:
-        ServerStartFailed: There is none; the text says how to get one.
+        ServerStartFailed: None exists; the message says how to get one.
     """
     named = os.environ.get("TWOFOLD_SERVER")
     if named and not _is_program(Path(named)):
@@ -63,7 +63,7 @@ def find_program() -> Path:
 
 
 def _candidates(variable: str, name: str) -> list[Path]:
-    """What the variable names; else the package's own, and that of the checkout around it."""
+    """The file that the variable names; else the package's own and the checkout's."""
     named = os.environ.get("TWOFOLD_" + variable)
     if named:
         return [Path(named)]

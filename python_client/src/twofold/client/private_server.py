@@ -1,7 +1,7 @@
 """The private server: one process of twofold-server that belongs to this Python process.
 
-All environments made without an address share it. It ends a moment after the last of them closes,
-or at exit; should this process die, the server notices and ends by itself.
+All environments with endpoint="private" share it. It ends a moment after the last of them closes,
+or at exit; if this process dies, the server notices and ends by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twofold.client import system
 from twofold.client.lookup import find_program
 from twofold.errors import ServerDied, ServerStartFailed
 
-# How long an unused server stays: making and closing environments in a loop starts one server.
+# How long an unused server stays: making and closing environments in a loop starts only one.
 _GRACE = 2.0
 # How long a server may take to stop when asked, before it is killed.
 _STOP_DEADLINE = 2.0
@@ -37,14 +37,13 @@ class PrivateServer:
     """A running server and its directory, counted by the environments that use it.
 
     The directory is /tmp/twofold-private-xxxxxxxx, open to this user only: the socket `s`, and
-    `log`. This process holds a lock on it, so that what a killed one leaves can be told and
-    removed.
+    `log`. This process holds a lock on it, so that the next one can remove what a killed one left.
 
     Args:
         deadline: When to give up starting it, on the clock of `time.monotonic`.
 
     Raises:
-        ServerStartFailed: There is no server program, or it did not come up.
+        ServerStartFailed: There is no server program, or it did not start.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -53,7 +52,7 @@ class PrivateServer:
         self._log = self._directory / "log"
         self.endpoint = f"ipc://{self._directory}/s"
         self.users = 0
-        # An address for a server of the user's own is none of this server's business.
+        # That is the address of another server.
         environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
         command = [str(program), "serve", "--endpoint", self.endpoint]
         # This process may think for days between two steps.
@@ -89,7 +88,7 @@ class PrivateServer:
         return self._process.poll() is None
 
     def check(self) -> None:
-        """Raises ServerDied when the process has ended."""
+        """Raises ServerDied if the process has ended."""
         if not self.is_alive:
             raise ServerDied(
                 f"the private server {self._outcome()}; a new environment starts another"
@@ -97,7 +96,7 @@ class PrivateServer:
             )
 
     def release(self) -> None:
-        """One user less."""
+        """One user has left."""
         release(self)
 
     def stop(self) -> None:
@@ -128,26 +127,26 @@ class PrivateServer:
             while b"\n" not in printed:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise ServerStartFailed(
-                        "the private server did not come up in time" + self._log_tail()
+                        "the private server did not start in time" + self._log_tail()
                     )
                 read = os.read(stdout.fileno(), 4096)
                 if not read:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self._process.wait(_STOP_DEADLINE)
                     raise ServerStartFailed(
-                        f"the private server {self._outcome()} at its start" + self._log_tail()
+                        f"the private server {self._outcome()} while it started" + self._log_tail()
                     )
                 printed += read
         if not printed.startswith(b"listening on "):
             raise ServerStartFailed(
-                f"{self._process.args!r} printed {printed[:200]!r}; that is not a twofold-server"
+                f"{self._process.args!r} printed {printed[:200]!r}; it is not a twofold-server"
             )
 
     def _outcome(self) -> str:
         code = self._process.returncode
         if code is None:
             return f"(process {self.pid}) closed its output"
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
         return f"(process {self.pid}) {how}"
 
     def _log_tail(self) -> str:
@@ -188,12 +187,12 @@ def _remove_if_abandoned(directory: Path) -> None:
 _lock = threading.RLock()
 _current: PrivateServer | None = None
 _timer: threading.Timer | None = None
-# Servers of the process that this one was forked from: kept, so that nothing here touches them.
+# Servers of the process that forked this one: kept, so that nothing here touches them.
 _inherited: list[PrivateServer] = []
 
 
 def acquire(deadline: float) -> PrivateServer:
-    """This process's server, started if there is none alive, with one user more.
+    """This process's server, started if none is running, with one more user.
 
     Raises:
         ServerStartFailed: It could not be started.
@@ -202,8 +201,7 @@ def acquire(deadline: float) -> PrivateServer:
     with _lock:
         _cancel_stop()
         if _current is not None and not _current.is_alive:
-            _current.stop()
-            _current = None
+            stop_at_exit()
         if _current is None:
             _current = PrivateServer(deadline)
             if multiprocessing.parent_process() is not None:
@@ -214,7 +212,7 @@ def acquire(deadline: float) -> PrivateServer:
 
 
 def release(server: PrivateServer) -> None:
-    """One user less; the last one's leaving stops the server a moment later."""
+    """One user has left; after the last one the server stops a moment later."""
     global _timer
     with _lock:
         server.users -= 1
@@ -234,15 +232,13 @@ def _cancel_stop() -> None:
 
 
 def _stop_unused() -> None:
-    global _current
     with _lock:
         if _current is not None and _current.users == 0:
-            _current.stop()
-            _current = None
+            stop_at_exit()
 
 
 def stop_at_exit() -> None:
-    """Stops the server, whoever uses it."""
+    """Stops the server, even if it is in use."""
     global _current
     with _lock:
         _cancel_stop()

@@ -18,7 +18,7 @@ from twofold.errors import DeadlineExceeded, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# A repeat would run again beside the first, so it waits for what can only be a lost message.
+# A repeat would run again beside the first, so only a message that must be lost is repeated.
 _PATIENCE = 1.0
 
 
@@ -26,7 +26,7 @@ class Client:
     """The carrier to one service; one caller at a time.
 
     Args:
-        endpoint: A resolved one. A private server stays until the process ends.
+        endpoint: From `resolve`. A private server stays until the process ends.
         curve: Keys, or None for those that environment variables name.
     """
 
@@ -58,15 +58,15 @@ class Client:
             slot: The request's slot.
             request: The request.
             payload: Its payload frame.
-            reply_size: Bytes that the reply's payload has at most.
+            reply_size: Largest payload of the reply in bytes.
             deadline: When to give up, on the clock of `time.monotonic`.
 
         Returns:
-            The reply, and its payload in an array that nobody else has.
+            The reply, and its payload in a fresh array.
 
         Raises:
             RequestError: The server refused.
-            TransportError: No answer, or other threads were asking all the time.
+            TransportError: No answer, or other threads were asking until the deadline.
         """
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
@@ -83,8 +83,7 @@ class Client:
         """Within this, no other thread asks."""
         if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise DeadlineExceeded(
-                f"other threads were asking {self._endpoint} until the time was over; nothing was "
-                "sent"
+                f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
             )
         try:
             yield
@@ -109,7 +108,7 @@ def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
     """The client for an endpoint and keys, as an environment takes them.
 
     Raises:
-        InvalidArgument: This is no endpoint, or it takes no keys, or these are none.
+        InvalidArgument: The endpoint is not valid, or takes no keys, or `curve` is not a CurveKeys.
     """
     endpoint = resolve(endpoint)
     if curve is not None:
@@ -118,9 +117,9 @@ def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
 
 
 def deadline_after(timeout: float) -> float:
-    """The time in so many seconds, on the clock of `time.monotonic`."""
+    """The time after this many seconds, on the clock of `time.monotonic`."""
     return time.monotonic() + timeout
 
 
-# A forked child makes its own: sockets and locks of its parent are none of its business.
+# A forked child makes its own, and leaves sockets and locks of its parent alone.
 system.after_fork_in_child(_clients.clear)

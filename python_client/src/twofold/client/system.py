@@ -51,15 +51,6 @@ def check_descriptors(descriptor: int) -> None:
         os.close(os.dup(descriptor))
 
 
-def descriptor_limit() -> str:
-    """How many files this process may have open, in words."""
-    try:
-        import resource
-    except ImportError:
-        return "a limited number"
-    return f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"
-
-
 def lock_directory(directory: Path) -> int:
     """Locks a directory, and returns the descriptor that holds the lock.
 

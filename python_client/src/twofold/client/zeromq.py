@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zmq
@@ -23,6 +23,9 @@ from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
+
+if TYPE_CHECKING:
+    from twofold.client.private_server import PrivateServer
 
 # How often a wait checks that the private server still lives.
 _LIVENESS_INTERVAL = 0.1
@@ -57,24 +60,6 @@ class Backoff:
         self._round_trip += (seconds - self._round_trip) / 8
 
 
-class LocalServer(Protocol):
-    """A server that belongs to this process."""
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process runs."""
-
-    def check(self) -> None:
-        """Raises ServerDied when the process has ended."""
-
-    def release(self) -> None:
-        """It has one user fewer."""
-
-
 class ZeroMQCarrier(Carrier):
     """A REQ socket, and what is known of the server.
 
@@ -94,7 +79,7 @@ class ZeroMQCarrier(Carrier):
         endpoint: str,
         *,
         curve: CurveKeys | None = None,
-        server: LocalServer | None = None,
+        server: PrivateServer | None = None,
         clock: Clock = CLOCK,
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
@@ -140,7 +125,7 @@ class ZeroMQCarrier(Carrier):
         call = steps.call(seq, actions)
         self.check_size(call)
         plain = _STEP_REPLY[:1] + seq.to_bytes(8, "little") + _STEP_REPLY[9:]
-        return self._exchange(call, deadline, room, plain)
+        return self.exchange(call, deadline, room, plain)
 
     @override
     def begin(self, call: Call) -> None:
@@ -155,29 +140,27 @@ class ZeroMQCarrier(Carrier):
             raise
 
     @override
-    def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
-        return self._exchange(call, deadline, room)
-
-    def _exchange(
-        self,
-        call: Call,
-        deadline: float,
-        room: Buffer | None,
-        plain: bytes = b"",
+    def exchange(
+        self, call: Call, deadline: float, room: Buffer | None = None, plain: bytes = b""
     ) -> Answer:
         """Sends one request, again where necessary, and waits for its reply.
 
         Args:
             call: The request.
-            deadline: When to give up, on the clock of `time.monotonic`.
+            deadline: When to give up, on the carrier's clock.
             room: Where the payload goes; None for memory of its own.
-            plain: The encoded Reply that only says that it was carried out; empty: not known.
+            plain: The encoded Reply that says nothing else than that it was carried out, if known.
         """
         started = sent = self._clock.now()
         tries = 0
         try:
             while True:
-                received = self._try_once(call, tries, deadline, room, plain)
+                if self._begun != call:
+                    self._send(call)
+                self._begun = None
+                wait = self._backoff.seconds(tries, call.patience)
+                until = min(self._clock.now() + wait, deadline)
+                received = self._receive(call, until, plain, room)
                 now = self._clock.now()
                 if received is not None:
                     self._handshakes.succeeded()
@@ -202,21 +185,7 @@ class ZeroMQCarrier(Carrier):
             self.drop()
             raise
 
-    def _try_once(
-        self,
-        call: Call,
-        tries: int,
-        deadline: float,
-        room: Buffer | None,
-        plain: bytes,
-    ) -> Answer | None:
-        """Sends a request, unless that was done ahead, and waits for the reply; None: again."""
-        if self._begun != call:
-            self._send(call)
-        self._begun = None
-        wait = self._backoff.seconds(tries, call.patience)
-        return self._receive(call, min(self._clock.now() + wait, deadline), plain, room)
-
+    @override
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
         self._begun = None
@@ -240,9 +209,8 @@ class ZeroMQCarrier(Carrier):
                 raise
             raise TransportError(
                 f"no more connections: {error.strerror}. Each environment at {self.endpoint} takes "
-                f"several files, and this process may have {system.descriptor_limit()} open. Close "
-                "environments after use, make one with more boards (num_envs), or allow more files "
-                "(ulimit -n)"
+                "several files. Close environments after use, make one with more boards "
+                "(num_envs), or allow this process more files (ulimit -n)"
             ) from None
 
     def _connect(self, socket: zmq.Socket[bytes]) -> zmq.Socket[bytes]:
@@ -277,14 +245,7 @@ class ZeroMQCarrier(Carrier):
     def _receive(
         self, call: Call, until: float, plain: bytes, room: Buffer | None
     ) -> Answer | None:
-        """The reply; None when there is none in time.
-
-        Args:
-            call: What was sent.
-            until: How long to wait, on the clock of `time.monotonic`.
-            plain: What says that it was carried out, and nothing else.
-            room: Where its payload goes; None for memory that is taken when it is there.
-        """
+        """The reply to a request, as for `exchange`; None when there is none until then."""
         socket = self._socket
         assert socket is not None
         while True:

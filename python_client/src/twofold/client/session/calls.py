@@ -78,7 +78,7 @@ class Calls:
     def _take_turn(self, is_wait: bool) -> None:
         """Ends a call at once that comes before `step_wait`, or is one too many."""
         # The call before this one is over, or waits for this one within it.
-        self.state = self.state.left(0)
+        self.state = self.state.left()
         if self.state.is_awaited is is_wait:
             return
         self.lock.release()
@@ -92,16 +92,21 @@ class Calls:
             "step",
         )
 
-    def failed(self, call: int, error: BaseException) -> None:
+    def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps what a call has got and not returned for another try; notes it on an interrupt.
 
         If this is interrupted, too, the next `enter` sees that the call has not returned.
+
+        Args:
+            call: Its number.
+            error: What ended it.
+            kept: The state before it returned, if it was about to.
         """
         if self._number != call:
             # Another thread's call has begun meanwhile.
             return
-        before = self.state
-        self.state = before.left(call)
+        before = kept or self.state
+        self.state = before.left()
         if isinstance(error, KeyboardInterrupt) and not hasattr(error, "__notes__"):
             add_note(error, "twofold: " + note(before, self.state))
 
@@ -139,15 +144,17 @@ def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[
         owner: _HasSession = args[0]  # type: ignore[assignment]
         session = owner._session
         call = session.enter(is_wait)
+        kept: State | None = None
         try:
             try:
                 result = method(*args, **kwargs)
-                session.state = session.state.returned(call, is_wait)
+                kept = session.state
+                session.state = kept.returned(is_wait)
                 return result
             finally:
                 session.lock.release()
         except BaseException as error:
-            session.failed(call, error)
+            session.failed(call, error, kept)
             raise
 
     return guarded

@@ -1,4 +1,4 @@
-"""What it takes to make a lost session anew: a snapshot, and everything that was done since."""
+"""The journal of a session: a snapshot, and everything that was done since, to make it again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from twofold.v1 import envelope_pb2 as envelope
 # A snapshot is due after so many operations, or bytes of them.
 _MOST_OPERATIONS = 1000
 _MOST_BYTES = 64 << 20
-# How much of a reply is compared after a recovery; all of it would cost more than a small step.
+# Bytes of a reply that are compared after a recovery; all of it would cost more than a small step.
 _COMPARED_BYTES = 4096
 
-# Requests that change the boards; the others need not be made again.
+# Requests that change the boards; the others need no repeat.
 _CHANGES = ("reset", "step", "restore", "rollout")
 
 
@@ -26,22 +26,21 @@ class Done(NamedTuple):
 
     operation: Operation
     steps: int = 0
-    """Of a rollout: how many steps it did, perhaps fewer than it was asked for."""
+    """Of a rollout: how many steps it did, perhaps fewer than were asked for."""
 
 
 class Journal:
-    """What was done since the last snapshot: a trajectory is a pure function of these.
+    """The operations since the last snapshot: a trajectory is a pure function of these.
 
     Args:
-        is_complete: Whether nothing was done before it; otherwise it begins with a snapshot, which
-            is due at once.
+        is_complete: Whether the boards are new; otherwise a snapshot is due at once.
 
     Attributes:
-        is_complete: Whether it has a beginning; without one there is nothing to make boards of.
-        done: What to carry out on new boards, in this order; the first may bring a snapshot.
-        policy: What gave the session its network, for rollouts; to carry out before.
-        takes_snapshots: Not where the server would refuse them as too large a message: then all
-            that was done is kept.
+        is_complete: Whether it has a beginning, from which boards can be made again.
+        done: The operations to carry out on new boards, in order; the first may bring a snapshot.
+        policy: The operations that gave the session its network; to carry out before.
+        takes_snapshots: False where they are too large for the server's messages: then all
+            operations are kept.
     """
 
     def __init__(self, is_complete: bool = True) -> None:
@@ -49,7 +48,7 @@ class Journal:
         self.takes_snapshots = True
         self.done: list[Done] = []
         self.policy: list[Operation] = []
-        # To search for the same actions again would take as long again.
+        # Searching for the same actions again would take as long again.
         self._has_search = False
         self._bytes = 0
         # Of the reply to the last operation.
@@ -62,7 +61,7 @@ class Journal:
         return self.takes_snapshots and (is_long or self._has_search or not self.is_complete)
 
     def begin(self, operation: Operation) -> None:
-        """This, which brings a snapshot or new boards, takes the place of everything before it."""
+        """An operation that brings a snapshot or new boards replaces everything before it."""
         # In this order: an interrupt in between leaves no mark of another reply.
         self._mark = None
         self.done = [Done(operation)]
@@ -71,7 +70,7 @@ class Journal:
         self._bytes = 0
 
     def add(self, operation: Operation, reply: envelope.Reply, payload: NDArray[np.uint8]) -> None:
-        """An operation that was carried out, its reply and the reply's payload; twice is once."""
+        """Adds an operation that was carried out, with reply and payload; twice is once."""
         if operation.slot == "policy":
             self._add_policy(operation)
         if operation.slot not in _CHANGES:
@@ -96,16 +95,16 @@ class Journal:
             self.policy.append(operation)
 
     def ends_with(self, operation: Operation) -> bool:
-        """Whether the last operation is this very one, and not one like it."""
+        """Whether the last operation is this object, and not just an equal one."""
         return bool(self.done) and self.done[-1].operation is operation
 
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
-        """Whether the last operation, made again, got the reply that it got the first time."""
+        """Whether the last operation, carried out again, got the same reply."""
         return self._mark is None or self._mark == mark(payload)
 
 
 def _begins_all_anew(operation: Operation) -> bool:
-    """Whether it doesn't matter what was before: all boards are new, or of a snapshot."""
+    """Whether all boards are new afterwards, or from a snapshot."""
     if operation.slot == "step":
         return False
     request = envelope.Request.FromString(operation.request)
@@ -115,7 +114,7 @@ def _begins_all_anew(operation: Operation) -> bool:
 
 
 def is_search(operation: Operation) -> bool:
-    """Whether it is a rollout whose actions are searched for, which takes long."""
+    """Whether it is a rollout that searches for its actions, which takes long."""
     if operation.slot != "rollout":
         return False
     rollout = envelope.Request.FromString(operation.request).rollout
@@ -123,7 +122,7 @@ def is_search(operation: Operation) -> bool:
 
 
 def part(operation: Operation, start: int, stop: int) -> Operation:
-    """The rollout of these steps of a rollout."""
+    """The part of a rollout with these steps."""
     request = envelope.Request.FromString(operation.request)
     rollout, payload = request.rollout, operation.payload
     if rollout.HasField("actions"):
@@ -131,7 +130,7 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
         num_envs = len(payload) // rollout.steps
         payload = payload[start * num_envs : stop * num_envs]
     elif start:
-        # The policy's streams go on.
+        # The policy's streams continue.
         rollout.policy_seeds, payload = False, None
     rollout.steps = stop - start
     return operation._replace(request=request.SerializeToString(), payload=payload)

@@ -1,13 +1,13 @@
 """The newest request of a session: the states that it goes through, and what each event does.
 
             send             reply             the call returns
-    Idle ────────► Sent ───────────► Answered ─────────────────► Returned
-                     │ fails             │ fails                    │ interrupted just after
-                     ▼        reply      ▼                          │
-                 Unanswered ─────────► Unseen ◄─────────────────────┘
+    Idle ────────► Sent ───────────► Answered ─────────────────► Idle
+                     │ fails             │ fails
+                     ▼        reply      ▼
+                 Unanswered ─────────► Unseen
 
-             step_async returns        reply           step_wait returns
-    Sent ─────────────────────► Begun ───────► Held ─────────────────────► Returned
+             step_async returns        reply         step_wait returns
+    Sent ─────────────────────► Begun ───────► Held ──────────────────► Idle
     Carried ─────────────────────────────────────▲
     (in the process the reply comes with step_async)
 
@@ -63,7 +63,7 @@ class State:
 
     Attributes:
         seq: The newest request's number in the session.
-        is_settled: Whether no call is owed the newest request's result.
+        is_settled: Whether any call may come, and its request is the next one.
     """
 
     seq: int
@@ -88,18 +88,18 @@ class State:
         """
         return Task.SEND
 
-    def returned(self, call: int, is_wait: bool) -> State:
-        """The call of this number returns; whether it is `step_wait`."""
+    def returned(self, is_wait: bool) -> State:
+        """The call, `step_wait` or another, returns."""
         return self
 
-    def left(self, call: int) -> State:
-        """The call of this number fails; 0 where another begins after it or within it."""
+    def left(self) -> State:
+        """The call fails, or gives way to another."""
         return self
 
 
 @dataclass(slots=True)
 class Idle(State):
-    """Nothing was asked, or the newest request was refused."""
+    """The newest request, if there was one, is over."""
 
     is_settled: ClassVar[bool] = True
 
@@ -163,11 +163,11 @@ class Sent(Open):
         return Answered(self.seq, self.operation)
 
     @override
-    def returned(self, call: int, is_wait: bool) -> State:
-        return Begun(self.seq, self.operation, call)
+    def returned(self, is_wait: bool) -> State:
+        return Begun(self.seq, self.operation)
 
     @override
-    def left(self, call: int) -> State:
+    def left(self) -> State:
         return Unanswered(self.seq, self.operation)
 
 
@@ -178,9 +178,8 @@ class Unanswered(Open):
 
 @dataclass(slots=True)
 class Begun(Open):
-    """`step_async`, the call of this number, has sent it and returned."""
+    """`step_async` has sent it and returned."""
 
-    call: int
     is_awaited = True
 
     @override
@@ -189,11 +188,7 @@ class Begun(Open):
 
     @override
     def answered(self, answer: Answer) -> State:
-        return Held(self.seq, self.operation, self.call, answer)
-
-    @override
-    def left(self, call: int) -> State:
-        return Unanswered(self.seq, self.operation) if call == self.call else self
+        return Held(self.seq, self.operation, answer)
 
 
 @dataclass(slots=True)
@@ -212,8 +207,8 @@ class Lost(Open):
         return Task.RECOVER
 
     @override
-    def left(self, call: int) -> State:
-        before = self.before.left(call)
+    def left(self) -> State:
+        before = self.before.left()
         return before.lost() if isinstance(before, Open) and before is not self.before else self
 
     @override
@@ -232,25 +227,12 @@ class Answered(State):
     operation: Operation
 
     @override
-    def returned(self, call: int, is_wait: bool) -> State:
-        return Returned(self.seq, call, self)
+    def returned(self, is_wait: bool) -> State:
+        return Idle(self.seq)
 
     @override
-    def left(self, call: int) -> State:
+    def left(self) -> State:
         return Unseen(self.seq, self.operation)
-
-
-@dataclass(slots=True)
-class Returned(State):
-    """The call of this number has returned its result, from this state."""
-
-    call: int
-    before: State
-    is_settled: ClassVar[bool] = True
-
-    @override
-    def left(self, call: int) -> State:
-        return self.before.left(call) if call == self.call else self
 
 
 @dataclass(slots=True)
@@ -278,25 +260,20 @@ class Carried(Answered):
     answer: Answer
 
     @override
-    def returned(self, call: int, is_wait: bool) -> State:
-        return Held(self.seq, self.operation, call, self.answer)
+    def returned(self, is_wait: bool) -> State:
+        return Held(self.seq, self.operation, self.answer)
 
 
 @dataclass(slots=True)
 class Held(Unseen):
-    """The answer to what `step_async`, the call of this number, began is here for `step_wait`."""
+    """`step_async` has returned, and the answer is here for `step_wait`."""
 
-    call: int
     answer: Answer
     is_awaited = True
 
     @override
-    def returned(self, call: int, is_wait: bool) -> State:
-        return Returned(self.seq, call, self) if is_wait else self
-
-    @override
-    def left(self, call: int) -> State:
-        return Unseen(self.seq, self.operation) if call == self.call else self
+    def returned(self, is_wait: bool) -> State:
+        return Idle(self.seq) if is_wait else self
 
 
 def note(before: State, after: State) -> str:

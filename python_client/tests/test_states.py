@@ -1,0 +1,148 @@
+"""The states of a session's newest request, driven by events alone; retries by a clock of ours."""
+
+from typing import Any
+
+import pytest
+
+from twofold.client.carrier import DONE, NO_PAYLOAD
+from twofold.client.session.link import Link
+from twofold.client.session.states import (
+    Answered,
+    Begun,
+    Carried,
+    Closed,
+    Held,
+    Idle,
+    Lost,
+    Operation,
+    Sent,
+    State,
+    Task,
+    Unanswered,
+    Unseen,
+    note,
+)
+from twofold.client.system import Clock
+from twofold.client.zeromq import Backoff
+from twofold.errors import ClosedError, ShuttingDown, StepPending
+from twofold.v1 import envelope_pb2 as envelope
+
+STEP = Operation("step", b"", b"\1")
+OTHER_STEP = Operation("step", b"", b"\2")
+RESET = Operation("reset", b"reset", None)
+ANSWER = DONE, NO_PAYLOAD
+
+IDLE, SENT, UNANSWERED, BEGUN = Idle(5), Sent(6, STEP), Unanswered(6, STEP), Begun(6, STEP)
+ANSWERED, UNSEEN = Answered(6, STEP), Unseen(6, STEP)
+CARRIED, HELD = Carried(6, STEP, ANSWER), Held(6, STEP, ANSWER)
+LOST = Lost(6, STEP, SENT)
+EVERY: list[State] = [IDLE, SENT, UNANSWERED, BEGUN, ANSWERED, UNSEEN, CARRIED, HELD, LOST]
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "after"),
+    [
+        (SENT, lambda state: state.answered(ANSWER), ANSWERED),
+        (SENT, lambda state: state.refused(), IDLE),
+        (SENT, lambda state: state.left(), UNANSWERED),
+        (SENT, lambda state: state.returned(False), BEGUN),
+        (UNANSWERED, lambda state: state.answered(ANSWER), UNSEEN),
+        (UNANSWERED, lambda state: state.again(), SENT),
+        (BEGUN, lambda state: state.answered(ANSWER), HELD),
+        (BEGUN, lambda state: state.left(), BEGUN),
+        (BEGUN, lambda state: state.again(), BEGUN),
+        (ANSWERED, lambda state: state.returned(False), Idle(6)),
+        (ANSWERED, lambda state: state.left(), UNSEEN),
+        (CARRIED, lambda state: state.returned(False), HELD),
+        (CARRIED, lambda state: state.left(), UNSEEN),
+        (HELD, lambda state: state.returned(True), Idle(6)),
+        (HELD, lambda state: state.returned(False), HELD),
+        (HELD, lambda state: state.left(), HELD),
+        (SENT, lambda state: state.lost(), LOST),
+        (LOST, lambda state: state.left(), Lost(6, STEP, UNANSWERED)),
+        (LOST, lambda state: state.recovered(3), Sent(3, STEP)),
+    ],
+)
+def test_an_event_leads_to_a_state(before: State, event: Any, after: State) -> None:
+    assert event(before) == after
+    assert type(event(before)) is type(after)
+
+
+@pytest.mark.parametrize("state", EVERY, ids=lambda state: type(state).__name__)
+def test_a_failed_call_changes_nothing_twice(state: State) -> None:
+    assert state.left().left() == state.left()
+
+
+def test_what_a_state_does_first_for_an_operation() -> None:
+    state: State
+    for state in (IDLE, ANSWERED, CARRIED):
+        assert state.wants(STEP) is Task.SEND
+    for state in (SENT, UNANSWERED, UNSEEN, HELD):
+        assert state.wants(STEP) == SENT
+    assert BEGUN.wants(STEP) is BEGUN
+    for state in (SENT, UNANSWERED, BEGUN):
+        assert state.wants(RESET) is Task.FINISH
+        with pytest.raises(StepPending):
+            state.wants(OTHER_STEP)
+    assert UNSEEN.wants(OTHER_STEP) is Task.SEND
+    assert LOST.wants(RESET) is Task.RECOVER
+    with pytest.raises(ClosedError):
+        Closed(6).wants(RESET)
+
+
+def test_only_a_begun_step_is_awaited() -> None:
+    awaited = [BEGUN, HELD, Lost(6, STEP, BEGUN)]
+    assert all(state.is_awaited for state in awaited)
+    assert not any(state.is_awaited for state in EVERY if state not in awaited)
+
+
+def test_a_note_says_what_was_sent() -> None:
+    state: State
+    assert "nothing was sent" in note(IDLE, IDLE.left())
+    assert "nothing was sent" in note(UNANSWERED, UNANSWERED.left())
+    for state in (SENT, LOST, BEGUN):
+        assert "was sent and has no answer yet" in note(state, state.left())
+    for state in (ANSWERED, CARRIED, HELD):
+        assert "was applied" in note(state, state.left())
+
+
+def test_waits_double_up_to_a_second_and_follow_the_round_trip() -> None:
+    backoff = Backoff()
+    waits = [backoff.seconds(tries, 0) for tries in range(8)]
+    assert waits == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1])
+    assert backoff.seconds(0, patience=0.5) == 0.5
+    for _ in range(200):
+        backoff.answered(0.1)
+    assert backoff.seconds(0, 0) == pytest.approx(0.4)
+
+
+class StoppingServer:
+    """A carrier to a server that is about to stop, and to the next one after some requests."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+
+    def step(self, *_: Any) -> Any:
+        self.refusals -= 1
+        if self.refusals < 0:
+            return ANSWER
+        code = envelope.ERROR_CODE_SHUTTING_DOWN
+        return envelope.Reply(error={"code": code, "retry_after_ms": 250}), NO_PAYLOAD
+
+
+@pytest.mark.parametrize("refusals", [3, 4])
+def test_a_server_that_stops_is_asked_again_until_the_deadline(refusals: int) -> None:
+    link: Any = object.__new__(Link)
+    now = [100.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    link.carrier, link._steps = StoppingServer(refusals), None
+    link._clock = Clock(now=lambda: now[0], sleep=sleep)
+    if refusals == 3:
+        assert link.transmit(STEP, 2, 101.0) is ANSWER
+    else:
+        with pytest.raises(ShuttingDown):
+            link.transmit(STEP, 2, 101.0)
+    assert now == [100.75]
