@@ -29,7 +29,7 @@ _STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 
 
 class Unavailable(Exception):
-    """There is no library that this package can use; the message gives the reason."""
+    """No library can be used; the message gives the reason."""
 
 
 class Call(NamedTuple):
@@ -181,7 +181,7 @@ class Carrier(abc.ABC):
         if self._is_ours and self.server_version != VERSION:
             warnings.warn(
                 f"twofold-server has version {self.server_version}, this package {VERSION}: "
-                "build it anew",
+                "rebuild it",
                 RuntimeWarning,
                 stacklevel=2,
             )

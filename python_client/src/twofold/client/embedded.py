@@ -72,7 +72,7 @@ def _load(path: Path) -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise Unavailable(f"{path} can't be loaded: {error}") from None
     if interface != _INTERFACE or version != VERSION:
-        raise Unavailable(f"{path} has version {version}, this package {VERSION}: build it anew")
+        raise Unavailable(f"{path} has version {version}, this package {VERSION}: rebuild it")
     number: Any = ctypes.c_uint64
     text, size, reply = ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(_Reply)
     library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]

@@ -91,7 +91,7 @@ def open_carrier(
         endpoint: From `resolve`.
         curve: Keys, or None for those that environment variables name.
         deadline: When to give up starting a server, on the clock of `time.monotonic`.
-        clock: What the carrier compares deadlines to.
+        clock: The clock of deadlines.
 
     Raises:
         InvalidArgument: The endpoint takes no keys.

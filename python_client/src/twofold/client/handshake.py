@@ -1,4 +1,4 @@
-"""Handshakes that fail: libzmq tries them again without a word, and tells only a monitor."""
+"""Failed handshakes, which libzmq repeats silently and reports to a socket's monitor only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _FAILURES = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
-# The status of a ZAP handler that is out of order, and no refusal.
+# The status of a ZAP handler that has a problem of its own; not a refusal.
 _TEMPORARY = 300
 
 
 class HandshakeWatch:
-    """The failed handshakes of one socket after the other, all with the same endpoint.
+    """Watches the handshakes of one socket after another, all with the same endpoint.
 
     Args:
         endpoint: Where the sockets connect to.
@@ -33,28 +33,28 @@ class HandshakeWatch:
         self._broken = 0
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
-        """Watches a socket before it connects; over tcp only, since no other endpoint has keys."""
+        """Begins to watch a socket that has not connected; over tcp only, where there are keys."""
         if self._endpoint.startswith("tcp://"):
             self._socket, self._monitor = socket, socket.get_monitor_socket(_FAILURES)
 
     def detach(self) -> None:
-        """Ends that, before the socket is closed."""
+        """Stops watching the socket, before it is closed."""
         socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None and monitor is not None:
-            # In this order: libzmq waits for good for a reader of its events that has gone.
+            # In this order: libzmq waits forever for a reader of its events that is gone.
             socket.disable_monitor()
             monitor.close()
 
     def succeeded(self) -> None:
-        """A reply has come."""
+        """A reply arrived, so no handshake is broken."""
         self._broken = 0
 
     def check(self, is_last: bool) -> None:
         """Raises AuthenticationFailed when the server and this client don't accept each other.
 
         Args:
-            is_last: There will be no other try.
+            is_last: Whether there will be no other try.
         """
         while self._monitor is not None and self._monitor.poll(0):
             event = zmq.utils.monitor.recv_monitor_message(self._monitor)
@@ -72,7 +72,7 @@ class HandshakeWatch:
                 )
             if kind == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self._has_keys:
                 self._broken += 1
-        # A server with another key hangs up without a word; so does one that is just ending.
+        # A server with another key hangs up without a reason; so does one that is just ending.
         if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(
                 f"{self._endpoint} hangs up during the handshake: its key is not the given "

@@ -18,7 +18,7 @@ def find_library() -> Path | None:
     """libtwofold.so: the one that TWOFOLD_LIBRARY names, the package's own, or the checkout's.
 
     Returns:
-        None if none exists.
+        None if it does not exist.
 
     Raises:
         ServerStartFailed: TWOFOLD_LIBRARY does not name a file.

@@ -29,7 +29,7 @@ _GRACE = 2.0
 _STOP_DEADLINE = 2.0
 _LOG_TAIL_LINES = 20
 _DIRECTORY_PREFIX = "twofold-private-"
-# Seconds after which a directory that nobody holds is removed; a younger one may be in the making.
+# Seconds after which an unlocked directory is removed; a younger one may not be locked yet.
 _ABANDONED_AGE = 60.0
 
 
@@ -43,7 +43,7 @@ class PrivateServer:
         deadline: When to give up starting it, on the clock of `time.monotonic`.
 
     Raises:
-        ServerStartFailed: There is no server program, or it did not start.
+        ServerStartFailed: No server program was found, or it did not start.
     """
 
     def __init__(self, deadline: float) -> None:

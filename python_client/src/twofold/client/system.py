@@ -1,4 +1,4 @@
-"""What is not the same on every operating system; each function imports what it takes."""
+"""Everything that differs between operating systems; each function imports what it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock:
 
 CLOCK = Clock()
 
-# Another object in a forked child: quicker to compare than process ids.
+# A different object in a forked child; quicker to compare than process ids.
 generation = object()
 
 
@@ -42,10 +42,10 @@ after_fork_in_child(_begin_generation)
 
 
 def check_descriptors(descriptor: int) -> None:
-    """Raises OSError where this process may open no more files; no check on Windows.
+    """Raises OSError if this process may not open more files; not checked on Windows.
 
     Args:
-        descriptor: Any that is open.
+        descriptor: Any open one.
     """
     if sys.platform != "win32":
         os.close(os.dup(descriptor))
@@ -56,7 +56,7 @@ def lock_directory(directory: Path) -> int:
 
     Raises:
         BlockingIOError: Another process holds it.
-        OSError: There is no such directory, or it is another user's.
+        OSError: The directory does not exist, or belongs to another user.
     """
     import fcntl
 

@@ -61,17 +61,17 @@ class Backoff:
 
 
 class ZeroMQCarrier(Carrier):
-    """A REQ socket, and what is known of the server.
+    """A REQ socket to a server, and another one after any trouble.
 
-    A socket with a request under way is dropped on the first trouble, and the request is sent
-    again over a new one, byte for byte: the server answers a repeat with the stored reply. So a
-    deadline or a KeyboardInterrupt leaves nothing half-read behind.
+    A socket with a request under way is dropped on the first trouble, and the request is sent again
+    over a new one, byte for byte: the server answers a repeat with the stored reply. So a deadline
+    or a KeyboardInterrupt leaves no half-read reply behind.
 
     Args:
         endpoint: A checked address.
         curve: Keys for an encrypted endpoint.
         server: The private server at this address, which is released at the end.
-        clock: What deadlines are compared to.
+        clock: The clock of deadlines.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ZeroMQCarrier(Carrier):
         # From before a request goes out until its reply is there: after an interrupt the next
         # request needs another socket.
         self._is_under_way = False
-        # The request that was sent ahead, as long as nobody has asked for its reply.
+        # The request that was sent ahead, until `exchange` asks for its reply.
         self._begun: Call | None = None
         self._backoff = Backoff()
         self._clock = clock
@@ -149,7 +149,7 @@ class ZeroMQCarrier(Carrier):
             call: The request.
             deadline: When to give up, on the carrier's clock.
             room: Where the payload goes; None for memory of its own.
-            plain: The encoded Reply that says nothing else than that it was carried out, if known.
+            plain: The encoded Reply with nothing in it but the seq, if it is known.
         """
         started = sent = self._clock.now()
         tries = 0
@@ -245,7 +245,7 @@ class ZeroMQCarrier(Carrier):
     def _receive(
         self, call: Call, until: float, plain: bytes, room: Buffer | None
     ) -> Answer | None:
-        """The reply to a request, as for `exchange`; None when there is none until then."""
+        """The reply to a request, for `exchange`; None if it does not arrive by then."""
         socket = self._socket
         assert socket is not None
         while True:
@@ -260,7 +260,7 @@ class ZeroMQCarrier(Carrier):
         if socket.get(zmq.RCVMORE):
             payload = self._receive_payload(call, socket, room)
             if frame == plain:
-                # What nearly every step gets: nothing to decode.
+                # The reply to nearly every step: nothing to decode.
                 return DONE, payload
         try:
             reply = envelope.Reply.FromString(frame)

@@ -19,17 +19,17 @@ Result = TypeVar("Result")
 
 
 class Calls:
-    """The calls of a session, and what became of the newest request.
+    """The calls of a session, and the state of its newest request.
 
     Args:
         timeout: Seconds that a call may take, and wait for that of another thread.
 
     Attributes:
         lock: Held by the thread that is in a call.
-        state: Where the newest request is; belongs to that thread.
+        state: The newest request's; only that thread changes it.
     """
 
-    # Only this process may make calls, and nobody before the session is open or after it is closed.
+    # The process that may make calls, between the opening and the closing of the session.
     _owner: object = None
 
     def __init__(self, timeout: float) -> None:
@@ -37,7 +37,7 @@ class Calls:
         self._pid = os.getpid()
         self.lock = threading.RLock()
         self.state: State = Idle(0)
-        # The newest call's; a rollout's `progress` may make some within it.
+        # The newest call's. A rollout's `progress` may make calls within the rollout.
         self._number = 0
 
     @property
@@ -61,9 +61,9 @@ class Calls:
             ClosedError: The session is closed, or belongs to the process that forked this one.
             DeadlineExceeded: Another thread has been in a call for as long as calls may take.
             gymnasium.error.AlreadyPendingCallError: A step is under way.
-            gymnasium.error.NoAsyncCallError: There is none to wait for.
+            gymnasium.error.NoAsyncCallError: No step was begun that `step_wait` could wait for.
         """
-        # First, since nobody may be left here to release the lock.
+        # First, since a forked child has no thread that would release the lock.
         if self._owner is not system.generation:
             raise self._closed()
         if not self.lock.acquire(False) and not self.lock.acquire(timeout=self._timeout):
@@ -76,8 +76,8 @@ class Calls:
         return number
 
     def _take_turn(self, is_wait: bool) -> None:
-        """Ends a call at once that comes before `step_wait`, or is one too many."""
-        # The call before this one is over, or waits for this one within it.
+        """Refuses calls before an awaited `step_wait`, and a `step_wait` that is not awaited."""
+        # The call before this one failed without `failed`, or this one is made within it.
         self.state = self.state.left()
         if self.state.is_awaited is is_wait:
             return
@@ -93,14 +93,14 @@ class Calls:
         )
 
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
-        """Keeps what a call has got and not returned for another try; notes it on an interrupt.
+        """Keeps an unreturned result for another try, and adds a note to an interrupt.
 
-        If this is interrupted, too, the next `enter` sees that the call has not returned.
+        If this is interrupted, too, the next `enter` does the same.
 
         Args:
             call: Its number.
             error: What ended it.
-            kept: The state before it returned, if it was about to.
+            kept: The state before it returned, if it was just returning.
         """
         if self._number != call:
             # Another thread's call has begun meanwhile.

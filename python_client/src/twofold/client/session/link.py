@@ -21,19 +21,19 @@ CLOSE = Operation(
 
 
 class Link:
-    """Sends the requests of one session, and finds out what is wrong with their replies.
+    """Sends the requests of one session, and turns error replies into exceptions.
 
     Args:
         endpoint: As a `Session` takes it.
         curve: Keys for an encrypted endpoint.
         deadline: When to give up starting a server.
-        clock: What deadlines are compared to.
+        clock: The clock of deadlines.
 
     Attributes:
         endpoint: As resolved.
         curve: As given.
-        carrier: What brings requests to the service.
-        id: The session's id; a secret, since it is all that it takes to use the session.
+        carrier: Brings requests to the service.
+        id: The session's id; a secret, since any client that knows it can use the session.
         spec: The reply to the create request.
     """
 
@@ -57,7 +57,7 @@ class Link:
         """Makes boards, as a new session.
 
         Args:
-            create: What to make.
+            create: The boards to make.
             carry_out: Carries out the session's first request.
             deadline: When to give up.
         """
@@ -70,7 +70,7 @@ class Link:
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
-        """Takes a session over and shuts its holder out; the last reply that it got, too."""
+        """Takes a session over and shuts its holder out; also returns the session's last reply."""
         self.id = session_id
         self.carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=os.urandom(16))
@@ -84,7 +84,7 @@ class Link:
         return reply.resume, last
 
     def reconnect(self, deadline: float) -> None:
-        """Drops what is under way; to another private server, where the last one is gone."""
+        """Drops a request under way, and replaces a private server that is gone."""
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
@@ -115,7 +115,7 @@ class Link:
                 raise error
 
     def _waits_for_another_server(self, error: RequestError, deadline: float) -> bool:
-        """Whether the request can be sent again; the wait that the server asks for is over then."""
+        """Waits as long as the server asks for; whether the request can be sent again then."""
         if not isinstance(error, ShuttingDown) or error.retry_after is None:
             return False
         if self._clock.now() + error.retry_after >= deadline:

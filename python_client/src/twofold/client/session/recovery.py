@@ -18,7 +18,7 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def loses_boards(error: Exception, journal: Journal | None) -> bool:
-    """Whether an error says that the boards are gone, and they can be made again."""
+    """Whether an error means that the boards are gone, and they can be made again."""
     if journal is None or not journal.is_complete:
         return False
     is_unknown = isinstance(error, NotFound) and error.field == "session"
@@ -28,12 +28,12 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
-    """Lets a snapshot replace what was done so far.
+    """Lets a snapshot replace the operations so far.
 
     Args:
-        journal: Of the boards.
-        link: Where they are.
-        num_envs: How many they are.
+        journal: The session's.
+        link: The session's.
+        num_envs: Number of boards.
         take: Requests the snapshot.
     """
     try:
@@ -62,10 +62,10 @@ def make_again(
     """Makes lost boards again on whatever server answers, and plays them to where they were.
 
     Args:
-        link: Of the lost session; leads to the new one afterwards.
-        journal: What was done.
-        create: What made the boards.
-        spec: The reply that it got.
+        link: The lost session's; leads to the new one afterwards.
+        journal: The operations to repeat.
+        create: The create request of the boards.
+        spec: The reply to it.
         deadline: When to give up.
 
     Returns:
@@ -73,7 +73,7 @@ def make_again(
 
     Raises:
         RecoveryFailed: Other boards came out; they are closed again.
-        RequestError, TransportError: A server refused, or none answered.
+        RequestError, TransportError: A server refused, or did not answer.
     """
     link.reconnect(deadline)
     replay = _Replay(link, deadline)
@@ -102,7 +102,7 @@ def make_again(
 
 
 class _Replay:
-    """The requests of a new session, one after the other.
+    """The requests of a new session, one after another.
 
     Attributes:
         last_seq: How many were carried out.
@@ -113,7 +113,7 @@ class _Replay:
         self.last_seq = 0
 
     def repeat(self, operation: Operation) -> Answer:
-        """Carries out what was carried out in the session that was lost."""
+        """Carries out an operation of the lost session."""
         answer = self._link.transmit(operation, self.last_seq + 1, self._deadline)
         self.last_seq += 1
         return answer

@@ -40,7 +40,7 @@ from twofold.errors import InvalidArgument, RequestError, ServerDied
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# How long a close may take; the server that it says goodbye to may be gone.
+# How long a close may take, since the server may be gone.
 _CLOSE_DEADLINE = 1.0
 
 _SNAPSHOT = Operation(
@@ -52,7 +52,7 @@ Slot = Literal[
 ]
 
 _Act = Callable[[Open, float, "Buffer | None"], Answer]
-"""What is done with the newest request until a deadline."""
+"""Does something with the newest request until a deadline: `_ask` or `_send`."""
 
 _SEND, _FINISH = Task.SEND, Task.FINISH
 # Faster than a NamedTuple's own constructor.
@@ -74,22 +74,22 @@ class Session(Calls):
     except for steps and rollouts after a step, whose rewards would be lost.
 
     Args:
-        create: What to make.
+        create: The boards to make.
         endpoint: "embedded", "private", an address, or None for TWOFOLD_ENDPOINT and without it the
             first of these that is available.
         curve: Keys for an encrypted endpoint.
         timeout: Seconds that each call may take.
         recover: Whether to make lost boards again, on whatever server answers.
         resumed_id: The session to take over, instead of making one; `create` is then not used.
-        clock: What deadlines are compared to.
+        clock: The clock of deadlines.
 
     Attributes:
-        link: What brings the requests to the service.
+        link: Brings the requests to the service.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: The service's version.
         network: The n-tuple network that the session has been given.
-        seeds: Hears of each reset and restore that was carried out.
+        seeds: Informed of each reset and restore that was carried out.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
@@ -191,7 +191,7 @@ class Session(Calls):
         """The reply to the newest step, if no call has returned it.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: There is none.
+            gymnasium.error.NoAsyncCallError: There is no such step.
         """
         operation = self.state.unreturned
         if operation is None or operation.slot != "step":
@@ -213,11 +213,12 @@ class Session(Calls):
     # ---- the life of one request -----------------------------------------------------------------
 
     def _perform(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
-        """Does what a call wants, and before it what its state asks for."""
+        """Carries out what a call wants, after whatever the state puts before it."""
         deadline = self._clock.now() + self._timeout
         while True:
             try:
                 state = self.state
+                # Nearly always settled: not worth the call.
                 task = _SEND if state.is_settled else state.wants(operation)
                 if task is _SEND:
                     if self._journal is not None and self._journal.is_due:
@@ -238,7 +239,7 @@ class Session(Calls):
                 self.state = self.state.lost()
 
     def _ask(self, state: Open, deadline: float, into: Buffer | None = None) -> Answer:
-        """Has the request carried out that is the newest in this state."""
+        """Waits for the reply to the newest request, which is in this state."""
         self.state = state
         operation = state.operation
         try:
@@ -256,7 +257,7 @@ class Session(Calls):
         return answer
 
     def _send(self, state: Open, deadline: float = 0, into: Buffer | None = None) -> Answer:
-        """Sends the request that is the newest in this state, and waits for nothing."""
+        """Sends the newest request, which is in this state, and does not wait."""
         call = self.link.encode(state.operation, state.seq)
         self.state = state
         self.link.carrier.begin(call)
@@ -269,12 +270,12 @@ class Session(Calls):
         try:
             self._ask(Unanswered(state.seq, state.operation), deadline)
         except RequestError as error:
-            # The caller has seen a failure already; a refusal does not matter.
+            # Its caller has seen a failure already; a refusal does not matter.
             if loses_boards(error, self._journal):
                 raise
 
     def _recover(self, deadline: float) -> None:
-        """Makes the lost boards again; if it is interrupted, the next call begins it anew."""
+        """Makes the lost boards again; after an interrupt the next call starts over."""
         lost = self.state
         assert isinstance(lost, Lost)
         assert self._journal is not None
