@@ -112,7 +112,7 @@ ELSEWHERE = """
 import sys
 import asyncio, gymnasium.vector, multiprocessing.util, numpy, subprocess, tempfile
 import google.protobuf, zmq, zmq.auth, zmq.utils.monitor
-import os
+import importlib, os, pkgutil
 
 sys.platform = "win32"
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
@@ -136,6 +136,9 @@ try:
     twofold.Game2048Env(endpoint="private")
 except twofold.errors.ServerStartFailed as error:
     print(error)
+for module in pkgutil.walk_packages(twofold.__path__, "twofold."):
+    if module.name != "twofold.__main__":
+        importlib.import_module(module.name)
 """
 
 

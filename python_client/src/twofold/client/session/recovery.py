@@ -28,14 +28,7 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
-    """Lets a snapshot replace the operations so far.
-
-    Args:
-        journal: The session's.
-        link: The session's.
-        num_envs: Number of boards.
-        take: Requests the snapshot.
-    """
+    """Lets a snapshot of the boards, which `take` requests, replace the operations so far."""
     try:
         _, blob = take()
     except RequestError as error:

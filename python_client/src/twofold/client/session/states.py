@@ -11,8 +11,9 @@
     Carried ─────────────────────────────────────▲
     (in the process the reply comes with step_async)
 
+    The same call again makes Unanswered and Unseen Sent; another one finishes Unanswered first.
     Sent, Unanswered, Begun ── the boards are gone ──► Lost ── made again ──► the state before
-    a refused request leaves Idle; closing ends in Closed, from any state
+    A refused request leaves Idle. Closing ends in Closed, from any state.
 
 Each event returns a new state, and a session replaces its state in one assignment: no interrupt
 finds it half changed. States know no clock, no carrier and no lock.
