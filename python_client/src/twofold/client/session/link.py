@@ -11,7 +11,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.session.states import Operation
 from twofold.client.system import Clock
-from twofold.errors import RequestError, ResourceExhausted, ShuttingDown, from_reply
+from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -111,17 +111,11 @@ class Link:
             if not answer[0].HasField("error"):
                 return answer
             error = from_reply(answer[0].error)
-            if not self._waits_for_another_server(error, deadline):
+            # Another server may take the place of one that is about to stop.
+            wait = error.retry_after if isinstance(error, ShuttingDown) else None
+            if wait is None or self._clock.now() + wait >= deadline:
                 raise error
-
-    def _waits_for_another_server(self, error: RequestError, deadline: float) -> bool:
-        """Waits as long as the server asks for; whether the request can be sent again then."""
-        if not isinstance(error, ShuttingDown) or error.retry_after is None:
-            return False
-        if self._clock.now() + error.retry_after >= deadline:
-            return False
-        self._clock.sleep(error.retry_after)
-        return True
+            self._clock.sleep(wait)
 
     def encode(self, operation: Operation, seq: int) -> Call:
         """An operation as the session's request of this number.
