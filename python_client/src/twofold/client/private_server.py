@@ -96,8 +96,15 @@ class PrivateServer:
             )
 
     def release(self) -> None:
-        """One user has left."""
-        release(self)
+        """One user has left; after the last one the server stops a moment later."""
+        global _timer
+        with _lock:
+            self.users -= 1
+            if self.users == 0 and self is _current:
+                _cancel_stop()
+                _timer = threading.Timer(_GRACE, _stop_unused)
+                _timer.daemon = True
+                _timer.start()
 
     def stop(self) -> None:
         """Ends the process and removes its directory; twice is fine."""
@@ -209,19 +216,6 @@ def acquire(deadline: float) -> PrivateServer:
                 multiprocessing.util.Finalize(None, stop_at_exit, exitpriority=10)
         _current.users += 1
         return _current
-
-
-def release(server: PrivateServer) -> None:
-    """One user has left; after the last one the server stops a moment later."""
-    global _timer
-    with _lock:
-        server.users -= 1
-        if server.users > 0 or server is not _current:
-            return
-        _cancel_stop()
-        _timer = threading.Timer(_GRACE, _stop_unused)
-        _timer.daemon = True
-        _timer.start()
 
 
 def _cancel_stop() -> None:
