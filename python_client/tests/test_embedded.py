@@ -86,7 +86,7 @@ def test_a_library_of_another_version_is_not_used() -> None:
         "except twofold.errors.ServerStartFailed as error: print(error)\n",
         TWOFOLD_LIBRARY=str(find_library()),
     )
-    assert re.search(r"version 0.*package of 7.0.*build it anew", output)
+    assert re.search(r"version 0.*package 7.0: rebuild it", output)
 
 
 @pytest.mark.parametrize(
