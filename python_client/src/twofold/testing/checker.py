@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Callable, Collection
 
 from twofold._comparison import short
-from twofold.testing.bench import AnyVectorEnv, Bench, CannotCheck, Policy, Wrong
 from twofold.testing.checks import CHECKS
 from twofold.testing.report import ConformanceError, Finding, Report
+from twofold.testing.subject import AnyVectorEnv, Bench, CannotCheck, Policy, Wrong
 
 # Nothing else makes sense while one of these fails.
 _FIRST = ("spaces", "reset_returns", "step_returns", "infos")

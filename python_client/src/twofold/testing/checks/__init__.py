@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twofold.testing.bench import Bench
 from twofold.testing.checks import autoreset, infos, interface, memory, reset_mask, seeding
+from twofold.testing.subject import Bench
 
 CHECKS: dict[str, Callable[[Bench], None]] = {
     check.__name__: check

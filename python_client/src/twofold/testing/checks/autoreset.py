@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference, first_mismatch
-from twofold.testing.bench import Bench, CannotCheck, Moment, expect
 from twofold.testing.checks.returned import kind_of
+from twofold.testing.subject import Bench, CannotCheck, Moment, expect
 
 
 def autoreset(bench: Bench) -> None:

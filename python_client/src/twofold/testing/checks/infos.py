@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from twofold.testing.bench import Bench, CannotCheck, Moment, expect
 from twofold.testing.checks.returned import check_is_dict, check_lane_array, kind_of
+from twofold.testing.subject import Bench, CannotCheck, Moment, expect
 
 
 def infos(bench: Bench) -> None:

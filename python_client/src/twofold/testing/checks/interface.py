@@ -9,13 +9,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from twofold.testing.bench import Bench, Player, expect
 from twofold.testing.checks.returned import (
     check_is_dict,
     check_lane_array,
     check_length,
     check_observations,
 )
+from twofold.testing.subject import Bench, Player, expect
 
 
 def spaces(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twofold._comparison import first_difference
-from twofold.testing.bench import Bench, Moment, expect
+from twofold.testing.subject import Bench, Moment, expect
 
 
 def data_not_reused(bench: Bench) -> None:

@@ -9,9 +9,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from twofold._comparison import first_difference, short
-from twofold.testing.bench import Bench, CannotCheck, Player, expect, fail
 from twofold.testing.checks.infos import check_infos
 from twofold.testing.checks.returned import check_length, check_observations
+from twofold.testing.subject import Bench, CannotCheck, Player, expect, fail
 
 
 def reset_mask(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from twofold._comparison import first_mismatch
-from twofold.testing.bench import Bench, Moment, expect
+from twofold.testing.subject import Bench, Moment, expect
 
 
 def check_length(moment: Moment, length: int, what: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference
-from twofold.testing.bench import Bench, CannotCheck, Moment, expect, fail
+from twofold.testing.subject import Bench, CannotCheck, Moment, expect, fail
 
 
 def equal_seeds_agree(bench: Bench) -> None:
