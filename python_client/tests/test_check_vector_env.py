@@ -215,7 +215,9 @@ def test_checks_are_left_out_by_name() -> None:
     make, name, _ = WRONG[7]
     report = check(make, skip=[name])
     assert skipped(report) == {name}
-    with pytest.raises(ValueError, match="no checks \\['nonsense'\\]; the checks are spaces, "):
+    with pytest.raises(
+        ValueError, match="unknown checks \\['nonsense'\\]; the checks are spaces, "
+    ):
         check_vector_env(WalkVectorEnv, skip=["nonsense"])
 
 

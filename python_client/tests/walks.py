@@ -332,7 +332,7 @@ class SameStepWithoutTruth(WalkVectorEnv):
 
 
 class FinalIsTheFirst(WalkVectorEnv):
-    """The last step returns the final observation instead of the next episode's first one."""
+    """The last step returns the final observation instead of the next first one."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
@@ -403,7 +403,7 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (ListOfInfos, "reset_returns", "expected infos as a dict; got list"),
     (NoInfoMasks, "infos", r"expected the mask '_place' beside infos\['place'\]"),
     (BoolActionMask, "action_mask", "expected .*int8.*got bool"),
-    (ReusedBuffer, "data_not_reused", r"reset\(seed=0\) returned .*; step 1 changed it"),
+    (ReusedBuffer, "data_not_reused", r"reset\(seed=0\) returned .*; step 1 changed them"),
     (HandsOutItsState, "data_is_the_users", "whether or not the user writes"),
     (SpoilsActions, "arguments_untouched", "step 1: expected the actions to stay"),
     (IgnoresSeeds, "equal_seeds_agree", "expected two environments with seed 0 to agree"),
@@ -427,7 +427,7 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (FinalsWithNextStep, "autoreset", "expected no final_obs and final_info"),
     (IgnoresTheResetMask, "reset_mask", r"expected lane \d to be as it was"),
     (MaskedResetMovesTheOthersStreams, "reset_mask", r"expected lane \d to go on as without it"),
-    (TakesAnyResetMask, "bad_reset_masks_are_refused", "no array"),
+    (TakesAnyResetMask, "bad_reset_masks_are_refused", "a list"),
     (ClosesOnce, "close", "RuntimeError: it is closed already"),
     (Stumbles, "step_returns", "ZeroDivisionError: a lane has ended"),
 ]

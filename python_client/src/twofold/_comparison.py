@@ -1,4 +1,4 @@
-"""Values of an environment compared, and the first difference put into words."""
+"""Comparison of values that environments return; differences are described in words."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 
 def short(value: object, length: int = 80) -> str:
-    """A value on one line, cut where it is long."""
+    """A value on one line, truncated to `length` characters."""
     text = " ".join(str(value).split())
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
-    """Where two values differ first, in words; None when they are equal.
+    """The first difference of two values, in words; None when they are equal.
 
-    Looks into dicts, sequences and arrays, of objects too. NaN equals NaN.
+    Descends into dicts, sequences and arrays, also those of objects. NaN equals NaN.
     """
     name = path.lstrip(".") or "it"
     if isinstance(expected, Mapping) and isinstance(got, Mapping):
@@ -62,9 +62,9 @@ def _array_difference(
 
 
 def first_mismatch(space: gym.Space[Any], value: Any, path: str = "") -> str | None:
-    """Why a value does not belong to a space, in words; None when it does.
+    """The reason that a value is outside a space, in words; None when it is inside.
 
-    Stricter than `contains`, which takes every dtype that can be cast.
+    Stricter than `contains`, which accepts every dtype that can be cast.
     """
     name = path.lstrip(".") or "it"
     if isinstance(space, gym.spaces.Dict):

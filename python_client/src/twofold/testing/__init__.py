@@ -1,4 +1,4 @@
-"""For tests: what any vector environment of Gymnasium has to do, checked.
+"""A conformance checker for any Gymnasium vector environment, to call from tests.
 
 from twofold.testing import check_vector_env
 

@@ -1,4 +1,4 @@
-"""What a run of the checks found."""
+"""The report of a run of the checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Finding:
     check: str
     """The check's name."""
     message: str
-    """What was expected, and what came."""
+    """The expectation and the value found."""
 
     def __str__(self) -> str:
         return f"{self.check}: {self.message}"
@@ -20,13 +20,13 @@ class Finding:
 
 @dataclass
 class Report:
-    """What the checks found.
+    """The findings of all checks.
 
     Attributes:
         passed: Names of the checks that passed.
-        failures: What is wrong.
-        remarks: What no rule forbids and users should know.
-        skipped: What could not be checked, and why.
+        failures: Violations of Gymnasium's interface.
+        remarks: Allowed behaviour that users should know about.
+        skipped: Checks that could not run, with the reason.
     """
 
     passed: list[str] = field(default_factory=list)
@@ -43,16 +43,15 @@ class Report:
 
 
 class ConformanceError(AssertionError):
-    """The environment does not do what Gymnasium says; the text lists everything that was found.
+    """The environment does not conform; the text lists all findings.
 
     Attributes:
-        name: The environment's.
-        report: All of it.
+        name: The environment's class.
+        report: The whole report.
     """
 
     def __init__(self, name: str, report: Report) -> None:
-        # What it is made anew of where it is unpickled.
-        super().__init__(name, report)
+        super().__init__(name, report)  # the arguments that unpickling passes again
         self.name, self.report = name, report
 
     def __str__(self) -> str:

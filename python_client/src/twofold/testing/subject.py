@@ -1,4 +1,4 @@
-"""What the conformance checks stand on: environments, and runs of them that can be repeated."""
+"""The environment under test: runs of it that can be repeated, recorded and compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twofold._comparison import first_difference, short
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 Policy = Callable[[Any, dict[str, Any]], Any]
-"""(observations, infos) -> actions, deterministic."""
+"""A deterministic function (observations, infos) -> actions."""
 
 _ATTRIBUTES = (
     "num_envs",
@@ -30,66 +30,87 @@ _ATTRIBUTES = (
 )
 
 
-class Wrong(Exception):
+class Violation(Exception):
     """The environment does not conform."""
 
 
 class CannotCheck(Exception):
-    """This environment gives no occasion for the check."""
+    """This environment offers no way to run the check."""
 
 
 def expect(condition: bool, message: str) -> None:
-    """Raises Wrong where the condition does not hold."""
+    """Raises Violation unless the condition holds."""
     if not condition:
-        raise Wrong(message)
+        raise Violation(message)
+
+
+def expect_equal(expected: Any, got: Any, message: str) -> None:
+    """Raises Violation with the message and the first difference of two unequal values."""
+    difference = first_difference(expected, got)
+    if difference is not None:
+        raise Violation(f"{message}; {difference}")
+
+
+def all_equal(values: list[Any]) -> bool:
+    """Whether all values equal the first one."""
+    return all(first_difference(values[0], value) is None for value in values[1:])
 
 
 def fail(message: str) -> NoReturn:
-    """Raises Wrong."""
-    raise Wrong(message)
+    """Raises Violation."""
+    raise Violation(message)
 
 
 @dataclass
-class Moment:
-    """What a reset or a step returned."""
+class Result:
+    """The values that a reset or a step returned."""
 
     title: str
-    """Where it is, for messages: "reset(seed=0)", "step 3"."""
+    """The call, for messages: "reset(seed=0)", "step 3"."""
     values: tuple[Any, ...]
-    """What was returned: 2 things for a reset, 5 for a step."""
+    """Two values from a reset, five from a step."""
     actions: Any = None
-    """The actions that were given to the step."""
+    """The actions that the step was given."""
     waiting: NDArray[np.bool_] | None = None
-    """The lanes whose episode had ended in the step before."""
-    reset: Moment | None = None
+    """bool (N,), lanes whose episode ended in the step before."""
+    reset: Result | None = None
     """With DISABLED, the reset of these lanes between that step and this one."""
+
+    def expect(self, condition: bool, message: str) -> None:
+        """Raises Violation with the title and the message unless the condition holds."""
+        expect(condition, f"{self.title}: {message}")
+
+    @property
+    def is_step(self) -> bool:
+        """Whether a step returned it."""
+        return len(self.values) == 5
 
     @property
     def observations(self) -> Any:
-        """The observations, of a reset or a step."""
+        """The observations."""
         return self.values[0]
 
     @property
     def infos(self) -> Any:
-        """The infos, of a reset or a step."""
+        """The infos."""
         return self.values[-1]
 
     @property
     def done(self) -> NDArray[np.bool_]:
-        """Lanes whose episode ends here; none in a reset."""
-        if len(self.values) != 5:
+        """Bool (N,), lanes whose episode ends here; (0,) after a reset."""
+        if not self.is_step:
             return np.zeros(0, np.bool_)
         return np.asarray(np.logical_or(self.values[2], self.values[3]))
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """What was returned beside the infos, by name."""
+        """Everything but the infos, by name."""
         names = ("observations", "rewards", "terminations", "truncations")
         return dict(zip(names, self.values[:-1], strict=False))
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """What has to be the same in two equal runs; infos may tell the time."""
+        """The part that equal runs agree on; infos may hold times."""
         outcome = self.arrays
         if isinstance(self.infos, dict) and "action_mask" in self.infos:
             outcome["action_mask"] = self.infos["action_mask"]
@@ -97,36 +118,36 @@ class Moment:
 
 
 class Player:
-    """One environment, what it returned last, and who chooses its actions."""
+    """One environment, its last result, and a source of actions."""
 
-    def __init__(self, bench: Bench, envs: AnyVectorEnv) -> None:
+    def __init__(self, subject: Subject, envs: AnyVectorEnv) -> None:
         self.envs = envs
-        self.last = Moment("before the first reset", ((), {}))
-        self.done = np.zeros(bench.lanes, np.bool_)
-        self._bench = bench
+        self.last = Result("before the first reset", ((), {}))
+        self.done = np.zeros(subject.lanes, np.bool_)
+        self._subject = subject
         self._count = 0
         self.begin(0)
 
     def begin(self, stream: int) -> None:
-        """Another stream of random actions."""
-        self._space = copy.deepcopy(self._bench.single_action_space)
-        self._space.seed(self._bench.seed + stream)
+        """Starts a stream of random actions; equal numbers give equal streams."""
+        self._space = copy.deepcopy(self._subject.single_action_space)
+        self._space.seed(self._subject.seed + stream)
 
-    def reset(self, seed: Any = None, **keywords: Any) -> Moment:
-        """Resets, and takes what it returns."""
+    def reset(self, seed: Any = None, **keywords: Any) -> Result:
+        """Resets the environment."""
         values = self.envs.reset(seed=seed, **keywords)
-        told = [] if seed is None else [f"seed={seed}"]
-        told += [f"{name}={short(value)}" for name, value in keywords.items()]
-        self.last = Moment(f"reset({', '.join(told)})", values)
-        self.done = np.zeros(self._bench.lanes, np.bool_)
+        given = ({} if seed is None else {"seed": seed}) | keywords
+        title = ", ".join(f"{name}={short(value)}" for name, value in given.items())
+        self.last = Result(f"reset({title})", values)
+        self.done = np.zeros(self._subject.lanes, np.bool_)
         self._count = 0
         return self.last
 
     def actions(self) -> Any:
         """Actions for all lanes."""
-        if self._bench.policy is not None:
-            return self._bench.policy(self.last.observations, self.last.infos)
-        return self._bench.batch([self.action(lane) for lane in range(self._bench.lanes)])
+        if self._subject.policy is not None:
+            return self._subject.policy(self.last.observations, self.last.infos)
+        return self._subject.batch([self.action(lane) for lane in range(self._subject.lanes)])
 
     def action(self, lane: int) -> Any:
         """A random legal action for one lane."""
@@ -135,30 +156,30 @@ class Player:
             return self._space.sample(mask=np.asarray(infos["action_mask"][lane], np.int8))
         return self._space.sample()
 
-    def step(self, actions: Any = None) -> Moment:
-        """Steps, after a masked reset of finished lanes where autoreset is disabled."""
+    def step(self, actions: Any = None) -> Result:
+        """Steps; where autoreset is disabled, after a masked reset of the finished lanes."""
         waiting, reset, count = self.done, None, self._count + 1
-        if self._bench.mode is AutoresetMode.DISABLED and waiting.any():
+        if self._subject.mode is AutoresetMode.DISABLED and waiting.any():
             reset = self.reset(options={"reset_mask": waiting.copy()})
         if actions is None:
             actions = self.actions()
         self._count = count
         values = self.envs.step(actions)
-        self.last = Moment(f"step {count}", values, actions, waiting, reset)
-        if len(values) == 5:
+        self.last = Result(f"step {count}", values, actions, waiting, reset)
+        if self.last.is_step:
             self.done = self.last.done
         return self.last
 
-    def play(self, steps: int, seed: Any = None) -> Iterator[Moment]:
-        """A reset and so many steps."""
+    def play(self, steps: int, seed: Any = None) -> Iterator[Result]:
+        """A reset and this many steps."""
         self.begin(0)
         yield self.reset(seed)
         for _ in range(steps):
             yield self.step()
 
 
-class Bench:
-    """What all checks share: how to make the environment, and one long recorded run of it."""
+class Subject:
+    """The environment under test: a way to make it, and one long recorded run."""
 
     def __init__(
         self,
@@ -175,13 +196,13 @@ class Bench:
         self.policy = policy
         self.remarks: list[str] = []
         self._made: list[AnyVectorEnv] = []
-        self._recording: list[Moment] | None = None
+        self._recording: list[Result] | None = None
         self._one_lane_disturbs_others: bool | None = None
         envs = make()
         if not isinstance(envs, VectorEnv):
             fail(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
         for name in _ATTRIBUTES:
-            expect(hasattr(envs, name), f"expected the attribute {name}; there is none")
+            expect(hasattr(envs, name), f"expected the attribute {name}; it is missing")
         self.name = type(envs.unwrapped).__name__
         self.lanes = int(envs.num_envs)
         self.metadata = envs.metadata
@@ -194,19 +215,26 @@ class Bench:
         envs.close()
 
     def player(self) -> Player:
-        """A player with an environment of its own, closed after the check."""
+        """A player with its own environment, which is closed after the check."""
         envs = self.make()
         self._made.append(envs)
         return Player(self, envs)
 
+    def players(self, seed: int) -> tuple[Player, Player]:
+        """Two players in the same state, after a reset with this seed."""
+        pair = self.player(), self.player()
+        for player in pair:
+            player.reset(seed)
+        return pair
+
     def close_all(self) -> None:
-        """Closes what the check has made."""
+        """Closes the environments that the check has made."""
         for envs in self._made:
             envs.close()
         self._made = []
 
     def batch(self, actions: list[Any]) -> Any:
-        """One action for each lane as the action space has it."""
+        """One action per lane as a batch of the action space."""
         empty: Any = create_empty_array(self.single_action_space, self.lanes)
         return concatenate(self.single_action_space, actions, empty)
 
@@ -214,85 +242,89 @@ class Bench:
         """The observation of each lane."""
         return list(iterate(self.observation_space, observations))
 
-    def by_lane(self, step: Moment) -> list[Any]:
-        """What a step returned, without its infos, lane by lane."""
+    def by_lane(self, step: Result) -> list[Any]:
+        """A step's result without its infos, lane by lane."""
         flags = [np.asarray(value) for value in step.values[1:4]]
         lanes = self.lanes_of(step.observations)
         return [(one, *(flag[lane] for flag in flags)) for lane, one in enumerate(lanes)]
 
     def seeds(self, number: int) -> list[int]:
-        """Seeds for so many runs, none of which gives a lane what another gives a lane."""
+        """Seeds for this many runs, so far apart that no two lanes share one."""
         return [self.seed + offset * (self.lanes + 1) for offset in range(number)]
 
     @property
     def one_lane_disturbs_others(self) -> bool:
-        """Whether what is played on one lane changes what happens on others."""
+        """Whether the actions on lane 0 change the results of other lanes."""
         if self._one_lane_disturbs_others is None:
-            self._one_lane_disturbs_others = self._disturb_others()
+            self._one_lane_disturbs_others = self._disturbs_others()
         return self._one_lane_disturbs_others
 
-    def _disturb_others(self) -> bool:
+    def _disturbs_others(self) -> bool:
         self.need_lanes()
         self.need_random_actions("other actions on one lane")
-        players = self.player(), self.player()
-        for player in players:
-            player.reset(self.seed)
+        players = self.players(self.seed)
         players[1].begin(1)
         for _ in range(min(self.steps, 60)):
-            actions = [players[0].action(lane) for lane in range(self.lanes)]
-            others = [players[1].action(0), *actions[1:]]
-            one = self.by_lane(players[0].step(self.batch(actions)))
-            other = self.by_lane(players[1].step(self.batch(others)))
+            one, other = self.step_with_another_first_action(*players)
             if first_difference(one[1:], other[1:]) is not None:
                 return True
-            if self.mode is AutoresetMode.DISABLED and any(one.done.any() for one in players):
+            if self.mode is AutoresetMode.DISABLED and any(each.done.any() for each in players):
                 break
         return False
 
+    def step_with_another_first_action(
+        self, player: Player, other: Player
+    ) -> tuple[list[Any], list[Any]]:
+        """Steps both with equal random actions except on lane 0; the results, lane by lane."""
+        actions = [player.action(lane) for lane in range(self.lanes)]
+        others = [other.action(0), *actions[1:]]
+        first = self.by_lane(player.step(self.batch(actions)))
+        return first, self.by_lane(other.step(self.batch(others)))
+
     @property
-    def recording(self) -> list[Moment]:
-        """One long run, each moment copied when it was returned."""
+    def recording(self) -> list[Result]:
+        """One long run, each result copied as it was returned."""
         if self._recording is None:
             self._recording = [
-                copy.deepcopy(moment) for moment in self.player().play(self.steps, self.seed)
+                copy.deepcopy(result) for result in self.player().play(self.steps, self.seed)
             ]
         return self._recording
 
     @property
     def ends(self) -> list[int]:
-        """Where in the recording an episode ends; there is at least one."""
-        ends = [index for index, moment in enumerate(self.recording) if moment.done.any()]
+        """Indices in the recording at which an episode ends, at least one.
+
+        Raises:
+            CannotCheck: No episode ended.
+        """
+        ends = [index for index, result in enumerate(self.recording) if result.done.any()]
         if not ends:
             raise CannotCheck(
-                f"no episode ended within {self.steps} steps; give more steps=, or a policy= that "
-                "comes to an end"
+                f"no episode ended within {self.steps} steps; pass more steps=, or a policy= whose "
+                "episodes end"
             )
         return ends
 
     def need_lanes(self) -> None:
-        """Cannot check with one lane."""
+        """Raises CannotCheck with one lane."""
         if self.lanes < 2:
-            raise CannotCheck("it takes at least 2 lanes, and the environment has 1")
+            raise CannotCheck("needs at least 2 lanes; the environment has 1")
 
-    def need_random_actions(self, what: str) -> None:
-        """Cannot check where a policy chooses the actions."""
+    def need_random_actions(self, purpose: str) -> None:
+        """Raises CannotCheck where a policy chooses the actions."""
         if self.policy is not None:
-            raise CannotCheck(f"it takes {what}, and a policy= chooses them")
+            raise CannotCheck(f"needs {purpose}, but policy= chooses the actions")
 
     def need_chance(self) -> None:
-        """Cannot check without random numbers."""
+        """Raises CannotCheck without random numbers."""
         if not self.stochastic:
-            raise CannotCheck("stochastic=False: nothing is random here")
+            raise CannotCheck("stochastic=False: the environment uses no random numbers")
 
-    def compare(self, moment: Moment, other: Moment, what: str) -> None:
-        """Two equal runs have to come out the same."""
-        difference = first_difference(moment.outcome, other.outcome)
-        expect(difference is None, f"{what}; at {moment.title} {difference}")
-
-    def compare_with_recording(self, run: Iterator[Moment], what: str) -> None:
-        """A run that has to come out as the recorded one."""
-        for recorded, moment in zip(self.recording, run, strict=False):
-            self.compare(recorded, moment, what)
+    def compare_with_recording(self, run: Iterator[Result], message: str) -> None:
+        """Expects a run to equal the recorded one."""
+        for recorded, result in zip(self.recording, run, strict=False):
+            difference = first_difference(recorded.outcome, result.outcome)
+            expect(difference is None, f"{message}; at {recorded.title} {difference}")
 
     def transcript(self, player: Player, seed: Any = None, steps: int = 40) -> list[Any]:
         """The outcomes of a short run."""

@@ -1,13 +1,13 @@
-"""The checks, by theme."""
+"""The checks, one module per theme."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from twofold.testing.checks import autoreset, infos, interface, memory, reset_mask, seeding
-from twofold.testing.subject import Bench
+from twofold.testing.subject import Subject
 
-CHECKS: dict[str, Callable[[Bench], None]] = {
+CHECKS: dict[str, Callable[[Subject], None]] = {
     check.__name__: check
     for check in (
         interface.spaces,
@@ -35,4 +35,4 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
         interface.close,
     )
 }
-"""The checks by name, in the order in which they run; a docstring says what each demands."""
+"""The checks by name, in the order in which they run; each docstring states the requirement."""

@@ -1,4 +1,4 @@
-"""Autoreset, in the mode that the environment declares."""
+"""Checks of autoreset, in the mode that the environment declares."""
 
 from __future__ import annotations
 
@@ -12,28 +12,33 @@ from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference, first_mismatch
 from twofold.testing.checks.returned import kind_of
-from twofold.testing.subject import Bench, CannotCheck, Moment, expect
+from twofold.testing.subject import CannotCheck, Result, Subject, all_equal, expect
 
 
-def autoreset(bench: Bench) -> None:
-    """Autoreset as metadata["autoreset_mode"] declares it, seen in what is returned."""
-    bench.ends  # noqa: B018 - without an end there is nothing to see
-    check = {
-        AutoresetMode.NEXT_STEP: _check_next_step,
-        AutoresetMode.SAME_STEP: _check_same_step,
-        AutoresetMode.DISABLED: _check_disabled,
-    }[bench.mode]
-    for moment in bench.recording:
-        if len(moment.values) == 5:
-            check(bench, moment)
+def autoreset(subject: Subject) -> None:
+    """The results follow the mode in metadata["autoreset_mode"]."""
+    subject.ends  # noqa: B018 - without an end there is nothing to check
+    for result in subject.recording:
+        if not result.is_step:
+            continue
+        if subject.mode is AutoresetMode.SAME_STEP:
+            _check_same_step(subject, result)
+            continue
+        finals = [key for key in ("final_obs", "final_info") if key in result.infos]
+        result.expect(
+            not finals,
+            f"expected no {' and '.join(finals)} in infos, since autoreset is {subject.mode.name} "
+            "and the step returns the final observation itself",
+        )
+        if subject.mode is AutoresetMode.NEXT_STEP:
+            _check_next_step(result)
 
 
-def _check_next_step(bench: Bench, moment: Moment) -> None:
-    _expect_no_finals(bench, moment)
-    assert moment.waiting is not None
-    for lane in np.flatnonzero(moment.waiting):
-        where = f"{moment.title}, lane {lane}, whose episode ended in the step before"
-        _, rewards, terminations, truncations, _ = moment.values
+def _check_next_step(result: Result) -> None:
+    assert result.waiting is not None
+    _, rewards, terminations, truncations, _ = result.values
+    for lane in np.flatnonzero(result.waiting):
+        where = f"{result.title}, lane {lane}, whose episode ended in the step before"
         expect(
             rewards[lane] == 0,
             f"{where}: expected reward 0, since NEXT_STEP only resets here; got {rewards[lane]}",
@@ -45,92 +50,75 @@ def _check_next_step(bench: Bench, moment: Moment) -> None:
             )
 
 
-def _check_same_step(bench: Bench, moment: Moment) -> None:
-    done, infos = moment.done, moment.infos
-    masks = {key: infos.get(f"_{key}") for key in ("final_obs", "final_info")}
-    for key, mask in masks.items():
+def _check_same_step(subject: Subject, result: Result) -> None:
+    done, infos = result.done, result.infos
+    for key in ("final_obs", "final_info"):
+        mask = infos.get(f"_{key}")
         if mask is None and not done.any():
             continue
-        expect(
+        result.expect(
             mask is not None and key in infos,
-            f"{moment.title}: lane {int(np.argmax(done))} has ended: expected infos[{key!r}] and "
-            f"infos['_{key}'], as SAME_STEP has them; got infos with {sorted(infos)}",
+            f"lane {int(np.argmax(done))} has ended: expected infos[{key!r}] and infos['_{key}'], "
+            f"as SAME_STEP requires; got infos with {sorted(infos)}",
         )
-        assert mask is not None
-        expect(
+        result.expect(
             np.array_equal(mask, done),
-            f"{moment.title}: expected infos['_{key}'] to be terminations | truncations, "
-            f"{done}; got {mask}",
+            f"expected infos['_{key}'] to be terminations | truncations, {done}; got {mask}",
         )
-    finals = _finals(bench, moment)
+    finals = _finals(subject, result)
     for lane in np.flatnonzero(done):
-        problem = first_mismatch(bench.single_observation_space, finals[lane])
-        expect(
-            problem is None,
-            f"{moment.title}: expected infos['final_obs'][{lane}] of "
-            f"{bench.single_observation_space}; {problem}",
+        space = subject.single_observation_space
+        problem = first_mismatch(space, finals[lane])
+        result.expect(
+            problem is None, f"expected infos['final_obs'][{lane}] to be in {space}; {problem}"
         )
-    expect(
+    result.expect(
         not done.any() or isinstance(infos["final_info"], dict),
-        f"{moment.title}: expected infos['final_info'] as a dict laid out as infos are; got "
+        "expected infos['final_info'] as a dict with the layout of infos; got "
         f"{kind_of(infos.get('final_info'))}",
     )
 
 
-def _finals(bench: Bench, moment: Moment) -> Any:
-    """The final observations by lane, where an episode has ended."""
-    finals = moment.infos.get("final_obs")
-    # Gymnasium's own has one object for each lane, others have a batch of observations.
+def _finals(subject: Subject, result: Result) -> Any:
+    """The final observations by lane; None without."""
+    finals = result.infos.get("final_obs")
+    # Gymnasium's environments return an array of objects, others a batch of observations.
     if finals is None or isinstance(finals, np.ndarray):
         return finals
-    return bench.lanes_of(finals)
+    return subject.lanes_of(finals)
 
 
-def _check_disabled(bench: Bench, moment: Moment) -> None:
-    _expect_no_finals(bench, moment)
-
-
-def _expect_no_finals(bench: Bench, moment: Moment) -> None:
-    found = [key for key in ("final_obs", "final_info") if key in moment.infos]
-    expect(
-        not found,
-        f"{moment.title}: expected no {' and '.join(found)} in infos, since autoreset is "
-        f"{bench.mode.name} and the final observation is returned itself",
-    )
-
-
-def autoreset_ignores_the_action(bench: Bench) -> None:
+def autoreset_ignores_the_action(subject: Subject) -> None:
     """NEXT_STEP: the step after an episode's end ignores the lane's action."""
-    if bench.mode is not AutoresetMode.NEXT_STEP:
-        raise CannotCheck(f"autoreset is {bench.mode.name}, and no action is ignored")
-    bench.need_random_actions("another action on one lane")
-    bench.ends  # noqa: B018 - as above
-    space = copy.deepcopy(bench.single_action_space)
-    space.seed(bench.seed + 2)
+    if subject.mode is not AutoresetMode.NEXT_STEP:
+        raise CannotCheck(f"autoreset is {subject.mode.name}, which ignores no action")
+    subject.need_random_actions("another action on one lane")
+    subject.ends  # noqa: B018 - as above
+    space = copy.deepcopy(subject.single_action_space)
+    space.seed(subject.seed + 2)
 
-    def run() -> Iterator[Moment]:
-        player = bench.player()
-        player.begin(0)
-        yield player.reset(bench.seed)
-        for _ in range(bench.steps):
-            actions = [player.action(lane) for lane in range(bench.lanes)]
+    def run() -> Iterator[Result]:
+        player = subject.player()
+        yield player.reset(subject.seed)
+        for _ in range(subject.steps):
+            actions = [player.action(lane) for lane in range(subject.lanes)]
             for lane in np.flatnonzero(player.done):
                 actions[lane] = space.sample()
-            yield player.step(bench.batch(actions))
+            yield player.step(subject.batch(actions))
 
-    bench.compare_with_recording(
+    subject.compare_with_recording(
         run(),
         "expected the action of a lane to be ignored in the step after its episode's end; "
         "another action there changed the run (does the lane reset one step too early?)",
     )
 
 
-def autoreset_begins_new_episodes(bench: Bench) -> None:
-    """Episodes after the first are new ones: not the end of the last one, nor the same once more.
+def autoreset_begins_new_episodes(subject: Subject) -> None:
+    """Each episode is a new one: neither the end of the last one, nor the same once more.
 
-    Seen where first observations vary with the seed.
+    Checked where first observations vary with the seed.
     """
-    firsts, finals = _first_observations(bench)
+    firsts, finals = _first_observations(subject)
     for lane, ended in finals.items():
         same = [first_difference(end, begin) is None for end, begin in ended]
         expect(
@@ -138,40 +126,35 @@ def autoreset_begins_new_episodes(bench: Bench) -> None:
             f"lane {lane}: expected the observation after an episode's end to be a new episode's "
             f"first; all {len(same)} times it was the final one again",
         )
-    bench.need_chance()
-    player = bench.player()
-    starts = [copy.deepcopy(player.reset(seed).observations) for seed in bench.seeds(4)]
-    if all(first_difference(starts[0], start) is None for start in starts[1:]):
+    subject.need_chance()
+    player = subject.player()
+    if all_equal([copy.deepcopy(player.reset(s).observations) for s in subject.seeds(4)]):
         return
     long = {lane: begins for lane, begins in firsts.items() if len(begins) >= 4}
     if not long:
-        raise CannotCheck(f"no lane had four episodes within {bench.steps} steps")
-    is_stuck = all(
-        all(first_difference(begins[0], begin) is None for begin in begins[1:])
-        for begins in long.values()
-    )
+        raise CannotCheck(f"no lane had four episodes within {subject.steps} steps")
     lane, begins = next(iter(long.items()))
     expect(
-        not is_stuck,
-        f"expected autoreset to go on with the lane's stream; all {len(begins)} episodes of lane "
+        not all(all_equal(begins) for begins in long.values()),
+        f"expected autoreset to continue the lane's stream; all {len(begins)} episodes of lane "
         f"{lane} begin with the same observation, as if it were seeded again",
     )
 
 
 def _first_observations(
-    bench: Bench,
+    subject: Subject,
 ) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
     """By lane: the episodes' first observations, and pairs of a final one and the next first."""
-    bench.ends  # noqa: B018 - as above
-    recording = bench.recording
-    firsts = {lane: [one] for lane, one in enumerate(bench.lanes_of(recording[0].observations))}
+    subject.ends  # noqa: B018 - as above
+    recording = subject.recording
+    firsts = {lane: [one] for lane, one in enumerate(subject.lanes_of(recording[0].observations))}
     finals: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in firsts}
-    for before, moment in itertools.pairwise(recording):
-        if bench.mode is AutoresetMode.SAME_STEP:
-            lanes, ended = moment.done, _finals(bench, moment)
+    for before, result in itertools.pairwise(recording):
+        if subject.mode is AutoresetMode.SAME_STEP:
+            lanes, ended = result.done, _finals(subject, result)
         else:
-            lanes, ended = before.done, bench.lanes_of(before.observations)
-        begun = bench.lanes_of((moment.reset or moment).observations)
+            lanes, ended = before.done, subject.lanes_of(before.observations)
+        begun = subject.lanes_of((result.reset or result).observations)
         for lane in map(int, np.flatnonzero(lanes)):
             firsts[lane].append(begun[lane])
             finals[lane].append((ended[lane], begun[lane]))

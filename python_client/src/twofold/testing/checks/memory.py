@@ -1,4 +1,4 @@
-"""Whose memory it is: that of what is returned, and of what is given."""
+"""Checks that returned values belong to the caller, and arguments stay the caller's."""
 
 from __future__ import annotations
 
@@ -8,87 +8,83 @@ from typing import Any
 
 import numpy as np
 
-from twofold._comparison import first_difference
-from twofold.testing.subject import Bench, Moment, expect
+from twofold.testing.subject import Result, Subject, expect, expect_equal
 
 
-def data_not_reused(bench: Bench) -> None:
-    """What was returned stays as it was, whatever is called later."""
-    player = bench.player()
-    previous: tuple[Moment, Moment] | None = None
-    for moment in player.play(min(bench.steps, 100), bench.seed):
-        if previous is not None:
-            _expect_unchanged(*previous, moment.title)
-        previous = moment, copy.deepcopy(moment)
-    assert previous is not None
-    _expect_unchanged(*previous, player.reset(bench.seed).title)
+def data_not_reused(subject: Subject) -> None:
+    """Returned values stay unchanged, whatever is called later."""
+    player = subject.player()
+    returned = player.reset(subject.seed)
+    for _ in range(min(subject.steps, 100)):
+        kept = copy.deepcopy(returned)
+        later = player.step()
+        _expect_unchanged(returned, kept, later)
+        returned = later
+    kept = copy.deepcopy(returned)
+    _expect_unchanged(returned, kept, player.reset(subject.seed))
 
 
-def _expect_unchanged(moment: Moment, kept: Moment, later: str) -> None:
-    before = kept.arrays | {"infos": kept.infos}
-    difference = first_difference(before, moment.arrays | {"infos": moment.infos})
-    expect(
-        difference is None,
-        f"expected what {moment.title} returned to stay as it was; {later} changed it: "
-        f"{difference}. Return copies",
+def _expect_unchanged(result: Result, kept: Result, later: Result) -> None:
+    expect_equal(
+        kept.arrays | {"infos": kept.infos},
+        result.arrays | {"infos": result.infos},
+        f"expected the values that {result.title} returned to stay unchanged, as copies do; "
+        f"{later.title} changed them",
     )
 
 
-def data_is_the_users(bench: Bench) -> None:
-    """Writing into what was returned changes nothing in the environment."""
+def data_is_the_users(subject: Subject) -> None:
+    """Writing into returned values changes nothing in the environment."""
 
-    def run() -> Iterator[Moment]:
-        player = bench.player()
-        for moment in player.play(min(bench.steps, 100), bench.seed):
-            yield copy.deepcopy(moment)
-            # The player goes on with the copy, the original is spoilt.
-            player.last = copy.deepcopy(moment)
+    def run() -> Iterator[Result]:
+        player = subject.player()
+        for result in player.play(min(subject.steps, 100), subject.seed):
+            yield copy.deepcopy(result)
+            # The player continues with a copy; the original is overwritten.
+            player.last = copy.deepcopy(result)
             player.done = player.done.copy()
-            for value in moment.values:
-                _spoil(value)
+            _overwrite(result.values)
 
-    bench.compare_with_recording(
+    subject.compare_with_recording(
         run(),
-        "expected the same whether or not the user writes into returned arrays; "
-        "the environment goes on with what it handed out",
+        "expected the same whether or not the user writes into returned arrays; the environment "
+        "still uses them",
     )
 
 
-def _spoil(value: Any) -> None:
+def _overwrite(value: Any) -> None:
     if isinstance(value, dict):
         for one in list(value.values()):
-            _spoil(one)
+            _overwrite(one)
         value.clear()
     elif isinstance(value, np.ndarray):
         if value.dtype != object and value.flags.writeable:
             value[...] = np.zeros_like(value) if value.any() else np.ones_like(value)
     elif isinstance(value, (tuple, list)):
         for one in value:
-            _spoil(one)
+            _overwrite(one)
 
 
-def arguments_untouched(bench: Bench) -> None:
+def arguments_untouched(subject: Subject) -> None:
     """Step does not write into the actions, nor reset into the options."""
-    player = bench.player()
-    player.reset(bench.seed)
+    player = subject.player()
+    player.reset(subject.seed)
     for _ in range(20):
         actions = player.actions()
         before = copy.deepcopy(actions)
-        moment = player.step(actions)
-        difference = first_difference(before, actions)
-        expect(
-            difference is None,
-            f"{moment.title}: expected the actions to stay as the user gave them; {difference}",
+        result = player.step(actions)
+        expect_equal(
+            before, actions, f"{result.title}: expected the actions to stay as the user gave them"
         )
-    mask = np.ones(bench.lanes, np.bool_)
+    mask = np.ones(subject.lanes, np.bool_)
     options = {"reset_mask": mask}
     try:
         player.reset(options=options)
     except Exception:
-        return  # reset_mask is another check
-    expect(bool(mask.all()), f"expected reset to leave the reset_mask alone; it made {mask}")
+        return  # the check reset_mask covers it
+    expect(bool(mask.all()), f"expected reset to leave the reset_mask alone; it is now {mask}")
     if "reset_mask" not in options:
-        bench.remarks.append(
-            "reset takes 'reset_mask' out of the user's options: the same dict again resets all "
-            "lanes, and so does a wrapper around it that looks at the options afterwards"
+        subject.remarks.append(
+            "reset takes 'reset_mask' out of the user's options: passing the same dict again "
+            "resets all lanes, and a wrapper that looks at the options afterwards does not see it"
         )

@@ -1,4 +1,4 @@
-"""Masked resets."""
+"""Checks of masked resets."""
 
 from __future__ import annotations
 
@@ -10,113 +10,108 @@ from numpy.typing import NDArray
 
 from twofold._comparison import first_difference, short
 from twofold.testing.checks.infos import check_infos
-from twofold.testing.checks.returned import check_length, check_observations
-from twofold.testing.subject import Bench, CannotCheck, Player, expect, fail
+from twofold.testing.checks.returned import check_values
+from twofold.testing.subject import CannotCheck, Player, Subject, expect_equal, fail
 
 
-def reset_mask(bench: Bench) -> None:
-    """reset(options={"reset_mask": mask}) starts these lanes anew and leaves the others alone.
+def reset_mask(subject: Subject) -> None:
+    """reset(options={"reset_mask": mask}) restarts these lanes and leaves the others alone.
 
-    DISABLED can't do without it; in the other modes an environment may refuse the option.
+    DISABLED requires it; in the other modes an environment may refuse the option.
     """
-    bench.need_lanes()
-    mask = np.zeros(bench.lanes, np.bool_)
+    subject.need_lanes()
+    mask = np.zeros(subject.lanes, np.bool_)
     mask[0] = True
-    reset, untouched = bench.player(), bench.player()
-    for player in (reset, untouched):
-        player.begin(0)
-        player.reset(bench.seed)
+    reset, untouched = subject.players(subject.seed)
     for _ in range(3):
         actions = untouched.actions()
         for player in (reset, untouched):
             player.step(copy.deepcopy(actions))
         if untouched.done.any():
             break
-    before = copy.deepcopy(bench.lanes_of(reset.last.observations))
+    before = copy.deepcopy(subject.lanes_of(reset.last.observations))
     waiting = reset.done.copy()
     try:
-        moment = reset.reset(options={"reset_mask": mask.copy()})
+        result = reset.reset(options={"reset_mask": mask.copy()})
     except Exception as error:
-        if bench.mode is AutoresetMode.DISABLED:
+        if subject.mode is AutoresetMode.DISABLED:
             raise
         raise CannotCheck(
-            f"reset takes no reset_mask here ({type(error).__name__}: {short(error)}); only "
-            "DISABLED needs it"
+            f"reset refuses reset_mask ({type(error).__name__}: {short(error)}); only DISABLED "
+            "requires it"
         ) from None
-    check_length(moment, 2, "(observations, infos)")
-    check_observations(bench, moment)
-    check_infos(bench, moment, moment.infos, "infos", is_top=True)
-    after = bench.lanes_of(moment.observations)
-    for lane in range(1, bench.lanes):
-        difference = first_difference(before[lane], after[lane])
-        expect(
-            difference is None,
-            f"a masked reset of lane 0: expected lane {lane} to be as it was; {difference}",
+    check_values(subject, result, "observations", "infos")
+    check_infos(subject, result, result.infos, "infos", is_top=True)
+    after = subject.lanes_of(result.observations)
+    for lane in range(1, subject.lanes):
+        expect_equal(
+            before[lane],
+            after[lane],
+            f"a masked reset of lane 0: expected lane {lane} to be as it was",
         )
-    _check_seeded_mask(bench, mask)
-    _check_lanes_go_on(bench, reset, untouched, waiting)
+    _check_seeded_mask(subject, mask)
+    _check_lanes_go_on(subject, reset, untouched, waiting)
 
 
-def _check_seeded_mask(bench: Bench, mask: NDArray[np.bool_]) -> None:
-    """A seed applies to the lanes in the mask."""
-    player = bench.player()
-    whole = copy.deepcopy(bench.lanes_of(player.reset(bench.seed + 3).observations))
-    player.reset(bench.seed)
+def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
+    """A seed applies to the lanes in the mask, bool (lanes,)."""
+    player, seed = subject.player(), subject.seed + 3
+    whole = copy.deepcopy(subject.lanes_of(player.reset(seed).observations))
+    player.reset(subject.seed)
     for _ in range(3):
         player.step()
-    masked = bench.lanes_of(player.reset(bench.seed + 3, options={"reset_mask": mask}).observations)
+    masked = subject.lanes_of(player.reset(seed, options={"reset_mask": mask}).observations)
     difference = first_difference(whole[0], masked[0])
-    if difference is not None and not bench.one_lane_disturbs_others:
+    if difference is not None and not subject.one_lane_disturbs_others:
         fail(
-            f"reset(seed={bench.seed + 3}) of lane 0 alone: expected the first observation that "
-            f"the same seed gives it in a reset of all lanes; {difference}"
+            f"reset(seed={seed}) of lane 0 alone: expected the first observation that the same "
+            f"seed gives it in a reset of all lanes; {difference}"
         )
 
 
 def _check_lanes_go_on(
-    bench: Bench, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
+    subject: Subject, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
 ) -> None:
-    """The lanes outside the mask go on as if nothing had been."""
-    if bench.policy is not None or bench.one_lane_disturbs_others:
+    """The lanes outside the mask go on as without the reset."""
+    if subject.policy is not None or subject.one_lane_disturbs_others:
         return
-    if bench.mode is AutoresetMode.DISABLED and waiting.any():
+    if subject.mode is AutoresetMode.DISABLED and waiting.any():
         return
     for _ in range(20):
-        actions = [untouched.action(lane) for lane in range(bench.lanes)]
-        others = [reset.action(0), *actions[1:]]
-        moment = untouched.step(bench.batch(actions))
-        one, other = bench.by_lane(moment), bench.by_lane(reset.step(bench.batch(others)))
-        for lane in range(1, bench.lanes):
+        one, other = subject.step_with_another_first_action(untouched, reset)
+        for lane in range(1, subject.lanes):
             difference = first_difference(one[lane], other[lane])
-            expect(
-                difference is None,
-                f"a masked reset of lane 0: expected lane {lane} to go on as without it; at "
-                f"{moment.title} {difference}. Do the lanes share one stream of random numbers?",
-            )
-        if bench.mode is AutoresetMode.DISABLED and (reset.done | untouched.done).any():
+            if difference is not None:
+                fail(
+                    f"a masked reset of lane 0: expected lane {lane} to go on as without it; at "
+                    f"{untouched.last.title} {difference}. Do the lanes share one stream of random "
+                    "numbers?"
+                )
+        if subject.mode is AutoresetMode.DISABLED and (reset.done | untouched.done).any():
             break
 
 
-def bad_reset_masks_are_refused(bench: Bench) -> None:
+def bad_reset_masks_are_refused(subject: Subject) -> None:
     """Masks of another shape or dtype, or without a True, raise and change nothing."""
-    player = bench.player()
-    player.reset(bench.seed)
+    player = subject.player()
+    player.reset(subject.seed)
     try:
-        player.reset(options={"reset_mask": np.ones(bench.lanes, np.bool_)})
+        player.reset(options={"reset_mask": np.ones(subject.lanes, np.bool_)})
     except Exception:
-        raise CannotCheck("reset takes no reset_mask here") from None
+        raise CannotCheck("reset refuses reset_mask") from None
     bad = {
-        "no array": [True] * bench.lanes,
-        "integers": np.ones(bench.lanes, np.int64),
-        "another shape": np.ones(bench.lanes + 1, np.bool_),
-        "no True": np.zeros(bench.lanes, np.bool_),
+        "a list": [True] * subject.lanes,
+        "integers": np.ones(subject.lanes, np.int64),
+        "another shape": np.ones(subject.lanes + 1, np.bool_),
+        "no True": np.zeros(subject.lanes, np.bool_),
     }
-    for what, mask in bad.items():
+    for kind, mask in bad.items():
         try:
             player.reset(options={"reset_mask": mask})
         except Exception:
             continue
-        fail(f"expected an exception for a reset_mask with {what}, {short(mask)}; it was taken")
-    bench.compare_with_recording(
-        player.play(5, bench.seed), "expected a refused reset_mask to leave the environment usable"
+        fail(f"expected an exception for a reset_mask with {kind}, {short(mask)}; got none")
+    subject.compare_with_recording(
+        player.play(5, subject.seed),
+        "expected a refused reset_mask to leave the environment usable",
     )

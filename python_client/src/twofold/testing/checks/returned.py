@@ -1,4 +1,4 @@
-"""What a reset or a step returned: shapes, dtypes, kinds."""
+"""Expectations of the values that a reset or a step returns: lengths, shapes, dtypes."""
 
 from __future__ import annotations
 
@@ -7,44 +7,38 @@ from typing import Any
 import numpy as np
 
 from twofold._comparison import first_mismatch
-from twofold.testing.subject import Bench, Moment, expect
+from twofold.testing.subject import Result, Subject
 
 
-def check_length(moment: Moment, length: int, what: str) -> None:
-    """Expects a tuple of this many values."""
-    kind = type(moment.values).__name__
-    expect(
-        isinstance(moment.values, tuple) and len(moment.values) == length,
-        f"{moment.title}: expected a tuple {what}; got a {kind} of {len(moment.values)}",
+def check_values(subject: Subject, result: Result, *names: str) -> None:
+    """Expects a tuple of these values: observations of the space first, a dict of infos last."""
+    kind, number = type(result.values).__name__, len(result.values)
+    result.expect(
+        isinstance(result.values, tuple) and number == len(names),
+        f"expected a tuple ({', '.join(names)}); got a {kind} of {number}",
     )
+    space = subject.observation_space
+    problem = first_mismatch(space, result.observations)
+    result.expect(problem is None, f"expected observations of {space}; {problem}")
+    check_is_dict(result)
 
 
-def check_observations(bench: Bench, moment: Moment) -> None:
-    """Expects observations of the observation space, with its exact dtype."""
-    problem = first_mismatch(bench.observation_space, moment.observations)
-    expect(
-        problem is None,
-        f"{moment.title}: expected observations of {bench.observation_space}; {problem}",
-    )
-
-
-def check_is_dict(moment: Moment) -> None:
+def check_is_dict(result: Result) -> None:
     """Expects infos as a dict."""
-    kind = type(moment.infos).__name__
-    expect(isinstance(moment.infos, dict), f"{moment.title}: expected infos as a dict; got {kind}")
+    kind = type(result.infos).__name__
+    result.expect(isinstance(result.infos, dict), f"expected infos as a dict; got {kind}")
 
 
-def check_lane_array(bench: Bench, moment: Moment, name: str, value: Any) -> None:
-    """Expects an array (lanes,)."""
-    expect(
-        isinstance(value, np.ndarray) and value.shape == (bench.lanes,),
-        f"{moment.title}: expected {name} as a numpy array of shape ({bench.lanes},); got "
-        f"{kind_of(value)}",
+def check_lane_array(subject: Subject, result: Result, name: str, value: Any) -> None:
+    """Expects a numpy array (lanes,)."""
+    result.expect(
+        isinstance(value, np.ndarray) and value.shape == (subject.lanes,),
+        f"expected {name} as a numpy array of shape ({subject.lanes},); got {kind_of(value)}",
     )
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, of an array also its dtype and shape."""
+    """The type of a value; of an array its dtype and shape."""
     if isinstance(value, np.ndarray):
         return f"an array {value.dtype}{value.shape}"
     return f"a {type(value).__name__}"

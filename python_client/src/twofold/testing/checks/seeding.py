@@ -1,4 +1,4 @@
-"""Seeds: the same run from the same, another from another."""
+"""Checks of seeds: equal seeds give equal runs, different seeds different ones."""
 
 from __future__ import annotations
 
@@ -10,160 +10,162 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference
-from twofold.testing.subject import Bench, CannotCheck, Moment, expect, fail
+from twofold.testing.subject import (
+    CannotCheck,
+    Result,
+    Subject,
+    all_equal,
+    expect,
+    expect_equal,
+    fail,
+)
 
 
-def equal_seeds_agree(bench: Bench) -> None:
-    """The same seed and the same actions give the same run, also beside another environment."""
-    first, other = bench.player(), bench.player()
+def equal_seeds_agree(subject: Subject) -> None:
+    """Equal seeds and actions give equal runs, also while another environment is in use."""
+    first, other = subject.player(), subject.player()
 
-    def interleaved() -> Iterator[Moment]:
-        disturbing = other.play(bench.steps, bench.seed + 1000)
-        for moment in first.play(bench.steps, bench.seed):
-            yield moment
+    def interleaved() -> Iterator[Result]:
+        disturbing = other.play(subject.steps, subject.seed + 1000)
+        for result in first.play(subject.steps, subject.seed):
+            yield result
             next(disturbing)
 
-    bench.compare_with_recording(
+    subject.compare_with_recording(
         interleaved(),
-        f"expected two environments with seed {bench.seed} to agree under the same actions, "
+        f"expected two environments with seed {subject.seed} to agree under the same actions, "
         "whatever a third one does",
     )
 
 
-def reseeding_starts_anew(bench: Bench) -> None:
+def reseeding_starts_anew(subject: Subject) -> None:
     """reset(seed=s) gives the same run again, on a used environment and in mid-episode too."""
-    player = bench.player()
-    for _ in player.play(7, bench.seed + 5):
+    player = subject.player()
+    for _ in player.play(7, subject.seed + 5):
         pass
-    bench.compare_with_recording(
-        player.play(min(bench.steps, 100), bench.seed),
-        f"expected reset(seed={bench.seed}) on a used environment to begin the same run as on a "
+    subject.compare_with_recording(
+        player.play(min(subject.steps, 100), subject.seed),
+        f"expected reset(seed={subject.seed}) on a used environment to begin the same run as on a "
         "new one",
     )
 
 
-def reset_forgets_the_end(bench: Bench) -> None:
-    """A reset right after an episode's end leaves no autoreset behind."""
-    end = bench.ends[0]
-    player = bench.player()
-    for _, _ in zip(bench.recording[: end + 1], player.play(end, bench.seed), strict=False):
+def reset_forgets_the_end(subject: Subject) -> None:
+    """A reset right after an episode's end leaves no autoreset pending."""
+    player = subject.player()
+    for _ in player.play(subject.ends[0], subject.seed):
         pass
-    bench.compare_with_recording(
-        player.play(min(bench.steps, 30), bench.seed),
-        f"expected reset(seed={bench.seed}) right after an episode's end to begin the same run as "
-        "on a new environment; is the autoreset still pending?",
+    subject.compare_with_recording(
+        player.play(min(subject.steps, 30), subject.seed),
+        f"expected reset(seed={subject.seed}) right after an episode's end to begin the same run "
+        "as on a new environment; is the autoreset still pending?",
     )
 
 
-def different_seeds_differ(bench: Bench) -> None:
+def different_seeds_differ(subject: Subject) -> None:
     """Different seeds give different runs."""
-    bench.need_chance()
-    player = bench.player()
-    seeds = bench.seeds(4)
-    runs = [bench.transcript(player, seed) for seed in seeds]
-    if all(first_difference(runs[0], run) is None for run in runs[1:]):
+    subject.need_chance()
+    player = subject.player()
+    seeds = subject.seeds(4)
+    if all_equal([subject.transcript(player, seed) for seed in seeds]):
         fail(
-            f"expected different runs from the seeds {seeds}; all were the same. Is the seed used? "
+            f"expected different runs from the seeds {seeds}; all were equal. Is the seed used? "
             "(stochastic=False if nothing is random)"
         )
 
 
-def lanes_differ(bench: Bench) -> None:
-    """One seed gives each lane a stream of its own."""
-    bench.need_chance()
-    bench.need_lanes()
-    bench.need_random_actions("the same action on all lanes")
-    player = bench.player()
-    player.begin(0)
-    moment = player.reset(bench.seed)
-    for _ in range(min(bench.steps, 100)):
-        lanes = bench.lanes_of(moment.observations)
-        if any(first_difference(lanes[0], lane) is not None for lane in lanes[1:]):
+def lanes_differ(subject: Subject) -> None:
+    """One seed gives each lane its own stream."""
+    subject.need_chance()
+    subject.need_lanes()
+    subject.need_random_actions("the same action on all lanes")
+    player = subject.player()
+    result = player.reset(subject.seed)
+    for _ in range(min(subject.steps, 100)):
+        if not all_equal(subject.lanes_of(result.observations)):
             return
-        if player.done.any() and bench.mode is AutoresetMode.DISABLED:
+        if player.done.any() and subject.mode is AutoresetMode.DISABLED:
             break
-        moment = player.step(bench.batch([player.action(0)] * bench.lanes))
+        result = player.step(subject.batch([player.action(0)] * subject.lanes))
     fail(
-        f"expected the lanes to differ after reset(seed={bench.seed}); with the same action on "
+        f"expected the lanes to differ after reset(seed={subject.seed}); with the same action on "
         "all of them they stay the same. Do all lanes get the same seed?"
     )
 
 
-def unseeded_goes_on(bench: Bench) -> None:
-    """reset() without a seed goes on with the streams, and does not seed again."""
-    player = bench.player()
+def unseeded_goes_on(subject: Subject) -> None:
+    """reset() without a seed continues the streams, and does not seed again."""
+    player = subject.player()
     runs = []
     for _ in range(2):
-        player.reset(bench.seed)
-        runs.append(bench.transcript(player))
-    difference = first_difference(runs[0], runs[1])
-    expect(
-        difference is None,
-        f"expected reset() after reset(seed={bench.seed}) to go on with the seeded stream, the "
-        f"same each time; {difference}",
+        player.reset(subject.seed)
+        runs.append(subject.transcript(player))
+    expect_equal(
+        runs[0],
+        runs[1],
+        f"expected reset() after reset(seed={subject.seed}) to continue the seeded stream, the "
+        "same each time",
     )
-    if not bench.stochastic:
+    if not subject.stochastic:
         return
-    for seed in range(bench.seed, bench.seed + 4):
-        seeded = bench.transcript(player, seed)
+    for seed in range(subject.seed, subject.seed + 4):
+        seeded = subject.transcript(player, seed)
         player.reset(seed)
-        if first_difference(seeded, bench.transcript(player)) is not None:
+        if first_difference(seeded, subject.transcript(player)) is not None:
             break
     else:
         fail(
-            "expected reset() after reset(seed=s) to go on with the stream; it began the run of "
-            "seed s once more"
+            "expected reset() after reset(seed=s) to continue the stream; it began the run of seed "
+            "s once more"
         )
-    unseeded = [bench.transcript(bench.player()) for _ in range(3)]
-    if all(first_difference(unseeded[0], run) is None for run in unseeded[1:]):
+    if all_equal([subject.transcript(subject.player()) for _ in range(3)]):
         fail(
             "expected new environments that were never seeded to differ from one another; three "
-            "runs were the same"
+            "runs were equal"
         )
 
 
-def seeds_in_a_list(bench: Bench) -> None:
+def seeds_in_a_list(subject: Subject) -> None:
     """Where reset takes a list of seeds, each lane uses its own."""
-    bench.need_lanes()
-    seeds = [bench.seed + 7 * lane for lane in range(bench.lanes)]
-    player = bench.player()
+    subject.need_lanes()
+    seeds = [subject.seed + 7 * lane for lane in range(subject.lanes)]
+    player = subject.player()
     try:
-        first = bench.transcript(player, list(seeds))
+        first = subject.transcript(player, list(seeds))
     except Exception as error:
         raise CannotCheck(
-            f"reset takes no list of seeds ({type(error).__name__}); Gymnasium's base class does "
-            "not ask for it"
+            f"reset refuses a list of seeds ({type(error).__name__}); Gymnasium's base class does "
+            "not require it"
         ) from None
-    difference = first_difference(first, bench.transcript(player, list(seeds)))
-    expect(difference is None, f"expected the same run from the same seeds {seeds}; {difference}")
+    again = subject.transcript(player, list(seeds))
+    expect_equal(first, again, f"expected the same run from the same seeds {seeds}")
     player.reset(list(seeds))
-    one = bench.lanes_of(copy.deepcopy(player.last.observations))[0]
+    one = subject.lanes_of(copy.deepcopy(player.last.observations))[0]
     player.reset([seeds[0], *(seed + 1 for seed in seeds[1:])])
-    difference = first_difference(one, bench.lanes_of(player.last.observations)[0])
-    expect(
-        difference is None,
-        "expected lane 0 to begin as its own seed says, whatever the other lanes' seeds; "
-        f"{difference}",
+    expect_equal(
+        one,
+        subject.lanes_of(player.last.observations)[0],
+        "expected lane 0 to depend on its own seed only, not on the other lanes' seeds",
     )
 
 
-def no_global_random_numbers(bench: Bench) -> None:
-    """A seeded run does not depend on numpy's and Python's global generators, nor disturb them."""
+def no_global_random_numbers(subject: Subject) -> None:
+    """A seeded run neither uses nor changes the global generators of numpy and Python."""
     states = np.random.get_state(), random.getstate()
     try:
-        player = bench.player()
+        player = subject.player()
         np.random.seed(12345)
         random.seed(12345)
         before = np.random.get_state()[1].copy(), random.getstate()  # type: ignore[index]
 
-        bench.compare_with_recording(
-            player.play(min(bench.steps, 100), bench.seed),
+        subject.compare_with_recording(
+            player.play(min(subject.steps, 100), subject.seed),
             "expected a seeded run to be the same whatever the state of np.random and random",
         )
         after = np.random.get_state()[1], random.getstate()  # type: ignore[index]
         expect(
             bool(np.array_equal(before[0], after[0])) and before[1] == after[1],
-            "expected the global generators of numpy and Python to be left alone; the environment "
+            "expected the global generators of numpy and Python to stay unchanged; the environment "
             "draws from them or seeds them",
         )
     finally:
@@ -171,10 +173,10 @@ def no_global_random_numbers(bench: Bench) -> None:
         random.setstate(states[1])
 
 
-def lanes_are_independent(bench: Bench) -> None:
-    """What is played on one lane changes no other (a remark; no rule forbids it)."""
-    if bench.one_lane_disturbs_others:
-        bench.remarks.append(
-            "other actions on lane 0 change what happens on the other lanes: they share one "
-            "stream of random numbers, so a lane's run can't be repeated by itself"
+def lanes_are_independent(subject: Subject) -> None:
+    """Actions on one lane change no other lane (a remark; no rule forbids it)."""
+    if subject.one_lane_disturbs_others:
+        subject.remarks.append(
+            "other actions on lane 0 change the results of the other lanes: they share one stream "
+            "of random numbers, so a lane's run can't be repeated by itself"
         )
