@@ -10,10 +10,10 @@ import reference
 
 import twofold
 from twofold import cli, errors
-from twofold.evaluation import statistics
 from twofold.recordings import Recording, RecordingRules
 from twofold.recordings import replay as _replay
-from twofold.recordings.recording import pack_actions, unpack_actions
+from twofold.recordings.file_format import pack_actions, unpack_actions
+from twofold.recordings.verification import chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
@@ -134,7 +134,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("rules", {"walls": 1}, "rules: .*walls"),
         ("actions", "###", "actions: "),
         ("actions", "AAAA", "actions: 3 bytes for"),
-        ("actions", None, "has no 'actions'"),
+        ("actions", None, "'actions' is missing"),
         ("steps", "many", "steps is str; expected int"),
         ("generator", [1, 2, 3], "four 32-bit words"),
         ("generator", None, "either a generator or spawns"),
@@ -144,7 +144,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("board", [[1, 2], [3, 4]], "board: expected 4 rows of 4 exponents"),
         ("board", [1, 2, 3, 4], "board: expected 4 rows of 4 exponents"),
         ("board", [[99] * 4] * 4, "board: expected 4 rows of 4 exponents"),
-        ("score", None, "has no 'score'"),
+        ("score", None, "'score' is missing"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_name_of_the_part(
@@ -158,7 +158,7 @@ def test_a_damaged_file_is_refused_with_the_name_of_the_part(
 def test_other_files_are_not_recordings(tmp_path: Path) -> None:
     for content in (b"\xff\x00", b"", b"[]", b"{}", b'"twofold-recording"'):
         (tmp_path / "a").write_bytes(content)
-        with pytest.raises(errors.InvalidRecording, match="no recording"):
+        with pytest.raises(errors.InvalidRecording, match="not a recording"):
             Recording.load(tmp_path / "a")
     with pytest.raises(FileNotFoundError):
         Recording.load(tmp_path / "b")
@@ -279,7 +279,7 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
     ],
 )
 def test_chi_square_tails(value: float, degrees: int, tail: float) -> None:
-    assert statistics.chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
+    assert chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
 
 
 # ---- from an evaluation --------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_the_page_ends_with_the_recorded_board_and_score(opened: Page) -> None:
     assert opened.step() == len(opened.recording.actions)
     assert opened.score() == opened.recording.score
     np.testing.assert_array_equal(opened.shown(), values(opened.recording.board))
-    assert "every new tile follows" in opened.page.inner_text("#told")
+    assert "every new tile follows" in opened.page.inner_text("#verdict")
 
 
 def test_single_steps_show_each_board_of_the_game(opened: Page) -> None:
@@ -164,4 +164,4 @@ def test_a_damaged_page_reports_it(browser: Any, tmp_path: Path) -> None:
     page = browser.new_page()
     page.goto(path.as_uri())
     assert page.evaluate("document.body.dataset.verified") == "false"
-    assert "damaged" in page.inner_text("#told")
+    assert "damaged" in page.inner_text("#verdict")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.games.game2048 import board_text
-from twofold.recordings.recording import ACTIONS, Recording
+from twofold.recordings import Recording
+from twofold.recordings.replay import ACTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,8 @@ from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
 from twofold.policies import functions
-from twofold.recordings.recording import RecordingRules, pack_actions
+from twofold.recordings import RecordingRules
+from twofold.recordings.file_format import pack_actions
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of episodes finished, of all, and of steps made so far."""

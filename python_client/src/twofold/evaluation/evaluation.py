@@ -26,7 +26,8 @@ from twofold.evaluation.rule_card import environment_card
 from twofold.evaluation.statistics import Interval, bootstrap_mean, quantile_interval, wilson
 from twofold.games.game2048 import Game2048
 from twofold.policies import functions
-from twofold.recordings.recording import Recording, pick, unpack_actions
+from twofold.recordings import Recording
+from twofold.recordings.file_format import unpack_actions
 
 FIRST_SEED = 2**63
 """Seeds from here up are left to evaluation; training never meets them."""
@@ -295,7 +296,7 @@ class Evaluation:
             raise InvalidArgument(
                 "the games were not recorded; evaluate with record=True", field="record"
             )
-        episode = pick(self.scores, which)
+        episode = _pick(self.scores, which)
         actions = unpack_actions(self.log.games[episode], int(self.lengths[episode]))
         about = {"policy": self.policy, "episode": episode}
         recording = Recording.of_seed(self.log.rules, int(self.seeds[episode]), actions, about)
@@ -380,6 +381,20 @@ class Evaluation:
             MissingDependency: matplotlib is not installed.
         """
         return report.plot((self, *others), None if path is None else Path(path))
+
+
+def _pick(scores: NDArray[Any], which: str | int) -> int:
+    """The episode that is best, worst or median by score, or has this number."""
+    if isinstance(which, str) and not which.isdecimal():
+        order = np.argsort(scores, kind="stable")
+        places = {"worst": 0, "median": len(order) // 2, "best": -1}
+        if which in places:
+            return int(order[places[which]])
+        raise InvalidArgument(
+            f"which is {which!r}; expected 'best', 'worst', 'median' or an episode's number",
+            field="which",
+        )
+    return _arguments.integer("which", int(which), 0, len(scores) - 1)
 
 
 def _describe(values: Array) -> dict[str, Any]:

@@ -80,26 +80,3 @@ def quantile_interval(values: NDArray[Any], share: float) -> Interval:
     high = min(number - 1, math.ceil(number * share + half))
     ordered = np.partition(values, (low, high))
     return Interval(float(ordered[low]), float(ordered[high]))
-
-
-def chi_square_tail(value: float, degrees: int) -> float:
-    """How likely a chi-square variable is at least `value`: a finite sum for whole degrees.
-
-    Abramowitz and Stegun, 26.4.4 (odd) and 26.4.5 (even).
-    """
-    half = value / 2
-    if degrees % 2:
-        tail, term = math.erfc(math.sqrt(half)), math.exp(-half) / math.sqrt(math.pi * half or 1)
-        start = 0.5
-    else:
-        tail, term, start = 0.0, math.exp(-half), 0.0
-    # Even: sum of exp(-half) half^k / k! for k < degrees / 2; odd: the same at k + 1/2.
-    if degrees % 2 == 0:
-        for k in range(degrees // 2):
-            tail += term
-            term *= half / (k + 1)
-        return min(1.0, tail)
-    for k in range((degrees - 1) // 2):
-        term *= half / (k + start)
-        tail += term
-    return min(1.0, tail)

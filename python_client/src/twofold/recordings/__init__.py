@@ -1,5 +1,11 @@
-"""One game in a file of its own: written, replayed, shown."""
+"""Recordings of single games: written, replayed, verified, shown.
 
-from twofold.recordings.recording import Recording, RecordingRules, Verification
+This package shares nothing with the server. It states the rules of 2048 and the draw recipe once
+more in plain Python, so that a replay that agrees is evidence.
+"""
+
+from twofold.recordings.recording import Recording
+from twofold.recordings.rules import RecordingRules
+from twofold.recordings.verification import Verification
 
 __all__ = ["Recording", "RecordingRules", "Verification"]

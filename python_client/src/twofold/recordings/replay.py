@@ -1,8 +1,7 @@
-"""The rules of 2048 and the draw recipe in Python, one game at a time: what replays a recording.
+"""The rules of 2048 and the draw recipe in plain Python, one game at a time.
 
-It needs no server, and shares nothing with one: so a replay that agrees says something. Boards are
-lists of exponents, row by row, 0 = empty; a chance outcome is `cell` for a 2, cells + `cell` for
-a 4.
+Boards are lists of exponents, row by row, 0 = empty; a chance outcome is `cell` for a 2, cells +
+`cell` for a 4.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
+
+ACTIONS = ("up", "right", "down", "left")
 
 _MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
 
@@ -21,7 +22,7 @@ class Generator:
     """xoshiro128++ (Blackman and Vigna), one stream.
 
     Args:
-        words: Its four 32-bit words.
+        words: The state, four 32-bit words.
     """
 
     def __init__(self, words: Words) -> None:
@@ -54,10 +55,10 @@ class Generator:
         return result
 
     def spawn(self, board: list[int], threshold: int) -> int:
-        """The chance outcome for a board: two words, one for the cell, one for the tile.
+        """The chance outcome for a board, from two words: one for the cell, one for the tile.
 
         Args:
-            board: Has an empty cell.
+            board: A board with an empty cell.
             threshold: Words below it mean a 4; round(probability * 2^32).
         """
         empty = [cell for cell, exponent in enumerate(board) if exponent == 0]
@@ -66,17 +67,17 @@ class Generator:
 
 
 class Motion(NamedTuple):
-    """One tile that moves, in the order in which a view would show it."""
+    """The motion of one tile; motions are listed in the order to show them in."""
 
     source: int
     target: int
     is_merge: bool
-    """Whether it becomes one with the tile that is in `target` already."""
+    """Whether it merges with the tile in `target`."""
 
 
 @functools.lru_cache(100_000)
 def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ...]]:
-    """One line, its wall at position 0: what it becomes, the values merged, and what moved.
+    """Slides one line, its wall at position 0: the new line, the reward, the motions.
 
     A merged tile does not merge again; the pair nearest the wall merges first.
     """
@@ -101,7 +102,7 @@ def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ..
 
 @functools.lru_cache(64)
 def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
-    """The cells of each line, from the wall that tiles slide to: 0 up, 1 right, 2 down, 3 left."""
+    """The cells of each line, starting at the wall that the action slides to."""
     if action in (0, 2):
         found = [[row * columns + column for row in range(rows)] for column in range(columns)]
     else:
@@ -110,7 +111,7 @@ def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
 
 
 def move(board: list[int], rows: int, columns: int, action: int) -> tuple[int, list[Motion]]:
-    """Slides and merges in place; the reward, and what moved: nothing for an illegal action."""
+    """Slides and merges in place; the reward and the motions, none for an illegal action."""
     reward, motions = 0, []
     for cells in lines(rows, columns, action):
         line, merged, moved = slide(tuple([board[cell] for cell in cells]))
@@ -137,7 +138,7 @@ class Step(NamedTuple):
     outcome: int
     """The chance outcome, -1 for none."""
     board: list[int]
-    """The board after it; the caller's own."""
+    """The board after the step; a copy."""
 
 
 def threshold_of(four_probability: float) -> int:
@@ -147,7 +148,7 @@ def threshold_of(four_probability: float) -> int:
 
 
 def place(board: list[int], outcome: int) -> bool:
-    """Puts a new tile on the board; False, and nothing done, where its cell is not empty."""
+    """Puts a new tile on the board; returns False and changes nothing if its cell is taken."""
     cells = len(board)
     if not 0 <= outcome < 2 * cells or board[outcome % cells]:
         return False
@@ -162,17 +163,17 @@ def play(
     actions: list[int],
     spawn: Callable[[list[int]], int],
 ) -> Iterator[Step]:
-    """Plays actions, from a board on.
+    """Plays actions from a board.
 
     Args:
-        board: Where to start; it is changed.
-        rows: Of the board.
-        columns: Of the board.
-        actions: What to play.
+        board: The board to start from; it is changed.
+        rows: Rows of the board.
+        columns: Columns of the board.
+        actions: The actions to play.
         spawn: A function from the board after a legal move to the chance outcome.
 
     Raises:
-        ValueError: A spawn does not fit; the text tells the step.
+        ValueError: A new tile's cell is not empty; the text names the step.
     """
     for number, action in enumerate(actions):
         reward, motions = move(board, rows, columns, action)
@@ -180,5 +181,5 @@ def play(
         if motions:
             outcome = spawn(board)
             if not place(board, outcome):
-                raise ValueError(f"step {number}: no tile can be put at outcome {outcome}")
+                raise ValueError(f"step {number}: outcome {outcome} cannot be placed")
         yield Step(action, reward, motions, outcome, list(board))
