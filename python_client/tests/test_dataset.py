@@ -12,7 +12,7 @@ from servers import Server
 
 import twofold
 from twofold import cli, errors
-from twofold.datasets import dataset as _dataset
+from twofold.datasets import file_format
 
 arrow: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -20,7 +20,7 @@ parquet: Any = pytest.importorskip("pyarrow.parquet")
 
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dataset, "_GROUP_ROWS", 512)
+    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)
 
 
 def write(folder: Path, **arguments: Any) -> Path:
@@ -161,9 +161,9 @@ def spoil(path: Path, column: str, row: int, value: Any) -> None:
         ("terminated", True, "row 700 .*: terminated is True; the replay has False"),
         ("truncated", True, "row 700 .*: truncated is True"),
         ("action_mask", 0, "row 700 .*: action_mask is 0"),
-        ("action", 9, "row 700 has an action that there is not"),
-        ("lane", 99, "row 700 has a lane or time that cannot be there"),
-        ("time", 0, "row 700 has a lane or time that cannot be there"),
+        ("action", 9, "row 700 has an invalid action"),
+        ("lane", 99, "row 700 has an impossible lane or time"),
+        ("time", 0, "row 700 has an impossible lane or time"),
     ],
 )
 def test_a_wrong_transition_is_reported_with_row_and_column(
@@ -198,10 +198,10 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         twofold.datasets.verify(path)
     path.write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(errors.InvalidDataset, match="no Parquet file, or not complete"):
+    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
         twofold.datasets.verify(path)
     parquet.write_table(arrow.table({"a": [1]}), path)
-    with pytest.raises(errors.InvalidDataset, match="no dataset of Twofold"):
+    with pytest.raises(errors.InvalidDataset, match="not a dataset of Twofold"):
         next(twofold.datasets.read(path))
 
 

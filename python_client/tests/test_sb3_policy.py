@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3: their algorithm is found, and they play their best legal action."""
+"""Models of Stable-Baselines3: their algorithm is recognised, they play their best legal action."""
 
 import json
 import zipfile
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from twofold import cli, errors
-from twofold.policies import functions
+from twofold.policies import sb3
 
 
 @pytest.mark.parametrize(
@@ -31,32 +31,24 @@ def test_the_algorithm_follows_from_the_settings(
 ) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps(settings))
-    assert ".".join(functions._sb3_algorithm(tmp_path / "model.zip")) == expected
+    assert ".".join(sb3.algorithm_of(tmp_path / "model.zip")) == expected
 
 
-def test_an_unknown_algorithm_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_algorithm_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps({"tau": 1}))
     with pytest.raises(errors.InvalidArgument, match="known are PPO, MaskablePPO"):
-        functions._sb3_algorithm(tmp_path / "model.zip")
+        sb3.algorithm_of(tmp_path / "model.zip")
 
 
-class Model:
-    """The part of a model that describes its training environment."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.observation_space = gym.spaces.Box(0, 31, shape, np.float32)
-        self.policy = self
-
-    def parameters(self) -> list[Any]:
-        return []
+def space_of(shape: tuple[int, ...]) -> gym.Space[Any]:
+    return gym.spaces.Box(0, 31, shape, np.float32)
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (16,), (18, 4, 4), (4, 4, 18)])
 def test_boards_take_the_form_that_the_model_was_trained_on(shape: tuple[int, ...]) -> None:
-    policy = functions.SB3Policy(Model(shape), "PPO")
     boards = np.random.default_rng(0).integers(0, 12, (5, 4, 4), dtype=np.uint8)
-    fitted = policy._fit(boards)
+    fitted = sb3.fit_observations(boards, space_of(shape))
     assert fitted.shape == (5, *shape)
     assert fitted.dtype == np.float32
     exponents = {1: fitted, 2: fitted}.get(len(shape))
@@ -65,9 +57,9 @@ def test_boards_take_the_form_that_the_model_was_trained_on(shape: tuple[int, ..
     np.testing.assert_array_equal(exponents.reshape(5, 4, 4), boards)
 
 
-def test_a_model_of_another_shape_is_refused() -> None:
+def test_a_model_of_another_shape_is_reported() -> None:
     with pytest.raises(ValueError, match=r"shape \(5, 5\); the environment's have shape \(4, 4\)"):
-        functions.SB3Policy(Model((5, 5)), "PPO")._fit(np.zeros((1, 4, 4), np.uint8))
+        sb3.fit_observations(np.zeros((1, 4, 4), np.uint8), space_of((5, 5)))
 
 
 @pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "MaskablePPO", "QRDQN"])

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from twofold.cli.environment import add_environment_arguments, environment_arguments
 from twofold.cli.progress import ProgressLine
-from twofold.evaluation.evaluation import FIRST_SEED, PROTOCOLS, Evaluation, evaluate
-from twofold.policies import functions
+from twofold.evaluation import Evaluation, evaluate
+from twofold.evaluation.run import FIRST_SEED, PROTOCOLS
+from twofold.policies import lookup
 
 FORMATS: dict[str, Callable[[Evaluation], str]] = {
     "table": str,
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     presets = ", ".join(f"{name} {number:,}" for name, number in PROTOCOLS.items())
     parser.add_argument(
         "policy",
-        help=f"{', '.join(functions.NAMES)}; module:function or file.py:function, a function "
+        help=f"{', '.join(lookup.NAMES)}; module:function or file.py:function, a function "
         "(observations, action_mask) -> actions; or model.zip of Stable-Baselines3",
     )
     parser.add_argument("--against", metavar="POLICY", help="another, compared on the same seeds")
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plays and prints."""
     names = [arguments.policy, *([arguments.against] if arguments.against else [])]
-    policies = [functions.load(n, trust_pickle=arguments.trust_pickle) for n in names]
+    policies = [lookup.load(n, trust_pickle=arguments.trust_pickle) for n in names]
     results = []
     for policy in policies:
         bar = ProgressLine(policy.name, "games")

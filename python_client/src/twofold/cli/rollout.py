@@ -9,7 +9,7 @@ from pathlib import Path
 from twofold import datasets
 from twofold.cli.environment import add_environment_arguments, environment_arguments
 from twofold.cli.progress import ProgressLine
-from twofold.policies import functions
+from twofold.policies import lookup
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the file."""
-    policy = functions.load(arguments.policy, trust_pickle=arguments.trust_pickle)
+    policy = lookup.load(arguments.policy, trust_pickle=arguments.trust_pickle)
     line, start = ProgressLine(policy.name, "transitions"), time.monotonic()
     try:
         number = datasets.write(

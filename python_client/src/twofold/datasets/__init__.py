@@ -1,5 +1,12 @@
-"""Transitions in Parquet, written and verified."""
+"""Datasets: transitions in a Parquet file that records how they were made, and can be verified.
 
-from twofold.datasets.dataset import read, verify, write
+A file holds row groups of T steps on N lanes, lane after lane, each lane's steps in order. Steps
+on which a lane only begins its next episode (NEXT_STEP autoreset) are not transitions and are left
+out.
+"""
+
+from twofold.datasets.reader import read
+from twofold.datasets.verifier import verify
+from twofold.datasets.writer import write
 
 __all__ = ["read", "verify", "write"]

@@ -1,5 +1,7 @@
-"""Whole games from fixed seeds, and what they say about a policy."""
+"""Evaluation of policies: whole games from fixed seeds, with intervals."""
 
-from twofold.evaluation.evaluation import Comparison, Evaluation, evaluate
+from twofold.evaluation.comparison import Comparison
+from twofold.evaluation.results import Evaluation
+from twofold.evaluation.run import evaluate
 
 __all__ = ["Comparison", "Evaluation", "evaluate"]

@@ -1,17 +1,35 @@
-"""The rule card: what has to be known to set a result beside another."""
+"""The rule card: the facts needed to compare a result with others."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gymnasium.vector import VectorEnv
 
+from twofold import _arguments
 from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument
+from twofold.policies.interfaces import NamedPolicy
 from twofold.v1 import environment_pb2 as environment
+
+RULES = (
+    "size",
+    "spawn law",
+    "start tiles",
+    "goal",
+    "symbols",
+    "peeks",
+    "found pairs",
+    "illegal action",
+    "score",
+    "step limit",
+)
+"""Keys of the environment's rules; results under different ones are not comparable."""
 
 
 def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
-    """What the environment adds to it: id, server, and the rules of its game."""
+    """The environment's lines: id, the rules of its game, and the server's version."""
     base = envs.unwrapped
     if not isinstance(base, TwofoldVectorEnv):
         spec = getattr(envs, "spec", None)
@@ -45,17 +63,56 @@ def _reward_text(create: environment.CreateRequest) -> str:
     return text
 
 
-def depth_names(max_layers: int | None) -> str:
+def policy_card(policy: NamedPolicy, more: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The policy's lines.
+
+    Args:
+        policy: The policy, with entries of its own.
+        more: Entries that replace these.
+
+    Raises:
+        InvalidArgument: An entry is unknown, or of the wrong type.
+    """
+    entries = {**policy.card, **(more or {})}
+    known = {"search_max_layers", "symmetry_averaging", "weights_mb", "threads"}
+    unknown = sorted(set(entries) - known)
+    if unknown:
+        raise InvalidArgument(
+            f"unknown entries {unknown} of the card; known are {sorted(known)}", field="card"
+        )
+    layers = entries.get("search_max_layers")
+    if layers is not None:
+        layers = _arguments.integer("card['search_max_layers']", layers, 0)
+    averaging = entries.get("symmetry_averaging")
+    if averaging is not None:
+        averaging = _arguments.boolean("card['symmetry_averaging']", averaging)
+    weights = entries.get("weights_mb")
+    if weights is not None:
+        weights = _arguments.real("card['weights_mb']", weights, 0, 1e12, "megabytes")
+    threads = entries.get("threads")
+    if threads is not None:
+        threads = _arguments.integer("card['threads']", threads, 1)
+    return {
+        "policy": policy.name,
+        "search depth": _depth_text(layers),
+        "symmetry averaging": {None: "not told", True: "yes", False: "no"}[averaging],
+        "weights, MB": "not told" if weights is None else weights,
+        "threads": "not told" if threads is None else threads,
+    }
+
+
+def _depth_text(max_layers: int | None) -> str:
     """A search depth in both of the literature's ways of counting.
 
-    Yeh et al. count the layers in which the player chooses, Guei the plies, in which also chance
-    moves: choosing among afterstates is 1 and 1, one more choice after the chance makes 2 and 3.
+    Yeh et al. count the layers in which the player chooses. Guei counts plies, those of chance
+    included: a choice among afterstates is 1 layer and 1 ply, a second choice after the chance
+    makes 2 layers and 3 plies.
     """
     if max_layers is None:
         return "not told"
     if max_layers == 0:
         return "none"
     plies = 2 * max_layers - 1
-    one = "max layer" if max_layers == 1 else "max layers"
+    layer = "max layer" if max_layers == 1 else "max layers"
     ply = "ply" if plies == 1 else "plies with chance"
-    return f"{max_layers} {one} ({plies} {ply})"
+    return f"{max_layers} {layer} ({plies} {ply})"

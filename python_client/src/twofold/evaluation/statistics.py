@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-_Z = 1.959963984540054  # the normal distribution's quantile at (1 + CONFIDENCE) / 2
+_Z = 1.959963984540054  # quantile of the normal distribution at (1 + CONFIDENCE) / 2
 
 _RESAMPLES = 2000
-# More values than this are first added up in as many blocks of neighbours. Games are independent,
-# so the blocks are too.
+# Larger samples are first summed up in this many blocks of neighbours. Games are independent, so
+# the blocks are too.
 _LARGEST_SAMPLE = 10_000
 
 
 class Interval(NamedTuple):
-    """A 95 % confidence interval; both ends nan where one value is all there is."""
+    """A 95 % confidence interval; both ends are nan for a single value."""
 
     low: float
     high: float
@@ -33,21 +33,21 @@ UNKNOWN = Interval(math.nan, math.nan)
 def wilson(hits: int, number: int) -> Interval:
     """The interval of a share, from `hits` in `number` games (Wilson 1927).
 
-    It stays inside 0 ... 1 and is right for shares near them, where hits +- 2 sqrt(hits) is not.
+    It stays inside 0 ... 1 and holds for shares near these ends, unlike hits +- 2 sqrt(hits).
     """
     if number == 0:
         return UNKNOWN
     share, z2 = hits / number, _Z * _Z / number
     middle = (share + z2 / 2) / (1 + z2)
     half = _Z * math.sqrt(share * (1 - share) / number + z2 / (4 * number)) / (1 + z2)
-    # At the ends the formula is exact, its rounding is not.
+    # At the ends the formula is exact, but its rounding is not.
     low = 0.0 if hits == 0 else max(0.0, middle - half)
     high = 1.0 if hits == number else min(1.0, middle + half)
     return Interval(low, high)
 
 
 def bootstrap_mean(values: NDArray[Any]) -> Interval:
-    """The interval of a mean: percentiles of 2000 resampled means (Efron 1979), always the same."""
+    """The interval of a mean: percentiles of 2000 resampled means (Efron 1979), deterministic."""
     number = len(values)
     if number < 2:
         return UNKNOWN
@@ -67,10 +67,10 @@ def bootstrap_mean(values: NDArray[Any]) -> Interval:
 
 
 def quantile_interval(values: NDArray[Any], share: float) -> Interval:
-    """The interval of a quantile, from the order of the values alone: no assumption about them.
+    """The interval of a quantile, without assumptions about the distribution.
 
-    How many of n values lie below the true quantile is binomial; the values with these ranks are
-    the ends.
+    The number of values below the true quantile is binomial; the values at the ranks of its
+    interval are the ends.
     """
     number = len(values)
     if number < 2:

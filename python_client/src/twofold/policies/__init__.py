@@ -1,11 +1,11 @@
-"""Policies: those that run in the server, and functions of one's own.
+"""Policies: those that run in the server, and the interfaces of one's own.
 
 envs.rollout(128, policy="greedy")
 envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 """
 
 from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
-from twofold.policies.functions import PolicyFunction, PolicyWithMemory
+from twofold.policies.interfaces import PolicyFunction, PolicyWithMemory
 from twofold.policies.perfect_memory import PerfectMemory
 
 __all__ = [

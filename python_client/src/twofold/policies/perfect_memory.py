@@ -1,4 +1,4 @@
-"""A player of Concentration that forgets nothing, as a baseline."""
+"""A baseline for Concentration with a perfect memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ class PerfectMemory:
         policy = twofold.policies.PerfectMemory(envs)
         actions = policy(observations, infos["action_mask"])
 
-    It takes a known pair where there is one. Else it turns the first card that it has not seen, and
-    then that card's mate where it knows one, else the next unseen card. Where each symbol is on two
-    cards nobody needs fewer turns without peeking (tests/test_concentration.py solves small decks).
+    It takes a known pair if there is one. Otherwise it turns the first unseen card, and then that
+    card's mate if known, else the next unseen card. With two cards of each symbol, no strategy
+    without peeking needs fewer turns (tests/test_concentration.py solves small decks).
 
-    It forgets a game where all cards lie face down: there a new one begins. So `reset` is needed
-    only where a game is broken off, or its boards are exchanged.
+    When all cards of a game lie face down, a new game begins and it forgets the old one. So `reset`
+    is only needed when a game is broken off, or its boards are exchanged.
 
     Args:
-        envs: The environment whose games it plays: of Concentration, a batch or a single one,
-            wrapped or not.
+        envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
 
     Raises:
-        InvalidArgument: The environment is of another game.
+        InvalidArgument: The environment is another game's.
     """
 
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
@@ -48,15 +47,15 @@ class PerfectMemory:
         self._seen = np.full((batch.num_envs, self._cards), -1, np.int16)
 
     def reset(self, lanes: NDArray[np.bool_]) -> None:
-        """Forgets these games, bool (N,)."""
+        """Forgets the games of these lanes, bool (N,)."""
         self._seen[lanes] = -1
 
     def __call__(self, observations: Any, action_mask: Any) -> Any:
         """The next action of each game.
 
         Args:
-            observations: What the last reset or step returned, of all games.
-            action_mask: That of its infos.
+            observations: The observations of all games from the last reset or step.
+            action_mask: The action mask from its infos.
 
         Returns:
             Actions int64 (N,); an int for a single environment.
@@ -75,7 +74,7 @@ class PerfectMemory:
         """The symbol of each game's open card, (N,); -1 between turns.
 
         Args:
-            lies_open: Cards that are visible and can't be turned: it, and perhaps found pairs.
+            lies_open: Visible cards that can't be turned: the open card, and perhaps found pairs.
         """
         lanes, cards = np.nonzero(lies_open)
         which = lanes * self._symbols + self._seen[lanes, cards]

@@ -1,0 +1,77 @@
+"""The Parquet file of a dataset: its columns, and the JSON in its metadata.
+
+docs/datasets.md describes both.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from twofold._optional import optional_import
+from twofold.envs.results import Array
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument
+
+FORMAT, VERSION = "twofold-dataset", 1
+METADATA_KEY = b"twofold"
+NUM_ACTIONS = 4
+GROUP_ROWS = 262_144
+"""Rows of a row group; a few groups are in memory at a time."""
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """The modules pyarrow and pyarrow.parquet.
+
+    Raises:
+        MissingDependency: pyarrow is not installed.
+    """
+    parquet = optional_import("pyarrow.parquet", "datasets", "data")
+    return import_module("pyarrow"), parquet
+
+
+def schema(cells: int) -> Any:
+    """The Arrow schema for boards of so many cells."""
+    arrow, _ = pyarrow()
+    columns = {
+        "lane": arrow.uint32(),
+        "time": arrow.uint32(),
+        "observation": arrow.binary(cells),
+        "action": arrow.uint8(),
+        "action_mask": arrow.uint8(),
+        "reward": arrow.float32(),
+        "next_observation": arrow.binary(cells),
+        "terminated": arrow.bool_(),
+        "truncated": arrow.bool_(),
+    }
+    return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in columns.items()])
+
+
+def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
+    """An Arrow record batch of columns (rows,), boards as uint8 (rows, cells)."""
+    arrow, _ = pyarrow()
+    arrays = []
+    for item in schema:
+        values = np.ascontiguousarray(columns[item.name])
+        if values.ndim == 2:
+            buffer = arrow.py_buffer(values)
+            arrays.append(arrow.Array.from_buffers(item.type, len(values), [None, buffer]))
+        else:
+            arrays.append(arrow.array(values, item.type))
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
+    """The unwrapped environment; closes it if it is not one of 2048.
+
+    Raises:
+        InvalidArgument: It is not.
+    """
+    base = envs.unwrapped
+    if isinstance(base, TwofoldVectorEnv) and base._session.create.HasField("game2048"):
+        return base
+    envs.close()
+    raise InvalidArgument("a dataset needs an environment of 2048", field="env")

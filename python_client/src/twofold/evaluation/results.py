@@ -1,0 +1,258 @@
+"""The results of a policy's games, summarised."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold.envs.results import Array
+from twofold.errors import InternalError, InvalidArgument
+from twofold.evaluation import report
+from twofold.evaluation.action_log import ActionLog
+from twofold.evaluation.comparison import Comparison, without_nan
+from twofold.evaluation.plot import plot
+from twofold.evaluation.rule_card import RULES
+from twofold.evaluation.statistics import bootstrap_mean, quantile_interval, wilson
+from twofold.recordings import Recording
+
+TILES = tuple(2**exponent for exponent in range(8, 17))
+QUANTILES = (0.05, 0.25, 0.75, 0.95)
+_FORMAT = "twofold-evaluation"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The results of a policy's games.
+
+    `print` shows them as tables, a notebook as HTML.
+
+    Attributes:
+        policy: The policy's name.
+        card: The rule card: the rules and the means with which the games were played.
+        seeds: uint64 (E,), each episode's seed.
+        scores: int64 (E,), final scores; float64 sums of rewards where the environment has none.
+        moves: int64 (E,), legal moves.
+        lengths: int64 (E,), steps.
+        max_exponents: uint8 (E,), of the highest tile on the final board; None without tiles.
+        seconds: Duration of all games.
+        policy_seconds: The policy's part of it; nan if it runs in the server.
+        log: The games' actions, for `recording`, if recorded.
+    """
+
+    policy: str
+    card: dict[str, Any]
+    seeds: NDArray[np.uint64] = field(repr=False)
+    scores: Array = field(repr=False)
+    moves: NDArray[np.int64] = field(repr=False)
+    lengths: NDArray[np.int64] = field(repr=False)
+    max_exponents: NDArray[np.uint8] | None = field(repr=False)
+    seconds: float
+    policy_seconds: float
+    log: ActionLog | None = field(default=None, repr=False)
+
+    @property
+    def episodes(self) -> int:
+        """Number of games."""
+        return len(self.scores)
+
+    @property
+    def moves_per_second(self) -> float:
+        """Legal moves per second, over the whole duration."""
+        return float(self.moves.sum() / self.seconds)
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """All reported figures as plain numbers; intervals are 95 % ones.
+
+        `score` and `moves` hold mean, mean_interval (bootstrap), standard_deviation, median and
+        median_interval, quantiles, min and max. `reached` holds for each tile the games with this
+        or a higher tile on their final board: games, share and its interval (Wilson).
+        `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
+        """
+        result: dict[str, Any] = {
+            "policy": self.policy,
+            "episodes": self.episodes,
+            "first_seed": int(self.seeds[0]),
+            "score": _describe(self.scores),
+            "moves": _describe(self.moves),
+        }
+        if self.max_exponents is not None:
+            tiles = 2 ** self.max_exponents.astype(np.int64)
+            values, counts = np.unique(tiles, return_counts=True)
+            highest = int(values[-1])
+            result["highest_tile"] = highest
+            result["tiles"] = {int(v): int(c) for v, c in zip(values, counts, strict=True)}
+            # Small boards cannot reach the usual tiles.
+            wanted = [t for t in (4, 8, 16, 32, 64, 128) if highest < TILES[0] and 8 * t >= highest]
+            result["reached"] = {tile: self._reached(tiles, tile) for tile in [*wanted, *TILES]}
+        result |= {
+            "seconds": self.seconds,
+            "policy_seconds": self.policy_seconds,
+            "moves_per_second": self.moves_per_second,
+            "rule_card": self.card,
+        }
+        return result
+
+    def _reached(self, tiles: Array, tile: int) -> dict[str, Any]:
+        games = int((tiles >= tile).sum())
+        return {
+            "games": games,
+            "share": games / self.episodes,
+            "interval": list(wilson(games, self.episodes)),
+        }
+
+    def compare(self, other: Evaluation) -> Comparison:
+        """This policy against another, game by game on the same seeds.
+
+        Raises:
+            InvalidArgument: The seeds or the environments differ.
+        """
+        if not isinstance(other, Evaluation):
+            raise InvalidArgument(f"other is {type(other).__name__}; expected an Evaluation")
+        if not np.array_equal(self.seeds, other.seeds):
+            raise InvalidArgument(
+                "the two evaluations have different seeds; play both with the same episodes and "
+                "first_seed"
+            )
+        for key in ("environment", *RULES):
+            a, b = self.card.get(key), other.card.get(key)
+            if a != b:
+                raise InvalidArgument(f"the two evaluations differ in {key}: {a!r} and {b!r}")
+        return Comparison.of_scores(self.policy, self.scores, other.policy, other.scores)
+
+    def recording(self, which: str | int) -> Recording:
+        """One of the games, to replay and to show; needs evaluate(record=True).
+
+        Args:
+            which: "best", "worst" or "median" by score, or an episode's number.
+
+        Raises:
+            InvalidArgument: There is no such game, or nothing was recorded.
+        """
+        if self.log is None:
+            raise InvalidArgument(
+                "the games were not recorded; evaluate with record=True", field="record"
+            )
+        episode = self._pick(which)
+        actions = self.log.actions(episode, int(self.lengths[episode]))
+        about = {"policy": self.policy, "episode": episode}
+        recording = Recording.of_seed(self.log.rules, int(self.seeds[episode]), actions, about)
+        if recording.score != self.scores[episode]:
+            raise InternalError(
+                f"episode {episode} scored {self.scores[episode]}, its replay {recording.score}"
+            )
+        return recording
+
+    def _pick(self, which: str | int) -> int:
+        if isinstance(which, str) and not which.isdecimal():
+            order = np.argsort(self.scores, kind="stable")
+            places = {"worst": 0, "median": len(order) // 2, "best": -1}
+            if which in places:
+                return int(order[places[which]])
+            raise InvalidArgument(
+                f"which is {which!r}; expected 'best', 'worst', 'median' or an episode's number",
+                field="which",
+            )
+        return _arguments.integer("which", int(which), 0, self.episodes - 1)
+
+    def __str__(self) -> str:
+        return report.text(self.summary)
+
+    def _repr_html_(self) -> str:
+        return report.html(self.summary)
+
+    def to_markdown(self) -> str:
+        """The tables in Markdown."""
+        return report.markdown(self.summary)
+
+    def to_tdl(self) -> str:
+        """The summary block that TDL2048 prints: games by their highest tile.
+
+        Raises:
+            InvalidArgument: The environment has no tiles.
+        """
+        if self.max_exponents is None:
+            raise InvalidArgument("this environment has no tiles; TDL2048's table needs them")
+        return report.tdl(self.scores, self.moves, self.max_exponents, self.seconds)
+
+    def to_json(self, *, games: bool = False) -> str:
+        """The summary as JSON; with `games`, every game's result too, for `from_json`."""
+        document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
+        if games:
+            exponents = None if self.max_exponents is None else self.max_exponents.tolist()
+            document["games"] = {
+                "seeds": self.seeds.tolist(),
+                "scores": self.scores.tolist(),
+                "moves": self.moves.tolist(),
+                "lengths": self.lengths.tolist(),
+                "max_exponents": exponents,
+            }
+        return json.dumps(without_nan(document))
+
+    @staticmethod
+    def from_json(text: str) -> Evaluation:
+        """An evaluation from the text of `to_json(games=True)`.
+
+        Raises:
+            InvalidArgument: The text is something else.
+        """
+        try:
+            document = json.loads(text)
+            if document["format"] != _FORMAT or document["version"] != 1:
+                raise KeyError("format")
+            games, policy_seconds = document["games"], document["policy_seconds"]
+            exponents = games["max_exponents"]
+            return Evaluation(
+                policy=document["policy"],
+                card=document["rule_card"],
+                seeds=np.array(games["seeds"], np.uint64),
+                scores=np.array(games["scores"]),
+                moves=np.array(games["moves"], np.int64),
+                lengths=np.array(games["lengths"], np.int64),
+                max_exponents=None if exponents is None else np.array(exponents, np.uint8),
+                seconds=document["seconds"],
+                policy_seconds=math.nan if policy_seconds is None else float(policy_seconds),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgument(
+                f"not a saved evaluation with its games ({type(error).__name__}: {error})"
+            ) from None
+
+    def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
+        """The distribution of scores and the share of games that reach each tile.
+
+        Args:
+            path: The file to save it to, if any; its suffix names the format.
+            *others: Evaluations to show beside this one.
+
+        Returns:
+            The matplotlib Figure.
+
+        Raises:
+            MissingDependency: matplotlib is not installed.
+        """
+        shown = (self, *others)
+        return plot([each.scores for each in shown], [each.summary for each in shown], path)
+
+
+def _describe(values: Array) -> dict[str, Any]:
+    spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    return {
+        "mean": float(values.mean()),
+        "mean_interval": list(bootstrap_mean(values)),
+        "standard_deviation": spread,
+        "standard_error": spread / len(values) ** 0.5,
+        "median": float(np.median(values)),
+        "median_interval": list(quantile_interval(values, 0.5)),
+        "quantiles": {str(q): float(np.quantile(values, q)) for q in QUANTILES},
+        "min": float(values.min()),
+        "max": float(values.max()),
+    }

@@ -1,0 +1,192 @@
+"""Evaluation of a policy: whole games from fixed seeds."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from twofold import _arguments
+from twofold.envs import served_policies
+from twofold.errors import InvalidArgument
+from twofold.evaluation.action_log import RolloutLog, StepLog
+from twofold.evaluation.episodes import FunctionPlayer, Progress, ServerPlayer
+from twofold.evaluation.results import Evaluation
+from twofold.evaluation.rule_card import environment_card, policy_card
+from twofold.games.game2048 import Game2048
+from twofold.policies.caller import PolicyCaller
+from twofold.policies.interfaces import NamedPolicy, PolicyLike
+from twofold.policies.lookup import resolve
+
+FIRST_SEED = 2**63
+"""Seeds from here up are reserved for evaluation; training never uses them."""
+
+PROTOCOLS = {
+    # The numbers of games behind the literature's tables.
+    "quick": 1_000,
+    "1ply": 1_000_000,
+    "search": 10_000,
+    "deep": 100,
+}
+Protocol = Literal["quick", "1ply", "search", "deep"]
+
+_DEFAULT_EPISODES = 1_000
+_MOST_LANES = 4096
+
+
+def evaluate(
+    policy: PolicyLike,
+    *,
+    env: str | VectorEnv[Any, Any, Any] = "twofold/Game2048-v0",
+    episodes: int | None = None,
+    protocol: Protocol | None = None,
+    num_envs: int | None = None,
+    first_seed: int = FIRST_SEED,
+    name: str | None = None,
+    card: Mapping[str, Any] | None = None,
+    policy_timeout: float = 60.0,
+    progress: Progress | None = None,
+    record: bool = False,
+    **env_arguments: Any,
+) -> Evaluation:
+    """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
+
+    Episode k starts from seed `first_seed` + k, whatever the number of boards: a board that has
+    finished takes the next episode, and every episode that was begun counts. So long games count
+    as often as short ones ("the first thousand that finish" are the short ones).
+
+    Args:
+        policy: A function (observations, action_mask) -> actions; one of `twofold.policies`, which
+            run in the server; or a name: "random", "greedy", "expectimax", "expectimax:3",
+            "ntuple:agent.npz", "perfect-memory" (Concentration). A function is a `PolicyFunction`:
+            it gets the K boards that are still being played; K shrinks once fewer episodes than
+            boards are left. A policy that remembers its games is a `PolicyWithMemory`: its `reset`
+            announces the boards that begin an episode, and it gets all boards each time.
+        env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
+            open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
+            SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`
+            of its infos are used if present.
+        episodes: Number of games; 1,000 by default.
+        protocol: Instead of `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
+            10,000, "deep" for 100.
+        num_envs: Boards at once; by default as many as episodes, at most 4096.
+        first_seed: The first episode's seed, 2^63 or more.
+        name: The policy's name in reports; by default its own.
+        card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads.
+        policy_timeout: Seconds that one call of the policy may take.
+        progress: Called as episodes finish.
+        record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
+        **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
+
+    Raises:
+        PolicyError: The policy raised, took too long, or did not return an array of legal actions;
+            the text names the call, the episode and its seed.
+        InvalidArgument: An argument is wrong; `field` names it.
+        TransportError: No server, or no answer.
+    """
+    number = _number_of_episodes(episodes, protocol)
+    first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
+    policy_timeout = _arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0")
+    chosen = resolve(policy, name)
+    served = _served(chosen, env)
+    if served is not None:
+        env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
+    seeds = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
+    with _opened(env, number, num_envs, env_arguments) as envs:
+        player: FunctionPlayer | ServerPlayer
+        log: StepLog | RolloutLog | None
+        if served is not None:
+            log = RolloutLog(envs) if record else None
+            player = ServerPlayer(envs, seeds, served, progress, log)
+        else:
+            _check_autoreset(envs)
+            log = StepLog(envs) if record else None
+            caller = PolicyCaller(chosen, envs, policy_timeout)
+            player = FunctionPlayer(envs, seeds, caller, progress, log)
+        rule_card = {
+            **environment_card(envs),
+            **policy_card(chosen, card),
+            "boards at once": envs.num_envs,
+            "twofold": version("twofold"),
+            "python": platform.python_version(),
+        }
+        games = player.play()
+    return Evaluation(chosen.name, rule_card, seeds, **vars(games), log=log)
+
+
+def _number_of_episodes(episodes: int | None, protocol: str | None) -> int:
+    if protocol is None:
+        return _arguments.integer(
+            "episodes", _DEFAULT_EPISODES if episodes is None else episodes, 1, 2**31
+        )
+    if protocol not in PROTOCOLS:
+        known = ", ".join(map(repr, PROTOCOLS))
+        raise InvalidArgument(
+            f"protocol is {protocol!r}; expected one of {known}", field="protocol"
+        )
+    if episodes is not None:
+        raise InvalidArgument(
+            f"episodes={episodes} beside protocol={protocol!r}, which means "
+            f"{PROTOCOLS[protocol]:,}; pass one of them",
+            field="episodes",
+        )
+    return PROTOCOLS[protocol]
+
+
+def _served(policy: NamedPolicy, env: object) -> served_policies.Policy | None:
+    """The policy to run in the server; None to call its function instead.
+
+    A policy with both runs in the server where evaluate makes the environment, of 2048.
+    """
+    if isinstance(env, str) and (policy.make is None or env == Game2048.environment_id):
+        return policy.served
+    if policy.make is None:
+        raise InvalidArgument(
+            f"the policy {policy.name} runs in the server; pass the environment's id as env",
+            field="env",
+        )
+    return None
+
+
+@contextlib.contextmanager
+def _opened(
+    env: object, number: int, num_envs: int | None, env_arguments: Mapping[str, Any]
+) -> Iterator[VectorEnv[Any, Any, Any]]:
+    """The environment: made for an id and closed at the end, or the given one, left open."""
+    if isinstance(env, str):
+        lanes = min(number, _MOST_LANES) if num_envs is None else num_envs
+        lanes = _arguments.integer("num_envs", lanes, 1)
+        with contextlib.closing(gym.make_vec(env, num_envs=lanes, **env_arguments)) as envs:
+            yield envs
+        return
+    if not isinstance(env, VectorEnv):
+        raise InvalidArgument(
+            f"env is {env!r}; expected an environment's id or a gymnasium VectorEnv", field="env"
+        )
+    extra = sorted([*env_arguments, *([] if num_envs is None else ["num_envs"])])
+    if extra:
+        raise InvalidArgument(
+            f"{', '.join(extra)} given, but env is already made; pass an id to make one",
+            field=extra[0],
+        )
+    yield env
+
+
+def _check_autoreset(env: VectorEnv[Any, Any, Any]) -> None:
+    mode = env.metadata.get("autoreset_mode")
+    if mode is not AutoresetMode.NEXT_STEP:
+        raise InvalidArgument(
+            f"env has autoreset_mode {mode}; evaluation needs NEXT_STEP", field="env"
+        )
+    if getattr(env.unwrapped, "shared_memory", True) is False:
+        raise InvalidArgument(
+            "gymnasium's AsyncVectorEnv without shared memory resets a board twice after a masked "
+            "reset, so its episodes can't be told apart; leave shared_memory at its default",
+            field="env",
+        )

@@ -1,0 +1,171 @@
+"""Calls of a policy function, with every result checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from twofold.envs.results import Array
+from twofold.errors import InvalidArgument, PolicyError
+from twofold.policies.interfaces import NamedPolicy, PolicyWithMemory
+
+
+class PolicyCaller:
+    """Calls a policy function and checks everything that it returns.
+
+    Args:
+        policy: The policy; it has a function.
+        envs: The environment to choose actions for.
+        timeout: Seconds that one call may take.
+
+    Attributes:
+        num_actions: Number of the environment's actions.
+        calls: Number of calls so far.
+        seconds: Time spent in them.
+
+    Raises:
+        InvalidArgument: The policy only runs in the server or plays another game, or the actions
+            are not Discrete from 0 on.
+    """
+
+    def __init__(self, policy: NamedPolicy, envs: VectorEnv[Any, Any, Any], timeout: float) -> None:
+        space = envs.single_action_space
+        if not isinstance(space, gym.spaces.Discrete):
+            raise InvalidArgument(f"env has actions {space}; expected Discrete", field="env")
+        if space.start != 0:
+            raise InvalidArgument(
+                f"env's actions begin at {space.start}; evaluation needs them to begin at 0",
+                field="env",
+            )
+        if policy.make is None:
+            raise InvalidArgument(f"the policy {policy.name} runs in the server", field="policy")
+        self.num_actions = int(space.n)
+        self.calls = 0
+        self.seconds = 0.0
+        self._dtype = space.dtype
+        self._name, self._timeout = policy.name, timeout
+        self._function = policy.make(envs)
+        self._memory = self._function if isinstance(self._function, PolicyWithMemory) else None
+
+    def reset(self, lanes: NDArray[np.bool_]) -> None:
+        """Announces to a policy with a memory that these lanes, bool (N,), begin an episode.
+
+        Raises:
+            PolicyError: It raised.
+        """
+        if self._memory is None:
+            return
+        start = time.perf_counter()
+        try:
+            self._memory.reset(lanes.copy())
+        except Exception as error:
+            raise self._error(f"reset raised {_described(error)}") from error
+        self.seconds += time.perf_counter() - start
+
+    def __call__(
+        self,
+        observations: Any,
+        mask: Array,
+        playing: NDArray[np.bool_],
+        place: Callable[[int], Mapping[str, int]],
+    ) -> Array:
+        """The policy's actions (N,), of the action space's dtype; legal ones on the other lanes.
+
+        Args:
+            observations: (N, …)
+            mask: int8 (N, actions)
+            playing: bool (N,), lanes whose actions are needed.
+            place: A function from a lane to its episode, seed or time, for messages.
+
+        Raises:
+            PolicyError: It raised, took too long, or did not return an array of legal actions.
+        """
+        lanes, all_masks = np.arange(len(mask)), mask
+        if self._memory is None and not playing.all():
+            lanes = np.flatnonzero(playing)
+            observations, mask = rows(observations, lanes), mask[lanes]
+        actions = self._ask(observations, mask)
+        is_asked = playing[lanes]
+        is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
+        if not is_bad.any():
+            # Some environments raise on an illegal action, on idle lanes too.
+            actions = np.where(is_asked, actions, mask.argmax(axis=1)).astype(self._dtype)
+            places = np.arange(0, mask.size, self.num_actions) + actions
+            is_bad = (mask.ravel()[places] == 0) & is_asked
+        if is_bad.any():
+            row = int(is_bad.argmax())
+            action, legal = int(actions[row]), np.flatnonzero(mask[row]).tolist()
+            where = place(int(lanes[row]))
+            named = ", ".join(f"{key} {value}" for key, value in where.items())
+            raise self._error(
+                f"chose action {action}, legal are {legal}, in row {row} ({named}); the "
+                f"observation:\n{rows(observations, row)}",
+                row=row,
+                episode=where.get("episode"),
+                seed=where.get("seed"),
+            )
+        self.calls += 1
+        if len(lanes) == len(playing):
+            return actions
+        of_all: Array = all_masks.argmax(axis=1).astype(self._dtype)
+        of_all[lanes] = actions
+        return of_all
+
+    def _ask(self, observations: Any, mask: Array) -> Array:
+        """Integers (K,) from the policy, in time; their range is not checked."""
+        start = time.perf_counter()
+        try:
+            # A copy: the policy may write into its arguments, and the mask is needed again.
+            returned = self._function(observations, mask.copy())
+        except Exception as error:
+            raise self._error(f"raised {_described(error)}") from error
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        if seconds > self._timeout:
+            raise self._error(
+                f"took {seconds:.3g} s for {len(mask)} boards; policy_timeout is "
+                f"{self._timeout:.3g} s"
+            )
+        try:
+            actions = np.asarray(returned)
+        except Exception as error:
+            raise self._error(f"returned {type(returned).__name__}; expected an array") from error
+        if actions.dtype.kind not in "iu" or actions.shape != (len(mask),):
+            raise self._error(
+                f"returned {actions.dtype} of shape {actions.shape}; expected integers of shape "
+                f"({len(mask)},)"
+            )
+        return actions
+
+    def _error(self, problem: str, **place: int | None) -> PolicyError:
+        text = f"policy {self._name!r}, call {self.calls}: {problem}"
+        return PolicyError(text, policy=self._name, call=self.calls, **place)
+
+
+def rows(observations: Any, which: Any) -> Any:
+    """Some rows of a batch of observations, which is an array or a dict or tuple of batches."""
+    if isinstance(observations, dict):
+        return {key: rows(value, which) for key, value in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(rows(value, which) for value in observations)
+    return observations[which]
+
+
+def _described(error: BaseException) -> str:
+    """An exception of a policy, and the last line of the policy's own code."""
+    text = f"{type(error).__name__}: {error}"
+    at, last = error.__traceback__, None
+    while at is not None:
+        if at.tb_frame.f_code.co_filename != __file__:
+            last = at
+        at = at.tb_next
+    if last is None:
+        return text
+    code = last.tb_frame.f_code
+    return f"{text} ({code.co_filename}:{last.tb_lineno} in {code.co_name})"

@@ -1,0 +1,179 @@
+"""Policies by name, by object, and from the command line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from twofold.envs import served_policies
+from twofold.errors import InvalidArgument, NotFound
+from twofold.policies import sb3
+from twofold.policies.interfaces import NamedPolicy
+from twofold.policies.perfect_memory import PerfectMemory
+from twofold.policies.uniform import RandomPolicy
+
+NAMES = (
+    "random",
+    "greedy",
+    "expectimax",
+    "expectimax:DEPTH",
+    "ntuple:FILE.npz",
+    "perfect-memory",
+)
+
+_SERVED = (
+    served_policies.Random,
+    served_policies.Greedy,
+    served_policies.Expectimax,
+    served_policies.NTuple,
+)
+
+
+def resolve(policy: object, name: str | None = None) -> NamedPolicy:
+    """The policy for a function, an object of `twofold.policies`, or a name.
+
+    Args:
+        policy: The policy; a NamedPolicy is returned as it is.
+        name: A name for reports, instead of its own.
+
+    Raises:
+        InvalidArgument: None of these.
+    """
+    if isinstance(policy, NamedPolicy):
+        return policy
+    if isinstance(policy, str):
+        found = _named(policy)
+        if found is None:
+            raise InvalidArgument(
+                f"policy is {policy!r}; expected a function, one of twofold.policies, or "
+                f"{', '.join(map(repr, NAMES))}",
+                field="policy",
+            )
+        return replace(found, name=name or found.name)
+    if isinstance(policy, _SERVED):
+        own_name, own_card = _describe(policy)
+        return NamedPolicy(name or own_name, own_card, served=policy)
+    if not callable(policy) or isinstance(policy, type):
+        raise InvalidArgument(
+            f"policy is {policy!r}; expected a function (observations, action_mask) -> actions",
+            field="policy",
+        )
+    card = getattr(policy, "card", {})
+    if not isinstance(card, Mapping):
+        raise InvalidArgument(
+            f"the policy's card is {type(card).__name__}; expected a mapping", field="policy"
+        )
+    own_name = getattr(policy, "__name__", type(policy).__name__)
+    return NamedPolicy.of_function(name or own_name, policy, card)
+
+
+def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
+    """The policy that an argument of the command line names.
+
+    Args:
+        text: One of NAMES; "module:function" or "path/file.py:function"; or "model.zip" of
+            Stable-Baselines3.
+        trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
+
+    Raises:
+        InvalidArgument, NotFound: There is no such policy; the text says where it was looked for.
+        MissingDependency: Stable-Baselines3 is not installed.
+    """
+    found = _named(text)
+    if found is not None:
+        return found
+    if text.endswith(".zip"):
+        return sb3.load_model(Path(text), trust_pickle=trust_pickle)
+    if ":" in text:
+        return _load_function(text)
+    raise InvalidArgument(
+        f"policy {text!r} is unknown; expected {', '.join(NAMES)}, module:function, "
+        "file.py:function or model.zip",
+        field="policy",
+    )
+
+
+def _named(text: str) -> NamedPolicy | None:
+    """The policy with this name, if any."""
+    kind, colon, rest = text.partition(":")
+    if text == "random":
+        function = RandomPolicy()
+        return NamedPolicy.of_function(text, function, function.card, served_policies.Random())
+    if text == "greedy":
+        return resolve(served_policies.Greedy())
+    if text == "expectimax":
+        return resolve(served_policies.Expectimax())
+    if text == "perfect-memory":
+        return NamedPolicy(text, PerfectMemory.card, make=PerfectMemory)
+    if kind == "expectimax" and colon:
+        if not rest.isdecimal():
+            raise InvalidArgument(
+                f"policy is {text!r}; expected a depth, such as expectimax:3", field="policy"
+            )
+        return resolve(served_policies.Expectimax(depth=int(rest)))
+    if kind == "ntuple" and colon:
+        return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
+    return None
+
+
+def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:
+    """Name and card of a policy that runs in the server."""
+    card: dict[str, Any] = {"search_max_layers": 0, "symmetry_averaging": False, "weights_mb": 0.0}
+    if isinstance(policy, served_policies.Expectimax):
+        name = f"expectimax, depth {policy.depth}"
+        if policy.extension:
+            name += f" and one more at {policy.extension} empty cells or fewer"
+        return name, card | {"search_max_layers": policy.depth}
+    if isinstance(policy, served_policies.NTuple):
+        return "ntuple", {
+            "search_max_layers": 1,
+            "symmetry_averaging": policy.symmetric,
+            "weights_mb": sum(table.nbytes for table in policy.weights) / 1e6,
+        }
+    if isinstance(policy, served_policies.Greedy):
+        return "greedy", card | {"search_max_layers": 1}
+    return "random", card
+
+
+def _load_function(text: str) -> NamedPolicy:
+    module_name, _, path = text.rpartition(":")
+    try:
+        found = _import(module_name)
+    except NotFound:
+        raise
+    except Exception as error:
+        raise InvalidArgument(
+            f"importing {module_name!r} raised {type(error).__name__}: {error}", field="policy"
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise NotFound(f"{module_name!r} has no {path!r}", field="policy")
+        found = getattr(found, part)
+    return resolve(found, text)
+
+
+def _import(name: str) -> Any:
+    if not name.endswith(".py"):
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # the current folder, as for `python -m`
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+                raise
+            raise NotFound(f"there is no module {name!r}", field="policy") from None
+    path = Path(name)
+    if not path.is_file():
+        raise NotFound(f"there is no file {name!r}", field="policy")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
