@@ -8,6 +8,7 @@ import sys
 import types
 
 import pytest
+from terminal import Terminal
 
 import twofold
 from twofold import cli, errors
@@ -71,6 +72,22 @@ def test_errors_print_one_line_and_exit_with_a_status(
     monkeypatch.setitem(cli.SUBCOMMANDS, "broken", ("twofold_broken", "fail"))
     assert cli.main(["broken"]) == status
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", [[], ["--no-progress"]])
+def test_progress_is_drawn_by_rich_on_a_terminal(
+    flag: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    command = ["evaluate", "random", "--episodes", "50", "--endpoint", "embedded"]
+    assert cli.main([*command, *flag]) == 0
+    assert ("50 of 50 games" in screen.getvalue()) == (not flag)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    assert cli.main([*command, *flag]) == (0 if flag else 1)
+    if not flag:
+        assert screen.getvalue().endswith("not installed: pip install 'twofold[cli]'\n")
 
 
 def test_the_arguments_of_concentration_make_its_boards(

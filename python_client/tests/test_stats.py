@@ -2,14 +2,18 @@
 
 import json
 import re
+import sys
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from raw import RawSession
 from servers import Server
+from terminal import Terminal
 
 import twofold
+from twofold._tables import table
 from twofold.cli import main
-from twofold.cli.format import duration, rate, size, table
+from twofold.cli.format import duration, rate, size
 from twofold.cli.top import view
 from twofold.v1 import statistics_pb2 as statistics
 
@@ -90,31 +94,24 @@ def test_prometheus_can_read_it(
 ) -> None:
     assert main(["stats", "--format", "prometheus", "--endpoint", own_server.ipc]) == 0
     text = capsys.readouterr().out
-    # The part of the text format's grammar that is used here.
-    label = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-    sample = re.compile(rf"([a-z0-9_]+)(?:\{{({label}(?:,{label})*)\}})? (\S+)")
-    types: dict[str, str] = {}
-    samples: dict[tuple[str, str], float] = {}
-    for line in text.splitlines():
-        if line.startswith("# TYPE "):
-            _, _, name, kind = line.split()
-            assert name not in types, "each family stands once"
-            types[name] = kind
-        elif not line.startswith("# HELP "):
-            match = sample.fullmatch(line)
-            assert match, line
-            key = (match[1], match[2] or "")
-            assert key not in samples
-            samples[key] = float(match[3])
-            family = re.sub(r"_(sum|count)$", "", match[1]) if match[1] not in types else match[1]
-            assert family in types
-            assert (types[family] == "counter") == match[1].endswith("_total")
-    assert samples["twofold_steps_total", ""] == 20
-    assert samples["twofold_sessions", ""] == 1
-    assert samples["twofold_request_seconds_count", 'kind="step"'] == 2
-    assert samples["twofold_request_seconds", 'kind="step",quantile="0.99"'] > 0
-    assert samples["twofold_limit", 'limit="max_sessions"'] == 10_000
-    assert samples["twofold_refusals_total", 'code="FAILED_PRECONDITION"'] == 2
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert len(families) == text.count("# TYPE "), "each family stands once"
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    assert len(samples) == len([line for line in text.splitlines() if line[0] != "#"])
+    for family in families.values():
+        assert family.name.startswith("twofold_")
+        assert family.documentation
+        assert (family.type == "counter") == (f"# TYPE {family.name}_total counter" in text)
+    assert samples["twofold_steps_total",] == 20
+    assert samples["twofold_sessions",] == 1
+    assert samples["twofold_request_seconds_count", "step"] == 2
+    assert samples["twofold_request_seconds", "step", "0.99"] > 0
+    assert samples["twofold_limit", "max_sessions"] == 10_000
+    assert samples["twofold_refusals_total", "FAILED_PRECONDITION"] == 2
 
 
 def test_the_session_in_the_statistics_is_no_secret(
@@ -136,7 +133,7 @@ def test_top_shows_rates_and_sessions(
     text = capsys.readouterr().out
     assert text.count(" steps/s, ") == 2
     assert text.count("dropped 1, ") == 2
-    assert "\x1b" not in text, "no control sequences but on a terminal"
+    assert "\x1b" not in text, "control sequences are for terminals"
     assert len(re.findall(r"^[0-9a-f]{8}  ", text, re.MULTILINE)) == 2
 
 
@@ -145,24 +142,53 @@ def test_top_counts_the_requests_between_two_views() -> None:
     before.counters.steps, now.counters.steps = 1_000, 25_001_000
     before.counters.executed, now.counters.executed = 50, 150
     now.counters.resent, now.counters.parked = 3, 4
-    text = view(before, now, 0)
+    text = view(before, now)
     assert "12.5 M steps/s, 50 requests/s" in text
     assert "repeated by clients 7," in text
-    # A server that replaces it counts from its own start.
-    assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now, 0)
+    # Another server in its place counts from its start.
+    assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now)
 
 
-def test_top_shows_the_busiest_sessions_that_there_is_room_for() -> None:
+def test_top_shows_the_busiest_sessions_first() -> None:
     now = statistics.StatsReply(uptime=1)
     for index in range(100):
         now.sessions.add(id=f"{index:08d}", idle=100 - index)
-    text = view(statistics.StatsReply(), now, 24)
-    assert text.count("\n") < 24
-    assert "00000099" in text
-    assert "00000000" not in text
+    text = view(statistics.StatsReply(), now)
+    assert text.index("00000099") < text.index("00000050") < text.index("00000000")
 
 
-def test_without_a_server_there_is_one_sentence_and_status_1(
+def test_top_on_a_terminal_is_drawn_by_rich(
+    own_server: Server, stepped: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
+    assert main(arguments) == 0
+    assert screen.getvalue().count(" steps/s, ") == 2
+    assert "\x1b[?1049h" in screen.getvalue(), "the alternate screen"
+
+
+@pytest.mark.parametrize(
+    ("package", "command"),
+    [("rich", ["top"]), ("prometheus_client", ["stats", "--format", "prometheus"])],
+)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    package: str,
+    command: list[str],
+    own_server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in [package, *(each for each in sys.modules if each.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main([*command, "--endpoint", own_server.ipc]) == 1
+    said = f"{package}, which is not installed: pip install 'twofold[cli]'\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
+def test_a_server_that_does_not_answer_is_one_sentence_and_status_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for command in ("stats", "top"):
@@ -199,6 +225,6 @@ def test_numbers_as_people_read_them() -> None:
     assert [size(s) for s in (0, 512, 1 << 20, 3.25 * 2**30, 2**42)] == [
         "0 B", "512 B", "1 MiB", "3.25 GiB", "4 TiB",
     ]  # fmt: skip
-    assert table(["name", "count"], [["step", "1,024"], ["a", "7"]]) == (
+    assert table(["name", "count"], [["step", "1,024"], ["a", "7"]], "lr") == (
         "name  count\nstep  1,024\na         7"
     )

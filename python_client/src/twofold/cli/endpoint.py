@@ -1,4 +1,4 @@
-"""The arguments of commands that ask a server, and the asking."""
+"""The client of commands that query a server, and its arguments."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --endpoint, the keys and --timeout."""
+    """Adds --endpoint, --curve-server, --curve-client and --timeout."""
     parser.add_argument(
         "--endpoint",
+        metavar="ADDRESS",
         default=os.environ.get("TWOFOLD_ENDPOINT") or DEFAULT_ENDPOINT,
-        help=f"the server's address; default: TWOFOLD_ENDPOINT, or {DEFAULT_ENDPOINT}",
+        help=f"address of the server (default: $TWOFOLD_ENDPOINT, or {DEFAULT_ENDPOINT})",
     )
     parser.add_argument(
         "--curve-server",
         metavar="FILE",
-        help="the server's public key, for an encrypted endpoint; default: TWOFOLD_CURVE_SERVER",
+        help="public key of an encrypted server (default: $TWOFOLD_CURVE_SERVER)",
     )
     parser.add_argument(
         "--curve-client",
         metavar="FILE",
-        help="the secret file with the keys to show; default: TWOFOLD_CURVE_CLIENT",
+        help="secret keys of this client (default: $TWOFOLD_CURVE_CLIENT)",
     )
     parser.add_argument(
         "--timeout",
-        type=positive,
+        type=seconds,
         default=5.0,
         metavar="SECONDS",
-        help="how long the server may take to answer; default: 5",
+        help="time that the server has to answer (default: 5)",
     )
 
 
-def positive(text: str) -> float:
-    """A number of seconds, more than 0."""
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
     value = float(text)
     if not 0 < value < 1e6:
         raise ValueError
@@ -53,10 +54,10 @@ def positive(text: str) -> float:
 
 
 def keys(arguments: argparse.Namespace) -> CurveKeys | None:
-    """The keys that the arguments name; None where they name none.
+    """The keys in the files that the arguments name, if any.
 
     Raises:
-        InvalidArgument: One is named without the other, or a file has no key.
+        InvalidArgument: Only one file is named, or a file has no key.
     """
     if arguments.curve_server is None and arguments.curve_client is None:
         return None
@@ -66,7 +67,7 @@ def keys(arguments: argparse.Namespace) -> CurveKeys | None:
 
 
 class StatsClient:
-    """Asks a server for its statistics, as often as wanted, over one connection.
+    """A connection for any number of queries of a server's statistics.
 
     Args:
         arguments: The parsed arguments, with those of `add_arguments`.
@@ -88,8 +89,8 @@ class StatsClient:
     ) -> None:
         self._carrier.close()
 
-    def ask(self) -> statistics.StatsReply:
-        """The statistics now.
+    def query(self) -> statistics.StatsReply:
+        """The current statistics.
 
         Raises:
             TransportError: No answer in time.

@@ -1,4 +1,4 @@
-"""The arguments that say which environment is meant, the same for all subcommands."""
+"""The arguments that describe an environment, the same for all subcommands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from twofold.errors import InvalidArgument
 
-# Those that only one of the games has.
+# Arguments that only one of the games has.
 _OF_ONE_GAME = {
     "twofold/Game2048-v0": ("four_probability", "start_tiles", "goal", "stop_at_goal"),
     "twofold/Concentration-v0": ("preset", "symbols", "peeks"),
@@ -15,43 +15,40 @@ _OF_ONE_GAME = {
 
 
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds them as a group of their own."""
-    group = parser.add_argument_group("the environment")
-    group.add_argument(
-        "--env", default="twofold/Game2048-v0", metavar="ID", help="default twofold/Game2048-v0"
+    """Adds a group of arguments."""
+    add = parser.add_argument_group("environment").add_argument
+    add(
+        "--env",
+        default="twofold/Game2048-v0",
+        metavar="ID",
+        help="environment to play (default: %(default)s)",
     )
-    group.add_argument("--num-envs", type=int, metavar="N", help="boards at once")
-    group.add_argument(
-        "--endpoint", help="of a server; default: TWOFOLD_ENDPOINT, or this process itself"
+    add("--num-envs", type=int, metavar="N", help="boards played at once")
+    add(
+        "--endpoint",
+        metavar="ADDRESS",
+        help="server to play on (default: $TWOFOLD_ENDPOINT, or in this process)",
     )
-    group.add_argument("--size", help="4, or 3x5 for rows x columns")
-    group.add_argument(
-        "--four-probability", type=float, metavar="P", help="of a new 4; default 0.1"
-    )
-    group.add_argument("--start-tiles", type=int, metavar="N", help="on a new board; default 2")
-    group.add_argument("--goal", type=int, metavar="TILE", help="tile to reach; default 2048")
-    group.add_argument(
-        "--stop-at-goal", action="store_true", default=None, help="end the episode there"
-    )
-    group.add_argument("--preset", metavar="NAME", help="of Concentration, such as playground")
-    group.add_argument("--symbols", type=int, metavar="N", help="different cards of Concentration")
-    group.add_argument("--peeks", type=int, metavar="N", help="in a game of Concentration")
-    group.add_argument(
-        "--max-episode-steps", type=int, metavar="N", help="truncate then; default never"
-    )
+    add("--size", metavar="SIZE", help="size of the board: 4, or 3x5 for rows x columns")
+    add("--max-episode-steps", type=int, metavar="N", help="truncate episodes after N steps")
+    add = parser.add_argument_group("2048").add_argument
+    add("--four-probability", type=float, metavar="P", help="probability of a 4 (default: 0.1)")
+    add("--start-tiles", type=int, metavar="N", help="tiles on a new board (default: 2)")
+    add("--goal", type=int, metavar="TILE", help="tile that counts as a win (default: 2048)")
+    add("--stop-at-goal", action="store_true", default=None, help="end the episode at the goal")
+    add = parser.add_argument_group("Concentration").add_argument
+    add("--preset", metavar="NAME", help="a named set of rules, such as playground")
+    add("--symbols", type=int, metavar="N", help="number of different cards")
+    add("--peeks", type=int, metavar="N", help="peeks per game")
 
 
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those that were given, as `gymnasium.make_vec` takes them; without env and num_envs.
+    """The given arguments for `gymnasium.make_vec`, without env and num_envs.
 
     Raises:
-        InvalidArgument: A size that is none, or an argument of another game.
+        InvalidArgument: The size is malformed, or an argument is another game's.
     """
-    names = [
-        "endpoint",
-        "max_episode_steps",
-        *(name for own in _OF_ONE_GAME.values() for name in own),
-    ]
+    names = ["endpoint", "max_episode_steps", *(n for own in _OF_ONE_GAME.values() for n in own)]
     given = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
     for env, own in _OF_ONE_GAME.items():

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from twofold.cli import progress
 from twofold.cli.environment import add_environment_arguments, environment_arguments
-from twofold.cli.progress import ProgressLine
 from twofold.evaluation import Evaluation, evaluate
 from twofold.evaluation.run import FIRST_SEED, PROTOCOLS
-from twofold.policies import lookup
+from twofold.policies.lookup import NAMES, load
 
 FORMATS: dict[str, Callable[[Evaluation], str]] = {
     "table": str,
@@ -21,70 +21,74 @@ FORMATS: dict[str, Callable[[Evaluation], str]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Adds the command's arguments."""
     presets = ", ".join(f"{name} {number:,}" for name, number in PROTOCOLS.items())
     parser.add_argument(
         "policy",
-        help=f"{', '.join(lookup.NAMES)}; module:function or file.py:function, a function "
-        "(observations, action_mask) -> actions; or model.zip of Stable-Baselines3",
+        help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions, as "
+        "module:function or file.py:function; or model.zip of Stable-Baselines3",
     )
-    parser.add_argument("--against", metavar="POLICY", help="another, compared on the same seeds")
+    parser.add_argument("--against", metavar="POLICY", help="compare with this policy")
     number = parser.add_mutually_exclusive_group()
-    number.add_argument("--episodes", type=int, help="how many games (default 1,000)")
-    number.add_argument("--protocol", choices=PROTOCOLS, help=f"a usual number of games: {presets}")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="default 2^63")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="default table")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="every game's result, as JSON")
+    number.add_argument(
+        "--episodes", type=int, metavar="N", help="number of games (default: 1,000)"
+    )
+    number.add_argument("--protocol", choices=PROTOCOLS, help=f"preset number of games: {presets}")
+    parser.add_argument(
+        "--first-seed",
+        type=int,
+        default=FIRST_SEED,
+        metavar="N",
+        help="first game's seed (default: 2^63)",
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default="table", help="output format (default: %(default)s)"
+    )
+    parser.add_argument("--save", type=Path, metavar="FILE", help="save every game as JSON")
     parser.add_argument(
         "--record",
         nargs=2,
         action="append",
         default=[],
         metavar=("WHICH", "FILE"),
-        help="keep a game: best, worst, median or its number; may be given several times",
+        help="save a recording of a game: best, worst, median or its number; repeatable",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture, .png, .svg or .pdf")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     parser.add_argument(
-        "--trust-pickle",
-        action="store_true",
-        help="open model.zip, which can run any code",
+        "--trust-pickle", action="store_true", help="load model.zip, which can run any code"
     )
     parser.add_argument(
-        "--policy-timeout", type=float, default=60.0, help="seconds for one call (default 60)"
+        "--policy-timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="time limit of one call of the policy (default: 60)",
     )
+    progress.add_argument(parser)
     add_environment_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plays and prints."""
+    """Evaluates one policy or two."""
     names = [arguments.policy, *([arguments.against] if arguments.against else [])]
-    policies = [lookup.load(n, trust_pickle=arguments.trust_pickle) for n in names]
+    policies = [load(name, trust_pickle=arguments.trust_pickle) for name in names]
     results = []
     for policy in policies:
-        bar = ProgressLine(policy.name, "games")
-        try:
-            results.append(
-                evaluate(
-                    policy,
-                    episodes=arguments.episodes,
-                    protocol=arguments.protocol,
-                    first_seed=arguments.first_seed,
-                    policy_timeout=arguments.policy_timeout,
-                    progress=bar,
-                    record=bool(arguments.record),
-                    num_envs=arguments.num_envs,
-                    env=arguments.env,
-                    **environment_arguments(arguments),
-                )
+        with progress.progress(policy.name, "games", arguments) as update:
+            result = evaluate(
+                policy,
+                episodes=arguments.episodes,
+                protocol=arguments.protocol,
+                first_seed=arguments.first_seed,
+                policy_timeout=arguments.policy_timeout,
+                progress=update,
+                record=bool(arguments.record),
+                num_envs=arguments.num_envs,
+                env=arguments.env,
+                **environment_arguments(arguments),
             )
-        finally:
-            bar.clear()
-    if arguments.save:
-        _save(arguments.save, results)
-    for which, file in arguments.record:
-        results[0].recording(which).save(file)
-    if arguments.plot:
-        results[0].plot(arguments.plot, *results[1:])
+        results.append(result)
+    _save(arguments, results)
     reports = [FORMATS[arguments.format](result) for result in results]
     if len(results) == 1:
         print(*reports)
@@ -98,8 +102,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _save(path: Path, results: list[Evaluation]) -> None:
-    """The first in the file that is named; the second beside it."""
-    path.write_text(results[0].to_json(games=True) + "\n")
-    for other in results[1:]:
-        path.with_suffix(f".against{path.suffix}").write_text(other.to_json(games=True) + "\n")
+def _save(arguments: argparse.Namespace, results: list[Evaluation]) -> None:
+    """Writes the files that were asked for."""
+    if arguments.save:
+        paths = [arguments.save, arguments.save.with_suffix(f".against{arguments.save.suffix}")]
+        for path, result in zip(paths, results, strict=False):
+            path.write_text(result.to_json(games=True) + "\n")
+    for which, file in arguments.record:
+        results[0].recording(which).save(file)
+    if arguments.plot:
+        results[0].plot(arguments.plot, *results[1:])

@@ -1,34 +1,58 @@
-"""A line on the terminal that tells how far something is."""
+"""Progress bars on the terminal."""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import sys
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from twofold._optional import optional_import
 
 
-class ProgressLine:
-    """Shown on standard error while that is a terminal; otherwise nothing.
+def add_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --no-progress."""
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+
+
+@contextlib.contextmanager
+def progress(
+    name: str, unit: str, arguments: argparse.Namespace
+) -> Iterator[Callable[..., None] | None]:
+    """Shows a progress bar on standard error, if that is a terminal.
 
     Args:
-        name: What is under way.
-        unit: What is counted.
+        name: The task.
+        unit: The unit of its progress.
+        arguments: The parsed arguments, with --no-progress.
+
+    Yields:
+        A function (done, total, steps=done) that updates the bar; None without one.
+
+    Raises:
+        MissingDependency: rich is not installed.
     """
+    if arguments.no_progress or not sys.stderr.isatty():
+        yield None
+        return
+    rich: Any = optional_import("rich.progress", "progress bars (see --no-progress)", "cli")
+    console = optional_import("rich.console", "progress bars", "cli").Console(stderr=True)
+    bar = rich.Progress(
+        "{task.description}",
+        rich.BarColumn(),
+        "{task.completed:,.0f} of {task.fields[goal]:,} " + unit,
+        "{task.fields[rate]:,.0f} steps/s",
+        rich.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task, start = bar.add_task(name, total=None, goal=0, rate=0), time.monotonic()
 
-    def __init__(self, name: str, unit: str) -> None:
-        self._name, self._unit = name, unit
-        self._is_shown = sys.stderr.isatty()
-        self._start, self._next = time.monotonic(), 0.0
+    def update(done: int, total: int, steps: int | None = None) -> None:
+        rate = (done if steps is None else steps) / max(time.monotonic() - start, 1e-6)
+        bar.update(task, completed=done, total=total, goal=total, rate=rate)
 
-    def __call__(self, done: int, total: int, steps: int | None = None) -> None:
-        """Tells how many are done, and how fast the steps (or else these) are made."""
-        now = time.monotonic()
-        if self._is_shown and now >= self._next:
-            self._next = now + 0.2
-            speed = (done if steps is None else steps) / (now - self._start)
-            text = f"{self._name}: {done:,} of {total:,} {self._unit}, {speed:,.0f} steps/s"
-            print(f"\r{text:78}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Takes the line away."""
-        if self._is_shown:
-            print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)
+    with bar:
+        yield update

@@ -16,48 +16,47 @@ from twofold.recordings.replay import ACTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("file", type=Path, help="a recording")
+    """Adds the command's arguments."""
+    parser.add_argument("file", type=Path, help="recording of a game")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that plays it")
     parser.add_argument(
-        "--verify", action="store_true", help="only say whether it is right; status 1 if it is not"
+        "--verify", action="store_true", help="only verify; exit with 1 if it is wrong"
     )
     parser.add_argument("--boards", action="store_true", help="print every board, without waiting")
     parser.add_argument(
-        "--speed", type=float, default=8.0, help="moves per second on a terminal (default 8)"
+        "--speed", type=float, default=8.0, help="moves per second on a terminal (default: 8)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verifies, and shows."""
+    """Verifies the recording and shows it."""
     recording = Recording.load(arguments.file)
-    told = recording.verify()
+    verification = recording.verify()
     if arguments.html:
         arguments.html.write_text(recording.to_html())
+    elif arguments.boards:
+        _show(recording, None)
+    elif sys.stdout.isatty() and not arguments.verify:
+        _show(recording, max(arguments.speed, 0.01))
     elif not arguments.verify:
-        is_animated = sys.stdout.isatty() and not arguments.boards
-        if is_animated or arguments.boards:
-            _show(recording, max(arguments.speed, 0.01) if is_animated else None)
-        else:
-            print(board_text(recording.board))
-    print(told)
-    return 0 if told.spawns_fit else 1
+        print(board_text(recording.board))
+    print(verification)
+    return 0 if verification.spawns_fit else 1
 
 
 def _show(recording: Recording, speed: float | None) -> None:
-    """All boards, one below the other; with a speed each over the one before."""
-    shape = recording.first_board().shape
+    """Prints all boards one below the other; with a speed, each over the one before."""
     board, score = recording.first_board(), 0
     _print(board, "start", 0, 0)
     for number, step in enumerate(recording.steps(), 1):
-        board = np.array(step.board, np.uint8).reshape(shape)
+        board = np.array(step.board, np.uint8).reshape(board.shape)
         score += step.reward
         if speed is not None:
             time.sleep(1 / speed)
-            print(f"\x1b[{shape[0] + 2}A", end="")
+            print(f"\x1b[{len(board) + 2}A", end="")
         _print(board, ACTIONS[step.action], number, score)
 
 
 def _print(board: NDArray[np.uint8], action: str, step: int, score: int) -> None:
     lines = [f"step {step}  {action}  score {score:,}", *board_text(board).splitlines(), ""]
-    print("\n".join(f"{line:40}" for line in lines))  # over what a longer line has left
+    print("\n".join(f"{line:40}" for line in lines))  # overwrites the longer lines of before

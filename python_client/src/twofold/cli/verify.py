@@ -7,28 +7,28 @@ import time
 from pathlib import Path
 
 from twofold import datasets
-from twofold.cli.progress import ProgressLine
+from twofold.cli import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("file", type=Path, help="data.parquet, written by `twofold rollout`")
+    """Adds the command's arguments."""
+    parser.add_argument("file", type=Path, help="Parquet file written by `twofold rollout`")
     parser.add_argument(
-        "--endpoint", help="of a server; default: TWOFOLD_ENDPOINT, or one of its own"
+        "--endpoint",
+        metavar="ADDRESS",
+        help="server to play on (default: $TWOFOLD_ENDPOINT, or in this process)",
     )
+    progress.add_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plays all of it again."""
-    line, start = ProgressLine(str(arguments.file), "transitions"), time.monotonic()
-    try:
-        told = datasets.verify(arguments.file, endpoint=arguments.endpoint, progress=line)
-    finally:
-        line.clear()
-    seconds = time.monotonic() - start
+    """Plays the dataset again and compares."""
+    start = time.monotonic()
+    with progress.progress(str(arguments.file), "transitions", arguments) as update:
+        found = datasets.verify(arguments.file, endpoint=arguments.endpoint, progress=update)
     print(
-        f"{arguments.file}: all {told['transitions']:,} transitions are right "
-        f"({told['policy']} on {told['environment']}, {told['num_envs']} lanes from seed "
-        f"{told['seed']}); {seconds:.3g} s"
+        f"{arguments.file}: all {found['transitions']:,} transitions are right "
+        f"({found['policy']} on {found['environment']}, {found['num_envs']} lanes from seed "
+        f"{found['seed']}); {time.monotonic() - start:.3g} s"
     )
     return 0

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import platform
+from importlib.metadata import version
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """Adds nothing; the command has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one line for each version."""
-    print(f"twofold    {importlib.metadata.version('twofold')}")
+    """Prints one line per version."""
+    print(f"twofold    {version('twofold')}")
     print(f"python     {platform.python_version()}")
     for package in ("gymnasium", "numpy", "protobuf", "pyzmq"):
-        print(f"{package:10} {importlib.metadata.version(package)}")
+        print(f"{package:10} {version(package)}")
     return 0
