@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-Rows = Sequence[Sequence[str]]
+Style = Literal["plain", "pipe", "html"]
+"""Text, Markdown or HTML."""
 
 
 def table(
     header: Sequence[str],
-    rows: Rows,
+    rows: Sequence[Sequence[str]],
     align: str,
-    style: Literal["plain", "pipe", "html"] = "plain",
+    style: Style = "plain",
 ) -> str:
     """A table with columns two spaces apart, or in Markdown or HTML.
 
@@ -23,14 +24,12 @@ def table(
         header: Names of the columns.
         rows: The cells.
         align: "l" (left) or "r" (right) for each column.
-        style: "plain" for text, "pipe" for Markdown, "html".
+        style: The form.
     """
     from tabulate import tabulate
 
     columns = [{"l": "left", "r": "right"}[letter] for letter in align]
     if style == "plain":  # a header of its own would widen the columns
         rows, header = [header, *rows], ()
-    text = tabulate(
-        rows, header, tablefmt=style, colalign=columns, disable_numparse=True, missingval=""
-    )
+    text = tabulate(rows, header, tablefmt=style, colalign=columns, disable_numparse=True)
     return "\n".join(line.rstrip() for line in text.splitlines())

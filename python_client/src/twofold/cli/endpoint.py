@@ -1,11 +1,12 @@
-"""The client of commands that query a server, and its arguments."""
+"""The arguments and the connection of commands that query a server."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import time
-from types import TracebackType
+from collections.abc import Callable, Iterator
 
 from twofold.client.carrier import Call
 from twofold.client.curve import CurveKeys
@@ -66,39 +67,25 @@ def keys(arguments: argparse.Namespace) -> CurveKeys | None:
     return CurveKeys.load(arguments.curve_server, arguments.curve_client)
 
 
-class StatsClient:
-    """A connection for any number of queries of a server's statistics.
+@contextlib.contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics.StatsReply]]:
+    """A function that queries a server's statistics, over one connection.
+
+    It raises TransportError without an answer in time, and RequestError if the server refuses.
 
     Args:
         arguments: The parsed arguments, with those of `add_arguments`.
     """
+    endpoint = check_address(arguments.endpoint)
+    carrier = ZeroMQCarrier(endpoint, curve=check_curve(endpoint, keys(arguments)))
+    request = envelope.Request(stats=statistics.StatsRequest()).SerializeToString()
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._timeout: float = arguments.timeout
-        endpoint = check_address(arguments.endpoint)
-        self._carrier = ZeroMQCarrier(endpoint, curve=check_curve(endpoint, keys(arguments)))
-
-    def __enter__(self) -> StatsClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._carrier.close()
-
-    def query(self) -> statistics.StatsReply:
-        """The current statistics.
-
-        Raises:
-            TransportError: No answer in time.
-            RequestError: The server refused.
-        """
-        request = envelope.Request(stats=statistics.StatsRequest())
-        call = Call("stats", 0, request.SerializeToString())
-        reply, _ = self._carrier.exchange(call, time.monotonic() + self._timeout)
+    def query() -> statistics.StatsReply:
+        deadline = time.monotonic() + arguments.timeout
+        reply, _ = carrier.exchange(Call("stats", 0, request), deadline)
         if reply.HasField("error"):
             raise from_reply(reply.error)
         return reply.stats
+
+    with contextlib.closing(carrier):
+        yield query

@@ -30,9 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Queries the server once and prints."""
-    with endpoint.StatsClient(arguments) as client:
-        stats = client.query()
-    print(FORMATS[arguments.format](stats))
+    with endpoint.connected(arguments) as query:
+        print(FORMATS[arguments.format](query()))
     return 0
 
 

@@ -35,13 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Shows views until interrupted; in place on a terminal, otherwise one after the other."""
     views = itertools.count() if arguments.count is None else range(arguments.count)
-    with endpoint.StatsClient(arguments) as client, contextlib.suppress(KeyboardInterrupt):
-        before, queried = client.query(), time.monotonic()
+    with endpoint.connected(arguments) as query, contextlib.suppress(KeyboardInterrupt):
+        before, queried = query(), time.monotonic()
         with _screen() as show:
             for _ in views:
                 time.sleep(max(0.0, queried + arguments.interval - time.monotonic()))
                 queried = time.monotonic()
-                now = client.query()
+                now = query()
                 show(view(before, now))
                 before = now
     return 0

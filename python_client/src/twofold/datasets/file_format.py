@@ -24,11 +24,7 @@ GROUP_ROWS = 262_144
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """The modules pyarrow and pyarrow.parquet.
-
-    Raises:
-        MissingDependency: pyarrow is not installed.
-    """
+    """The modules pyarrow and pyarrow.parquet; raises MissingDependency without them."""
     parquet = optional_import("pyarrow.parquet", "datasets", "data")
     return import_module("pyarrow"), parquet
 
@@ -65,11 +61,7 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
 
 
 def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
-    """The unwrapped environment; closes it if it is not one of 2048.
-
-    Raises:
-        InvalidArgument: It is not.
-    """
+    """The unwrapped environment; if not one of 2048, closes it and raises InvalidArgument."""
     base = envs.unwrapped
     if isinstance(base, TwofoldVectorEnv) and base._session.create.HasField("game2048"):
         return base

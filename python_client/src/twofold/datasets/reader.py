@@ -22,16 +22,10 @@ class DatasetFile:
     """An open dataset.
 
     Attributes:
-        path: The file's path, for messages.
         metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
         num_groups: Number of row groups.
         shape: Rows and columns of the boards.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        InvalidDataset: The file is not a dataset, or incomplete.
-        MissingDependency: pyarrow is not installed.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -51,13 +51,7 @@ def columns_of(rollout: Rollout, time: int) -> dict[str, Array]:
 
 
 class FunctionRollouts:
-    """Rollouts by a policy function, like those of `envs.rollout` by a policy in the server.
-
-    Args:
-        envs: The environment.
-        caller: The policy.
-        seed: The boards' seed.
-    """
+    """Rollouts by a policy function, like those of `envs.rollout` by a policy in the server."""
 
     def __init__(self, envs: TwofoldVectorEnv, caller: PolicyCaller, seed: int) -> None:
         self._envs, self._caller, self._time = envs, caller, 0
@@ -67,11 +61,7 @@ class FunctionRollouts:
         caller.reset(~self._begins)
 
     def __call__(self, steps: int) -> Rollout:
-        """The next steps.
-
-        Raises:
-            PolicyError: The policy failed.
-        """
+        """The next steps."""
         envs, caller = self._envs, self._caller
         shape = steps, envs.num_envs
         rollout = Rollout(

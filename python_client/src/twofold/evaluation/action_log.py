@@ -16,14 +16,7 @@ from twofold.recordings.file_format import pack_actions, unpack_actions
 
 
 class ActionLog:
-    """The actions of finished games, by episode.
-
-    Attributes:
-        rules: The rules of the games.
-
-    Raises:
-        InvalidArgument: The environment is not one of 2048.
-    """
+    """The actions of finished games of 2048, by episode, and the `rules` of these games."""
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         base = envs.unwrapped
@@ -52,12 +45,7 @@ class StepLog(ActionLog):
         self._next = 0
 
     def add(self, actions: Array, needed: int) -> None:
-        """Adds one step of all lanes, actions (N,).
-
-        Args:
-            actions: The actions.
-            needed: Number of steps that the longest unfinished game has before this one.
-        """
+        """Adds actions (N,) to unfinished games, the longest of which has `needed` steps so far."""
         if self._next == len(self._table):
             kept = self._table[self._next - needed : self._next]
             size = len(self._table) if 2 * needed < len(self._table) else 2 * len(self._table)

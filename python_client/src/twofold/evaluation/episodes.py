@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -20,7 +19,6 @@ from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
 from twofold.evaluation.action_log import RolloutLog, StepLog
-from twofold.evaluation.schedule import Schedule
 from twofold.games.game2048 import Game2048VectorEnv
 from twofold.policies.caller import PolicyCaller, rows
 
@@ -30,25 +28,48 @@ Progress: TypeAlias = "Callable[[int, int, int], None]"
 _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable environment"
 
 
-@dataclass
-class Games:
-    """The results of E games, in the order of their seeds.
+class Schedule:
+    """The episode that each lane plays; a lane that finishes takes the next one's seed.
+
+    So every episode that was begun counts, long ones as often as short ones. A lane is active while
+    it plays an episode, and idle once no episode is left for it.
 
     Attributes:
-        scores: int64 (E,), final scores; float64 sums of rewards where infos have no score.
-        moves: int64 (E,), legal moves; steps where infos have no moves.
-        lengths: int64 (E,), steps.
-        max_exponents: uint8 (E,), of the highest tile on the final board; None without tiles.
-        seconds: Duration of all games.
-        policy_seconds: The policy's part of it; nan if it runs in the server.
+        seeds: uint64 (E,), the seed of each episode.
+        finished: Number of finished episodes.
+        episode: int (N,), the episode of each lane; of an idle lane the last one.
+        lane_seeds: uint64 (N,), their seeds.
+        active: bool (N,), false for idle lanes.
     """
 
-    scores: Array
-    moves: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    max_exponents: NDArray[np.uint8] | None
-    seconds: float
-    policy_seconds: float
+    def __init__(self, seeds: NDArray[np.uint64], lanes: int) -> None:
+        self.seeds = seeds
+        self.finished = 0
+        self.episode = np.arange(lanes)
+        self.lane_seeds = seeds[np.minimum(self.episode, len(seeds) - 1)]
+        self.active = self.episode < len(seeds)
+        self._begun = min(len(seeds), lanes)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all episodes are finished."""
+        return self.finished == len(self.seeds)
+
+    def end(self, lanes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Ends the episodes of these lanes, (k,); returns bool (N,), lanes that begin another."""
+        self.finished += len(lanes)
+        again = lanes[: len(self.seeds) - self._begun]
+        self.active[lanes[len(again) :]] = False
+        self.episode[again] = np.arange(self._begun, self._begun + len(again))
+        self.lane_seeds[again] = self.seeds[self.episode[again]]
+        self._begun += len(again)
+        begins = np.zeros(len(self.active), np.bool_)
+        begins[again] = True
+        return begins
+
+    def place(self, lane: int) -> dict[str, int]:
+        """The episode of a lane and its seed."""
+        return {"episode": int(self.episode[lane]), "seed": int(self.lane_seeds[lane])}
 
 
 class FunctionPlayer:
@@ -56,13 +77,6 @@ class FunctionPlayer:
 
     A lane that finishes begins its next episode at once, by a reset of that lane. An idle lane
     keeps stepping under autoreset; the policy does not see it and nothing counts.
-
-    Args:
-        envs: The environment.
-        seeds: uint64 (E,), the seed of each episode.
-        caller: The policy.
-        progress: Called when episodes finish.
-        log: Log of the actions, if wanted.
     """
 
     def __init__(
@@ -77,13 +91,8 @@ class FunctionPlayer:
         self._schedule = Schedule(seeds, envs.num_envs)
         self._is_ours = isinstance(envs.unwrapped, TwofoldVectorEnv)
 
-    def play(self) -> Games:
-        """Plays all episodes.
-
-        Raises:
-            PolicyError: The policy failed.
-            InvalidArgument: The environment cannot seed or reset single lanes.
-        """
+    def play(self) -> dict[str, Any]:
+        """Plays the episodes; returns fields of `Evaluation`, arrays in the seeds' order."""
         envs, caller, schedule, log = self._envs, self._caller, self._schedule, self._log
         total, start = len(schedule.seeds), time.perf_counter()
         scores = np.zeros(total, np.float64)
@@ -132,14 +141,14 @@ class FunctionPlayer:
                 caller.reset(begins)
             if self._progress is not None:
                 self._progress(schedule.finished, total, steps)
-        return Games(
-            scores=scores.astype(np.int64) if has_score and has_whole_scores else scores,
-            moves=moves,
-            lengths=lengths,
-            max_exponents=exponents if has_exponent else None,
-            seconds=time.perf_counter() - start,
-            policy_seconds=caller.seconds,
-        )
+        return {
+            "scores": scores.astype(np.int64) if has_score and has_whole_scores else scores,
+            "moves": moves,
+            "lengths": lengths,
+            "max_exponents": exponents if has_exponent else None,
+            "seconds": time.perf_counter() - start,
+            "policy_seconds": caller.seconds,
+        }
 
     def _reset_all(self) -> tuple[Any, dict[str, Any]]:
         """Begins the first episode of every lane."""
@@ -198,16 +207,6 @@ class ServerPlayer:
     A lane that finishes waits for the end of the rollout (autoreset is disabled) and then begins
     its next episode. Its seed also seeds the policy's draws, so here too an episode is a function
     of its seed.
-
-    Args:
-        envs: The environment.
-        seeds: uint64 (E,), the seed of each episode.
-        policy: The policy.
-        progress: Called after each rollout.
-        log: Log of the actions, if wanted.
-
-    Raises:
-        InvalidArgument: The environment is not one of 2048.
     """
 
     STEPS = 32  # per rollout: so few that waiting costs little, also in short games
@@ -230,8 +229,8 @@ class ServerPlayer:
         self._envs, self._seeds, self._policy = base, seeds, policy
         self._progress, self._log = progress, log
 
-    def play(self) -> Games:
-        """Plays all episodes."""
+    def play(self) -> dict[str, Any]:
+        """Plays the episodes; returns fields of `Evaluation`, arrays in the seeds' order."""
         envs, log, total, start = self._envs, self._log, len(self._seeds), time.perf_counter()
         schedule = Schedule(self._seeds, envs.num_envs)
         results = {name: np.zeros(total, np.int64) for name in self.INFOS}
@@ -254,11 +253,11 @@ class ServerPlayer:
                 envs.reset(seed=schedule.lane_seeds, options={"reset_mask": begins})
             if self._progress is not None:
                 self._progress(schedule.finished, total, steps)
-        return Games(
-            scores=results["score"],
-            moves=results["moves"],
-            lengths=results["episode_length"],
-            max_exponents=results["max_exponent"].astype(np.uint8),
-            seconds=time.perf_counter() - start,
-            policy_seconds=math.nan,
-        )
+        return {
+            "scores": results["score"],
+            "moves": results["moves"],
+            "lengths": results["episode_length"],
+            "max_exponents": results["max_exponent"].astype(np.uint8),
+            "seconds": time.perf_counter() - start,
+            "policy_seconds": math.nan,
+        }

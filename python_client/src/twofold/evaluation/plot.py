@@ -17,17 +17,7 @@ from twofold.evaluation.report import number
 def plot(
     scores: Sequence[Array], summaries: Sequence[dict[str, Any]], path: str | Path | None
 ) -> Any:
-    """The matplotlib Figure of some evaluations.
-
-    Args:
-        scores: The scores (E,) of each evaluation.
-        summaries: The summary of each evaluation.
-        path: The file to save it to, if any; its suffix names the format.
-
-    Raises:
-        MissingDependency: matplotlib is not installed.
-        InvalidArgument: matplotlib does not know the file's suffix.
-    """
+    """The matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
     matplotlib = optional_import("matplotlib.figure", "plots", "plot")
     has_tiles = all("reached" in summary for summary in summaries)
     figure = matplotlib.Figure(figsize=(11 if has_tiles else 6, 4.5), layout="constrained")

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from twofold._tables import table
+from twofold._tables import Style, table
 from twofold.envs.results import Array
 
 
@@ -30,43 +30,24 @@ def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> st
     return f"{form(ends[0])} ... {form(ends[1])}"
 
 
-class _Table:
-    """A table of the report: names in the first column, numbers in the others."""
-
-    def __init__(self, *header: str) -> None:
-        self.header = header
-        self.rows: list[list[str]] = []
-
-    def render(self, style: Any) -> str:
-        return table(self.header, self.rows, "l" + "r" * (len(self.header) - 1), style)
-
-
-def _tables(summary: dict[str, Any]) -> list[_Table]:
+def _tables(summary: dict[str, Any], style: Style) -> list[str]:
     """The figures of score and moves, and the tiles if the environment has tiles."""
-    figures = _Table(
-        "", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"
-    )
+    header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
+    figures = []
     for name in ("score", "moves"):
         s = summary[name]
-        figures.rows.append(
-            [
-                name,
-                number(s["mean"]),
-                interval(s["mean_interval"]),
-                number(s["median"]),
-                interval(s["median_interval"]),
-                number(s["quantiles"]["0.05"]),
-                number(s["quantiles"]["0.95"]),
-                number(s["max"]),
-            ]
-        )
-    if "reached" not in summary:
-        return [figures]
-    tiles = _Table("tile", "games", "reached", "95 % interval")
-    for tile, entry in summary["reached"].items():
-        games, ends = f"{entry['games']:,}", interval(entry["interval"], share)
-        tiles.rows.append([str(tile), games, share(entry["share"]), ends])
-    return [figures, tiles]
+        cells = [number(s["mean"]), interval(s["mean_interval"])]
+        cells += [number(s["median"]), interval(s["median_interval"])]
+        cells += [number(s["quantiles"]["0.05"]), number(s["quantiles"]["0.95"]), number(s["max"])]
+        figures.append([name, *cells])
+    tables = [table(header, figures, "lrrrrrrr", style)]
+    if "reached" in summary:
+        tiles = [
+            [str(tile), f"{e['games']:,}", share(e["share"]), interval(e["interval"], share)]
+            for tile, e in summary["reached"].items()
+        ]
+        tables.append(table(["tile", "games", "reached", "95 % interval"], tiles, "lrrr", style))
+    return tables
 
 
 def _title(summary: dict[str, Any]) -> str:
@@ -97,30 +78,25 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
 
 def text(summary: dict[str, Any]) -> str:
     """The report for a terminal."""
-    tables = [each.render("plain") for each in _tables(summary)]
-    (first, *rest) = _card(summary)
+    (first, *rest), tables = _card(summary), _tables(summary, "plain")
     return "\n\n".join([_title(summary), *tables, _speed(summary), table(first, rest, "ll")])
 
 
 def markdown(summary: dict[str, Any]) -> str:
     """The report for a README."""
-    tables = [each.render("pipe") for each in _tables(summary)]
     card = table(["rule card", ""], _card(summary), "ll", "pipe")
-    return "\n\n".join([f"### {_title(summary)}", *tables, _speed(summary), card])
+    title, tables = f"### {_title(summary)}", _tables(summary, "pipe")
+    return "\n\n".join([title, *tables, _speed(summary), card])
 
 
 def html(summary: dict[str, Any]) -> str:
     """The report for a notebook."""
-    escape = html_module.escape
-    return "".join(
-        [
-            f"<p><b>{escape(_title(summary))}</b></p>",
-            *(each.render("html") for each in _tables(summary)),
-            f"<p>{escape(_speed(summary))}</p>",
-            "<details><summary>Rule card</summary>",
-            table(["", ""], _card(summary), "ll", "html"),
-            "</details>",
-        ]
+    title, speed = html_module.escape(_title(summary)), html_module.escape(_speed(summary))
+    card = table(["", ""], _card(summary), "ll", "html")
+    tables = "".join(_tables(summary, "html"))
+    return (
+        f"<p><b>{title}</b></p>{tables}<p>{speed}</p>"
+        f"<details><summary>Rule card</summary>{card}</details>"
     )
 
 
@@ -133,12 +109,7 @@ def tdl(scores: Array, moves: NDArray[Any], exponents: NDArray[Any], seconds: fl
     """The summary block of TDL2048: a line for each highest tile, figures cut to integers.
 
     `rate` is the share of games that end with this highest tile, `win` of those that reach it.
-
-    Args:
-        scores: (E,)
-        moves: (E,)
-        exponents: (E,), of each game's highest tile.
-        seconds: Duration of all games.
+    Scores, moves, and the exponents of the highest tiles are (E,).
     """
     total = len(scores)
     lines = [

@@ -238,6 +238,7 @@ class Evaluation:
 
         Raises:
             MissingDependency: matplotlib is not installed.
+            InvalidArgument: matplotlib does not know the file's suffix.
         """
         shown = (self, *others)
         return plot([each.scores for each in shown], [each.summary for each in shown], path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gymnasium.vector import VectorEnv
@@ -64,55 +64,52 @@ def _reward_text(create: environment.CreateRequest) -> str:
 
 
 def policy_card(policy: NamedPolicy, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The policy's lines.
-
-    Args:
-        policy: The policy, with entries of its own.
-        more: Entries that replace these.
+    """The policy's lines, from its own entries and those that replace them.
 
     Raises:
         InvalidArgument: An entry is unknown, or of the wrong type.
     """
     entries = {**policy.card, **(more or {})}
-    known = {"search_max_layers", "symmetry_averaging", "weights_mb", "threads"}
-    unknown = sorted(set(entries) - known)
+    unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:
         raise InvalidArgument(
-            f"unknown entries {unknown} of the card; known are {sorted(known)}", field="card"
+            f"unknown entries {unknown} of the card; known are {sorted(_ENTRIES)}", field="card"
         )
-    layers = entries.get("search_max_layers")
-    if layers is not None:
-        layers = _arguments.integer("card['search_max_layers']", layers, 0)
-    averaging = entries.get("symmetry_averaging")
-    if averaging is not None:
-        averaging = _arguments.boolean("card['symmetry_averaging']", averaging)
-    weights = entries.get("weights_mb")
-    if weights is not None:
-        weights = _arguments.real("card['weights_mb']", weights, 0, 1e12, "megabytes")
-    threads = entries.get("threads")
-    if threads is not None:
-        threads = _arguments.integer("card['threads']", threads, 1)
-    return {
-        "policy": policy.name,
-        "search depth": _depth_text(layers),
-        "symmetry averaging": {None: "not told", True: "yes", False: "no"}[averaging],
-        "weights, MB": "not told" if weights is None else weights,
-        "threads": "not told" if threads is None else threads,
-    }
+    card = {"policy": policy.name}
+    for key, (line, read) in _ENTRIES.items():
+        value = entries.get(key)
+        card[line] = "not told" if value is None else read(f"card['{key}']", value)
+    return card
 
 
-def _depth_text(max_layers: int | None) -> str:
+def _depth_text(max_layers: int) -> str:
     """A search depth in both of the literature's ways of counting.
 
     Yeh et al. count the layers in which the player chooses. Guei counts plies, those of chance
     included: a choice among afterstates is 1 layer and 1 ply, a second choice after the chance
     makes 2 layers and 3 plies.
     """
-    if max_layers is None:
-        return "not told"
     if max_layers == 0:
         return "none"
     plies = 2 * max_layers - 1
     layer = "max layer" if max_layers == 1 else "max layers"
     ply = "ply" if plies == 1 else "plies with chance"
     return f"{max_layers} {layer} ({plies} {ply})"
+
+
+# Each entry of a policy's card: its line, and the function that checks and shows a value.
+_ENTRIES: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "search_max_layers": (
+        "search depth",
+        lambda name, value: _depth_text(_arguments.integer(name, value, 0)),
+    ),
+    "symmetry_averaging": (
+        "symmetry averaging",
+        lambda name, value: "yes" if _arguments.boolean(name, value) else "no",
+    ),
+    "weights_mb": (
+        "weights, MB",
+        lambda name, value: _arguments.real(name, value, 0, 1e12, "megabytes"),
+    ),
+    "threads": ("threads", lambda name, value: _arguments.integer(name, value, 1)),
+}

@@ -117,7 +117,7 @@ def evaluate(
             "python": platform.python_version(),
         }
         games = player.play()
-    return Evaluation(chosen.name, rule_card, seeds, **vars(games), log=log)
+    return Evaluation(chosen.name, rule_card, seeds, **games, log=log)
 
 
 def _number_of_episodes(episodes: int | None, protocol: str | None) -> int:

@@ -17,21 +17,12 @@ from twofold.policies.interfaces import NamedPolicy, PolicyWithMemory
 
 
 class PolicyCaller:
-    """Calls a policy function and checks everything that it returns.
-
-    Args:
-        policy: The policy; it has a function.
-        envs: The environment to choose actions for.
-        timeout: Seconds that one call may take.
+    """Calls a policy's function and checks everything that it returns.
 
     Attributes:
         num_actions: Number of the environment's actions.
         calls: Number of calls so far.
         seconds: Time spent in them.
-
-    Raises:
-        InvalidArgument: The policy only runs in the server or plays another game, or the actions
-            are not Discrete from 0 on.
     """
 
     def __init__(self, policy: NamedPolicy, envs: VectorEnv[Any, Any, Any], timeout: float) -> None:

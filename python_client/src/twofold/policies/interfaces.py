@@ -68,16 +68,6 @@ class NamedPolicy:
     make: Callable[[VectorEnv[Any, Any, Any]], PolicyFunction] | None = None
     served: served_policies.Policy | None = None
 
-    @staticmethod
-    def of_function(
-        name: str,
-        function: PolicyFunction,
-        card: Mapping[str, Any],
-        served: served_policies.Policy | None = None,
-    ) -> NamedPolicy:
-        """A policy that is the same function for every environment."""
-        return NamedPolicy(name, card, lambda envs: function, served)
-
 
 PolicyLike: TypeAlias = "PolicyFunction | served_policies.Policy | str | NamedPolicy"
 """A function, an object of `twofold.policies`, or a name."""

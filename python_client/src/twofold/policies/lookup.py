@@ -69,7 +69,7 @@ def resolve(policy: object, name: str | None = None) -> NamedPolicy:
             f"the policy's card is {type(card).__name__}; expected a mapping", field="policy"
         )
     own_name = getattr(policy, "__name__", type(policy).__name__)
-    return NamedPolicy.of_function(name or own_name, policy, card)
+    return NamedPolicy(name or own_name, card, make=lambda envs: policy)
 
 
 def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
@@ -102,8 +102,8 @@ def _named(text: str) -> NamedPolicy | None:
     """The policy with this name, if any."""
     kind, colon, rest = text.partition(":")
     if text == "random":
-        function = RandomPolicy()
-        return NamedPolicy.of_function(text, function, function.card, served_policies.Random())
+        served = served_policies.Random()
+        return NamedPolicy(text, RandomPolicy.card, make=lambda envs: RandomPolicy(), served=served)
     if text == "greedy":
         return resolve(served_policies.Greedy())
     if text == "expectimax":

@@ -86,7 +86,7 @@ def load_model(path: Path, *, trust_pickle: bool) -> NamedPolicy:
             field="policy",
         ) from error
     function = SB3Policy(model, algorithm)
-    return NamedPolicy.of_function(f"{path.name} ({algorithm})", function, function.card)
+    return NamedPolicy(f"{path.name} ({algorithm})", function.card, make=lambda envs: function)
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:

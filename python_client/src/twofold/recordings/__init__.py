@@ -5,7 +5,7 @@ more in plain Python, so that a replay that agrees is evidence.
 """
 
 from twofold.recordings.recording import Recording
-from twofold.recordings.rules import RecordingRules
+from twofold.recordings.replay import RecordingRules
 from twofold.recordings.verification import Verification
 
 __all__ = ["Recording", "RecordingRules", "Verification"]

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twofold.errors import InvalidArgument
-from twofold.recordings.replay import move
-from twofold.recordings.rules import RecordingRules
+from twofold.recordings.replay import RecordingRules, move
 
 
 def explain_boards(

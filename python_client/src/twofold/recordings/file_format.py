@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument, InvalidRecording
-from twofold.recordings.replay import Generator, Words
-from twofold.recordings.rules import RecordingRules
+from twofold.recordings.replay import Generator, RecordingRules, Words
 
 FORMAT, VERSION = "twofold-recording", 1
 ENVIRONMENT_ID = "twofold/Game2048-v0"

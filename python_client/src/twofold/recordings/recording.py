@@ -14,8 +14,16 @@ from twofold import _arguments
 from twofold.errors import InvalidArgument, InvalidRecording
 from twofold.recordings import file_format, replay_page
 from twofold.recordings.boards import explain_boards
-from twofold.recordings.replay import Generator, Step, Words, legal, place, play, threshold_of
-from twofold.recordings.rules import RecordingRules
+from twofold.recordings.replay import (
+    Generator,
+    RecordingRules,
+    Step,
+    Words,
+    legal,
+    place,
+    play,
+    threshold_of,
+)
 from twofold.recordings.verification import SpawnLawTest, Verification
 
 
@@ -108,9 +116,7 @@ class Recording:
 
     def _with_end(self, score: int | None = None) -> Recording:
         """The same game with the board, and unless given the score, at the end of its replay."""
-        board, total = self.first_board().ravel().tolist(), 0
-        for step in self.steps():
-            board, total = step.board, total + step.reward
+        board, total, _, _ = self._replay()
         return replace(self, board=self._shaped(board), score=total if score is None else score)
 
     def first_board(self) -> NDArray[np.uint8]:
@@ -169,18 +175,8 @@ class Recording:
             InvalidRecording: The replay ends with another board or score, or cannot be carried out;
                 the text says where.
         """
-        rules, board = self.rules, self.first_board().ravel().tolist()
-        score = moves = illegal = 0
-        law = None if self.spawns is None else SpawnLawTest(rules)
-        for step in self.steps():
-            board = step.board
-            score += step.reward
-            if not step.motions:
-                illegal += 1
-                continue
-            moves += 1
-            if law is not None:
-                law.add(step.board, step.outcome)
+        rules = self.rules
+        board, score, moves, law = self._replay()
         used = moves + (rules.start_tiles if self.start is None else 0)
         if self.spawns is not None and len(self.spawns) != used:
             raise InvalidRecording(
@@ -191,13 +187,25 @@ class Recording:
         self._compare_last_board(board)
         return Verification(
             moves=moves,
-            illegal_actions=illegal,
+            illegal_actions=len(self.actions) - moves,
             score=score,
             highest_tile=2 ** max(board),
             is_over=not legal(board, rules.rows, rules.columns),
-            cells_p=None if law is None else law.cells_p(),
-            fours_p=None if law is None else law.fours_p(),
+            cells_p=None if self.spawns is None else law.cells_p(),
+            fours_p=None if self.spawns is None else law.fours_p(),
         )
+
+    def _replay(self) -> tuple[list[int], int, int, SpawnLawTest]:
+        """The last board, score and number of moves of the replay, and the test of its tiles."""
+        board, score, moves, law = self._begin()[0], 0, 0, SpawnLawTest(self.rules)
+        for step in self.steps():
+            board = step.board
+            score += step.reward
+            if step.motions:
+                moves += 1
+                if self.spawns is not None:
+                    law.add(step.board, step.outcome)
+        return board, score, moves, law
 
     def _compare_last_board(self, replayed: list[int]) -> None:
         for cell, exponents in enumerate(zip(replayed, self.board.ravel().tolist(), strict=True)):

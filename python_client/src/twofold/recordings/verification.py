@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twofold.recordings.rules import RecordingRules
+from twofold.recordings.replay import RecordingRules
 
 _PLAUSIBLE = 1e-4  # a spawn law with a smaller p-value is reported as not fitting
 

@@ -5,8 +5,7 @@ from twofold.testing import check_vector_env
 check_vector_env(lambda: gym.make_vec("CartPole-v1", num_envs=3))
 """
 
-from twofold.testing.checker import check_vector_env
+from twofold.testing.checker import ConformanceError, Finding, Report, check_vector_env
 from twofold.testing.checks import CHECKS
-from twofold.testing.report import ConformanceError, Finding, Report
 
 __all__ = ["CHECKS", "ConformanceError", "Finding", "Report", "check_vector_env"]

@@ -9,14 +9,67 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from twofold._comparison import short
 from twofold.testing.checks import CHECKS
-from twofold.testing.report import ConformanceError, Finding, Report
 from twofold.testing.subject import AnyVectorEnv, CannotCheck, Policy, Subject, Violation
 
 # The other checks build on these.
 _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the report."""
+
+    check: str
+    """The check's name."""
+    message: str
+    """The expectation and the value found."""
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.message}"
+
+
+@dataclass
+class Report:
+    """The findings of all checks.
+
+    Attributes:
+        passed: Names of the checks that passed.
+        failures: Violations of Gymnasium's interface.
+        remarks: Allowed behaviour that users should know about.
+        skipped: Checks that could not run, with the reason.
+    """
+
+    passed: list[str] = field(default_factory=list)
+    failures: list[Finding] = field(default_factory=list)
+    remarks: list[Finding] = field(default_factory=list)
+    skipped: list[Finding] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.passed)} checks passed, {len(self.failures)} failed"]
+        for title in ("failures", "remarks", "skipped"):
+            lines += [f"{title}:"] * bool(getattr(self, title))
+            lines += [f"  - {finding}" for finding in getattr(self, title)]
+        return "\n".join(lines)
+
+
+class ConformanceError(AssertionError):
+    """The environment does not conform; the text lists all findings.
+
+    Attributes:
+        name: The environment's class.
+        report: The whole report.
+    """
+
+    def __init__(self, name: str, report: Report) -> None:
+        super().__init__(name, report)  # the arguments that unpickling passes again
+        self.name, self.report = name, report
+
+    def __str__(self) -> str:
+        return f"{self.name} is not a conforming gymnasium.vector.VectorEnv: {self.report}"
 
 
 def check_vector_env(
@@ -83,5 +136,5 @@ def check_vector_env(
     for finding in report.remarks + [one for one in report.skipped if one.check not in skip]:
         warnings.warn(f"check_vector_env: {finding}", stacklevel=2)
     if report.failures:
-        raise ConformanceError(subject.name, report)
+        raise ConformanceError(type(subject.envs.unwrapped).__name__, report)
     return report

@@ -19,16 +19,6 @@ AnyVectorEnv = VectorEnv[Any, Any, Any]
 Policy = Callable[[Any, dict[str, Any]], Any]
 """A deterministic function (observations, infos) -> actions."""
 
-_ATTRIBUTES = (
-    "num_envs",
-    "metadata",
-    "closed",
-    "observation_space",
-    "action_space",
-    "single_observation_space",
-    "single_action_space",
-)
-
 
 class Violation(Exception):
     """The environment does not conform."""
@@ -130,7 +120,7 @@ class Player:
 
     def begin(self, stream: int) -> None:
         """Starts a stream of random actions; equal numbers give equal streams."""
-        self._space = copy.deepcopy(self._subject.single_action_space)
+        self._space = copy.deepcopy(self._subject.envs.single_action_space)
         self._space.seed(self._subject.seed + stream)
 
     def reset(self, seed: Any = None, **keywords: Any) -> Result:
@@ -179,7 +169,14 @@ class Player:
 
 
 class Subject:
-    """The environment under test: a way to make it, and one long recorded run."""
+    """The environment under test: a way to make it, and one long recorded run.
+
+    Attributes:
+        envs: A closed environment, for its spaces and metadata.
+        lanes: Number of lanes.
+        mode: The declared autoreset mode; NEXT_STEP without one.
+        remarks: Remarks of the current check.
+    """
 
     def __init__(
         self,
@@ -201,15 +198,15 @@ class Subject:
         envs = make()
         if not isinstance(envs, VectorEnv):
             fail(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
-        for name in _ATTRIBUTES:
+        spaces = [
+            f"{batch}{kind}_space"
+            for kind in ("observation", "action")
+            for batch in ("", "single_")
+        ]
+        for name in ("num_envs", "metadata", "closed", *spaces):
             expect(hasattr(envs, name), f"expected the attribute {name}; it is missing")
-        self.name = type(envs.unwrapped).__name__
+        self.envs = envs
         self.lanes = int(envs.num_envs)
-        self.metadata = envs.metadata
-        self.single_observation_space = envs.single_observation_space
-        self.single_action_space = envs.single_action_space
-        self.observation_space = envs.observation_space
-        self.action_space = envs.action_space
         declared = envs.metadata.get("autoreset_mode")
         self.mode = declared if isinstance(declared, AutoresetMode) else AutoresetMode.NEXT_STEP
         envs.close()
@@ -235,12 +232,12 @@ class Subject:
 
     def batch(self, actions: list[Any]) -> Any:
         """One action per lane as a batch of the action space."""
-        empty: Any = create_empty_array(self.single_action_space, self.lanes)
-        return concatenate(self.single_action_space, actions, empty)
+        empty: Any = create_empty_array(self.envs.single_action_space, self.lanes)
+        return concatenate(self.envs.single_action_space, actions, empty)
 
     def lanes_of(self, observations: Any) -> list[Any]:
         """The observation of each lane."""
-        return list(iterate(self.observation_space, observations))
+        return list(iterate(self.envs.observation_space, observations))
 
     def by_lane(self, step: Result) -> list[Any]:
         """A step's result without its infos, lane by lane."""

@@ -67,7 +67,7 @@ def _check_same_step(subject: Subject, result: Result) -> None:
         )
     finals = _finals(subject, result)
     for lane in np.flatnonzero(done):
-        space = subject.single_observation_space
+        space = subject.envs.single_observation_space
         problem = first_mismatch(space, finals[lane])
         result.expect(
             problem is None, f"expected infos['final_obs'][{lane}] to be in {space}; {problem}"
@@ -94,7 +94,7 @@ def autoreset_ignores_the_action(subject: Subject) -> None:
         raise CannotCheck(f"autoreset is {subject.mode.name}, which ignores no action")
     subject.need_random_actions("another action on one lane")
     subject.ends  # noqa: B018 - as above
-    space = copy.deepcopy(subject.single_action_space)
+    space = copy.deepcopy(subject.envs.single_action_space)
     space.seed(subject.seed + 2)
 
     def run() -> Iterator[Result]:

@@ -58,7 +58,7 @@ def action_mask(subject: Subject) -> None:
 
     `Discrete.sample(mask=...)` needs int8.
     """
-    space = subject.single_action_space
+    space = subject.envs.single_action_space
     if not any("action_mask" in result.infos for result in subject.recording):
         raise CannotCheck("infos have no 'action_mask'")
     if not isinstance(space, gym.spaces.Discrete):

@@ -15,15 +15,15 @@ from twofold.testing.subject import Player, Subject, expect
 
 def spaces(subject: Subject) -> None:
     """num_envs, the four spaces and metadata["autoreset_mode"] exist and fit together."""
-    mode = subject.metadata.get("autoreset_mode")
+    mode = subject.envs.metadata.get("autoreset_mode")
     expect(
         isinstance(mode, AutoresetMode),
         "expected metadata['autoreset_mode'] to be a gymnasium.vector.AutoresetMode, so that "
         f"training code knows when to expect first observations; got {mode!r}",
     )
     for kind in ("observation", "action"):
-        single = getattr(subject, f"single_{kind}_space")
-        batched = getattr(subject, f"{kind}_space")
+        single = getattr(subject.envs, f"single_{kind}_space")
+        batched = getattr(subject.envs, f"{kind}_space")
         expected = batch_space(single, subject.lanes)
         problem = _space_mismatch(expected, batched)
         expect(

@@ -17,7 +17,7 @@ def check_values(subject: Subject, result: Result, *names: str) -> None:
         isinstance(result.values, tuple) and number == len(names),
         f"expected a tuple ({', '.join(names)}); got a {kind} of {number}",
     )
-    space = subject.observation_space
+    space = subject.envs.observation_space
     problem = first_mismatch(space, result.observations)
     result.expect(problem is None, f"expected observations of {space}; {problem}")
     check_is_dict(result)
