@@ -128,8 +128,8 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
     ("part", "value", "text"),
     [
         ("format", "png", 'its "format" is not'),
-        ("version", 2, "version 2; this program reads version 1"),
-        ("environment", "chess", "environment 'chess'"),
+        ("version", 2, "version is 2; expected 1"),
+        ("environment", "chess", "environment is 'chess'"),
         ("rules", {"rows": 1}, "rows is 1"),
         ("rules", {"walls": 1}, "rules: .*walls"),
         ("actions", "###", "actions: "),

@@ -405,7 +405,7 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (BoolActionMask, "action_mask", "expected .*int8.*got bool"),
     (ReusedBuffer, "data_not_reused", r"reset\(seed=0\) returned .*; step 1 changed them"),
     (HandsOutItsState, "data_is_the_users", "whether or not the user writes"),
-    (SpoilsActions, "arguments_untouched", "step 1: expected the actions to stay"),
+    (SpoilsActions, "arguments_untouched", "expected the actions of step 1 to stay"),
     (IgnoresSeeds, "equal_seeds_agree", "expected two environments with seed 0 to agree"),
     (AlwaysTheSameSeed, "different_seeds_differ", r"from the seeds \[0, 4, 8, 12\]"),
     (OneSeedForAllLanes, "lanes_differ", "Do all lanes get the same seed?"),

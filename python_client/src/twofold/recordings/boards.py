@@ -16,10 +16,7 @@ def explain_boards(
 ) -> tuple[RecordingRules, list[int], list[int]]:
     """The rules, the actions (steps,) and the chance outcomes (tiles,) of a game.
 
-    Args:
-        boards: Exponents, integers (steps + 1, rows, columns).
-        four_probability: Goes into the rules.
-        start_tiles: Tiles of the first board.
+    Its boards are exponents, integers (steps + 1, rows, columns).
 
     Raises:
         InvalidArgument: The boards are not a game of 2048; the text names the first wrong one.

@@ -9,14 +9,13 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument, InvalidRecording
-from twofold.recordings.replay import Generator, RecordingRules, Words
+from twofold.recordings.replay import Generator, RecordingRules
 
 FORMAT, VERSION = "twofold-recording", 1
 ENVIRONMENT_ID = "twofold/Game2048-v0"
@@ -68,93 +67,91 @@ def decode(text: str) -> dict[str, Any]:
     Raises:
         InvalidRecording: The text is not a recording, or damaged; the message names the part.
     """
+    document = _parse(text)
+    try:
+        rules = RecordingRules(**document["rules"])
+    except (TypeError, InvalidArgument) as error:
+        raise InvalidRecording(f"rules: {error}") from None
+    steps, packed = document["steps"], _bytes(document, "actions")
+    if steps < 0 or len(packed) != -(-steps // 4):
+        raise InvalidRecording(f"actions: {len(packed)} bytes for {steps} steps")
+    if ("generator" in document) == ("spawns" in document):
+        raise InvalidRecording("expected either a generator or spawns")
+    fields = {
+        "rules": rules,
+        "actions": unpack_actions(packed, steps),
+        "board": _board(document, "board", rules),
+        "score": document["score"],
+        "about": document["about"],
+    }
+    if "generator" in document:
+        words = document["generator"]
+        if len(words) != 4 or not all(type(w) is int and 0 <= w < 2**32 for w in words):
+            raise InvalidRecording(f"generator is {words}; expected four 32-bit words")
+        fields["generator"] = tuple(words)
+    else:
+        fields["spawns"] = np.frombuffer(_bytes(document, "spawns"), np.uint8).astype(np.int64)
+    if "seed" in document:
+        seed = document["seed"]
+        if not seed.isdecimal() or int(seed) >= 2**64:
+            raise InvalidRecording(f"seed is {seed!r}; expected 0 ... 2^64 - 1")
+        if "generator" in fields and Generator.seeded(int(seed)).words != fields["generator"]:
+            raise InvalidRecording(f"the generator is not the one of seed {seed}")
+        fields["seed"] = int(seed)
+    if "start" in document:
+        fields["start"] = _board(document, "start", rules)
+    return fields
+
+
+_PARTS = {
+    "version": int,
+    "environment": str,
+    "rules": dict,
+    "about": dict,
+    "score": int,
+    "board": list,
+    "steps": int,
+    "actions": str,
+}
+_OPTIONAL_PARTS = {"generator": list, "seed": str, "start": list, "spawns": str}
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """A document with all parts, each of the right type."""
     try:
         document = json.loads(text)
     except ValueError as error:
         raise InvalidRecording(f"not a recording: invalid JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidRecording(f'not a recording: its "format" is not "{FORMAT}"')
-    return _Decoder(document).fields()
+    for name, kind in (_PARTS | _OPTIONAL_PARTS).items():
+        if name not in document:
+            if name in _PARTS:
+                raise InvalidRecording(f"{name!r} is missing")
+        elif type(document[name]) is not kind:
+            got = type(document[name]).__name__
+            raise InvalidRecording(f"{name} is {got}; expected {kind.__name__}")
+    for name, expected in (("version", VERSION), ("environment", ENVIRONMENT_ID)):
+        if document[name] != expected:
+            raise InvalidRecording(f"{name} is {document[name]!r}; expected {expected!r}")
+    return document
 
 
-class _Decoder:
-    """Decodes a document part by part, so that errors can name the part."""
+def _bytes(document: dict[str, Any], name: str) -> bytes:
+    try:
+        return base64.b64decode(document[name], validate=True)
+    except binascii.Error as error:
+        raise InvalidRecording(f"{name}: {error}") from None
 
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._document = document
 
-    def fields(self) -> dict[str, Any]:
-        version = self._part("version", int)
-        if version != VERSION:
-            raise InvalidRecording(f"version {version}; this program reads version {VERSION}")
-        environment = self._part("environment", str)
-        if environment != ENVIRONMENT_ID:
-            raise InvalidRecording(f"environment {environment!r}; expected {ENVIRONMENT_ID!r}")
-        try:
-            rules = RecordingRules(**self._part("rules", dict))
-        except (TypeError, InvalidArgument) as error:
-            raise InvalidRecording(f"rules: {error}") from None
-        steps = self._part("steps", int)
-        packed = self._bytes("actions")
-        if steps < 0 or len(packed) != -(-steps // 4):
-            raise InvalidRecording(f"actions: {len(packed)} bytes for {steps} steps")
-        fields = {
-            "rules": rules,
-            "actions": unpack_actions(packed, steps),
-            "board": self._board("board", rules),
-            "score": self._part("score", int),
-            "about": self._part("about", dict),
-        }
-        if ("generator" in self._document) == ("spawns" in self._document):
-            raise InvalidRecording("expected either a generator or spawns")
-        if "generator" in self._document:
-            fields["generator"] = self._generator()
-        else:
-            fields["spawns"] = np.frombuffer(self._bytes("spawns"), np.uint8).astype(np.int64)
-        if "seed" in self._document:
-            fields["seed"] = self._seed(fields.get("generator"))
-        if "start" in self._document:
-            fields["start"] = self._board("start", rules)
-        return fields
-
-    def _part(self, name: str, kind: type) -> Any:
-        if name not in self._document:
-            raise InvalidRecording(f"{name!r} is missing")
-        value = self._document[name]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise InvalidRecording(f"{name} is {type(value).__name__}; expected {kind.__name__}")
-        return value
-
-    def _bytes(self, name: str) -> bytes:
-        try:
-            return base64.b64decode(self._part(name, str), validate=True)
-        except binascii.Error as error:
-            raise InvalidRecording(f"{name}: {error}") from None
-
-    def _generator(self) -> Words:
-        words = self._part("generator", list)
-        if len(words) != 4 or not all(type(w) is int and 0 <= w < 2**32 for w in words):
-            raise InvalidRecording(f"generator is {words}; expected four 32-bit words")
-        return (words[0], words[1], words[2], words[3])
-
-    def _seed(self, generator: Words | None) -> int:
-        text = self._part("seed", str)
-        if not text.isdecimal() or int(text) >= 2**64:
-            raise InvalidRecording(f"seed is {text!r}; expected 0 ... 2^64 - 1")
-        if generator is not None and Generator.seeded(int(text)).words != generator:
-            raise InvalidRecording(f"the generator is not the one of seed {text}")
-        return int(text)
-
-    def _board(self, name: str, rules: RecordingRules) -> NDArray[np.uint8]:
-        rows = self._part(name, list)
-        try:
-            cells = list(chain.from_iterable(rows))
-        except TypeError:
-            cells = []
-        shape = {len(row) for row in rows if isinstance(row, list)}
-        is_right = len(rows) == rules.rows and shape == {rules.columns}
-        if not is_right or not all(type(e) is int and 0 <= e <= 31 for e in cells):
-            raise InvalidRecording(
-                f"{name}: expected {rules.rows} rows of {rules.columns} exponents"
-            )
-        return np.array(rows, np.uint8)
+def _board(document: dict[str, Any], name: str, rules: RecordingRules) -> NDArray[np.uint8]:
+    rows = document[name]
+    is_right = len(rows) == rules.rows and all(
+        isinstance(row, list)
+        and len(row) == rules.columns
+        and all(type(exponent) is int and 0 <= exponent <= 31 for exponent in row)
+        for row in rows
+    )
+    if not is_right:
+        raise InvalidRecording(f"{name}: expected {rules.rows} rows of {rules.columns} exponents")
+    return np.array(rows, np.uint8)

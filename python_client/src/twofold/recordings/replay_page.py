@@ -27,15 +27,9 @@ def page(
     score: int,
     about: Mapping[str, Any],
 ) -> str:
-    """The page. It holds each tile's motions, and therefore no rules.
+    """The page, from uint8 (rows, columns) exponents of the first and the last board.
 
-    Args:
-        verdict: The result of verifying the game, as text.
-        start: uint8 (rows, columns), exponents of the first board.
-        steps: The steps.
-        board: uint8 (rows, columns), exponents of the last board.
-        score: The last score.
-        about: Notes to show.
+    It holds each tile's motions, and therefore no rules.
     """
     encoded = [encode_step(step, start.size) for step in steps]
     content = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -28,27 +29,27 @@ class CannotCheck(Exception):
     """This environment offers no way to run the check."""
 
 
-def expect(condition: bool, message: str) -> None:
-    """Raises Violation unless the condition holds."""
+def fail(message: str) -> NoReturn:
+    """Raises Violation."""
+    raise Violation(message)
+
+
+def expect(condition: bool, expectation: str, got: object) -> None:
+    """Raises Violation, "expected …; got …", unless the condition holds."""
     if not condition:
-        raise Violation(message)
+        raise Violation(f"expected {expectation}; got {got}")
 
 
-def expect_equal(expected: Any, got: Any, message: str) -> None:
-    """Raises Violation with the message and the first difference of two unequal values."""
+def expect_equal(expected: Any, got: Any, expectation: str) -> None:
+    """Raises Violation, "expected …; …" with the first difference, unless the values are equal."""
     difference = first_difference(expected, got)
     if difference is not None:
-        raise Violation(f"{message}; {difference}")
+        raise Violation(f"expected {expectation}; {difference}")
 
 
 def all_equal(values: list[Any]) -> bool:
     """Whether all values equal the first one."""
     return all(first_difference(values[0], value) is None for value in values[1:])
-
-
-def fail(message: str) -> NoReturn:
-    """Raises Violation."""
-    raise Violation(message)
 
 
 @dataclass
@@ -66,9 +67,10 @@ class Result:
     reset: Result | None = None
     """With DISABLED, the reset of these lanes between that step and this one."""
 
-    def expect(self, condition: bool, message: str) -> None:
-        """Raises Violation with the title and the message unless the condition holds."""
-        expect(condition, f"{self.title}: {message}")
+    def expect(self, condition: bool, expectation: str, got: object) -> None:
+        """Raises Violation, "…: expected …; got …", unless the condition holds."""
+        if not condition:
+            raise Violation(f"{self.title}: expected {expectation}; got {got}")
 
     @property
     def is_step(self) -> bool:
@@ -193,8 +195,6 @@ class Subject:
         self.policy = policy
         self.remarks: list[str] = []
         self._made: list[AnyVectorEnv] = []
-        self._recording: list[Result] | None = None
-        self._one_lane_disturbs_others: bool | None = None
         envs = make()
         if not isinstance(envs, VectorEnv):
             fail(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
@@ -204,7 +204,7 @@ class Subject:
             for batch in ("", "single_")
         ]
         for name in ("num_envs", "metadata", "closed", *spaces):
-            expect(hasattr(envs, name), f"expected the attribute {name}; it is missing")
+            expect(hasattr(envs, name), f"the attribute {name}", "none")
         self.envs = envs
         self.lanes = int(envs.num_envs)
         declared = envs.metadata.get("autoreset_mode")
@@ -249,14 +249,9 @@ class Subject:
         """Seeds for this many runs, so far apart that no two lanes share one."""
         return [self.seed + offset * (self.lanes + 1) for offset in range(number)]
 
-    @property
+    @functools.cached_property
     def one_lane_disturbs_others(self) -> bool:
         """Whether the actions on lane 0 change the results of other lanes."""
-        if self._one_lane_disturbs_others is None:
-            self._one_lane_disturbs_others = self._disturbs_others()
-        return self._one_lane_disturbs_others
-
-    def _disturbs_others(self) -> bool:
         self.need_lanes()
         self.need_random_actions("other actions on one lane")
         players = self.players(self.seed)
@@ -278,14 +273,10 @@ class Subject:
         first = self.by_lane(player.step(self.batch(actions)))
         return first, self.by_lane(other.step(self.batch(others)))
 
-    @property
+    @functools.cached_property
     def recording(self) -> list[Result]:
         """One long run, each result copied as it was returned."""
-        if self._recording is None:
-            self._recording = [
-                copy.deepcopy(result) for result in self.player().play(self.steps, self.seed)
-            ]
-        return self._recording
+        return [copy.deepcopy(result) for result in self.player().play(self.steps, self.seed)]
 
     @property
     def ends(self) -> list[int]:
@@ -317,11 +308,12 @@ class Subject:
         if not self.stochastic:
             raise CannotCheck("stochastic=False: the environment uses no random numbers")
 
-    def compare_with_recording(self, run: Iterator[Result], message: str) -> None:
+    def compare_with_recording(self, run: Iterator[Result], expectation: str) -> None:
         """Expects a run to equal the recorded one."""
         for recorded, result in zip(self.recording, run, strict=False):
             difference = first_difference(recorded.outcome, result.outcome)
-            expect(difference is None, f"{message}; at {recorded.title} {difference}")
+            if difference is not None:
+                fail(f"expected {expectation}; at {recorded.title} {difference}")
 
     def transcript(self, player: Player, seed: Any = None, steps: int = 40) -> list[Any]:
         """The outcomes of a short run."""

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference, first_mismatch
-from twofold.testing.checks.returned import kind_of
-from twofold.testing.subject import CannotCheck, Result, Subject, all_equal, expect
+from twofold.testing.checks.interface import kind_of
+from twofold.testing.subject import CannotCheck, Result, Subject, all_equal, fail
 
 
 def autoreset(subject: Subject) -> None:
@@ -25,11 +25,11 @@ def autoreset(subject: Subject) -> None:
             _check_same_step(subject, result)
             continue
         finals = [key for key in ("final_obs", "final_info") if key in result.infos]
-        result.expect(
-            not finals,
-            f"expected no {' and '.join(finals)} in infos, since autoreset is {subject.mode.name} "
-            "and the step returns the final observation itself",
-        )
+        if finals:
+            fail(
+                f"{result.title}: expected no {' and '.join(finals)} in infos, since autoreset is "
+                f"{subject.mode.name} and the step returns the final observation itself"
+            )
         if subject.mode is AutoresetMode.NEXT_STEP:
             _check_next_step(result)
 
@@ -37,16 +37,13 @@ def autoreset(subject: Subject) -> None:
 def _check_next_step(result: Result) -> None:
     assert result.waiting is not None
     _, rewards, terminations, truncations, _ = result.values
-    for lane in np.flatnonzero(result.waiting):
-        where = f"{result.title}, lane {lane}, whose episode ended in the step before"
-        expect(
-            rewards[lane] == 0,
-            f"{where}: expected reward 0, since NEXT_STEP only resets here; got {rewards[lane]}",
-        )
-        for name, flags in (("terminated", terminations), ("truncated", truncations)):
-            expect(
-                not flags[lane],
-                f"{where}: expected {name} to be False, since a new episode begins; got True",
+    got = {"reward": rewards, "terminated": terminations, "truncated": truncations}
+    for name, values in got.items():
+        for lane in np.flatnonzero(result.waiting & (values != 0)):
+            fail(
+                f"{result.title}, lane {lane}, whose episode ended in the step before: expected "
+                f"{name} {values.dtype.type(0)}, since NEXT_STEP only resets here; got "
+                f"{values[lane]}"
             )
 
 
@@ -56,27 +53,19 @@ def _check_same_step(subject: Subject, result: Result) -> None:
         mask = infos.get(f"_{key}")
         if mask is None and not done.any():
             continue
-        result.expect(
-            mask is not None and key in infos,
-            f"lane {int(np.argmax(done))} has ended: expected infos[{key!r}] and infos['_{key}'], "
-            f"as SAME_STEP requires; got infos with {sorted(infos)}",
-        )
-        result.expect(
-            np.array_equal(mask, done),
-            f"expected infos['_{key}'] to be terminations | truncations, {done}; got {mask}",
-        )
+        needed = f"infos[{key!r}] and infos['_{key}'], as SAME_STEP requires when an episode ends"
+        result.expect(mask is not None and key in infos, needed, f"only {sorted(infos)}")
+        needed = f"infos['_{key}'] to be terminations | truncations, {done}"
+        result.expect(np.array_equal(mask, done), needed, mask)
     finals = _finals(subject, result)
     for lane in np.flatnonzero(done):
         space = subject.envs.single_observation_space
         problem = first_mismatch(space, finals[lane])
-        result.expect(
-            problem is None, f"expected infos['final_obs'][{lane}] to be in {space}; {problem}"
-        )
-    result.expect(
-        not done.any() or isinstance(infos["final_info"], dict),
-        "expected infos['final_info'] as a dict with the layout of infos; got "
-        f"{kind_of(infos.get('final_info'))}",
-    )
+        if problem is not None:
+            fail(f"{result.title}: expected infos['final_obs'][{lane}] in {space}; {problem}")
+    is_dict = not done.any() or isinstance(infos["final_info"], dict)
+    needed = "infos['final_info'] as a dict with the layout of infos"
+    result.expect(is_dict, needed, kind_of(infos.get("final_info")))
 
 
 def _finals(subject: Subject, result: Result) -> Any:
@@ -108,7 +97,7 @@ def autoreset_ignores_the_action(subject: Subject) -> None:
 
     subject.compare_with_recording(
         run(),
-        "expected the action of a lane to be ignored in the step after its episode's end; "
+        "the action of a lane to be ignored in the step after its episode's end; "
         "another action there changed the run (does the lane reset one step too early?)",
     )
 
@@ -121,11 +110,11 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
     firsts, finals = _first_observations(subject)
     for lane, ended in finals.items():
         same = [first_difference(end, begin) is None for end, begin in ended]
-        expect(
-            not (len(same) >= 3 and all(same)),
-            f"lane {lane}: expected the observation after an episode's end to be a new episode's "
-            f"first; all {len(same)} times it was the final one again",
-        )
+        if len(same) >= 3 and all(same):
+            fail(
+                f"lane {lane}: expected the observation after an episode's end to be a new "
+                f"episode's first; all {len(same)} times it was the final one again"
+            )
     subject.need_chance()
     player = subject.player()
     if all_equal([copy.deepcopy(player.reset(s).observations) for s in subject.seeds(4)]):
@@ -133,12 +122,12 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
     long = {lane: begins for lane, begins in firsts.items() if len(begins) >= 4}
     if not long:
         raise CannotCheck(f"no lane had four episodes within {subject.steps} steps")
-    lane, begins = next(iter(long.items()))
-    expect(
-        not all(all_equal(begins) for begins in long.values()),
-        f"expected autoreset to continue the lane's stream; all {len(begins)} episodes of lane "
-        f"{lane} begin with the same observation, as if it were seeded again",
-    )
+    if all(all_equal(begins) for begins in long.values()):
+        lane, begins = next(iter(long.items()))
+        fail(
+            f"expected autoreset to continue the lane's stream; all {len(begins)} episodes of lane "
+            f"{lane} begin with the same observation, as if it were seeded again"
+        )
 
 
 def _first_observations(

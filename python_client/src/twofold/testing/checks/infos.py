@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from twofold.testing.checks.returned import check_is_dict, check_lane_array, kind_of
+from twofold.testing.checks.interface import check_is_dict, check_lane_array, kind_of
 from twofold.testing.subject import CannotCheck, Result, Subject
 
 
@@ -29,27 +29,20 @@ def check_infos(
         name = f"{path}[{key!r}]"
         if key in masks:
             check_lane_array(subject, result, name, value)
-            result.expect(
-                value.dtype == np.bool_,
-                f"expected {name}, the mask of {key[1:]!r}, as bool; got {value.dtype}",
-            )
+            result.expect(value.dtype == np.bool_, f"the mask {name} as bool", value.dtype)
             continue
-        result.expect(
-            not key.startswith("_"),
-            f"expected {key[1:]!r} beside its mask {name}; it is missing",
-        )
+        result.expect(not key.startswith("_"), f"{key[1:]!r} beside its mask {name}", "none")
         # The nested dicts of Gymnasium's own wrappers hold no masks.
-        result.expect(
-            not is_top or f"_{key}" in masks,
-            f"expected the mask '_{key}' beside {name}, bool ({lanes},); it is missing",
-        )
+        has_mask = not is_top or f"_{key}" in masks
+        result.expect(has_mask, f"the mask '_{key}' beside {name}, bool ({lanes},)", "none")
         if isinstance(value, dict):
             check_infos(subject, result, value, name, is_top=False)
         elif not (key == "final_obs" and isinstance(value, tuple)):
             result.expect(
                 isinstance(value, np.ndarray) and value.shape[:1] == (lanes,),
-                f"expected {name} as an array with a row for each of the {lanes} lanes, or a dict "
-                f"of such arrays; got {kind_of(value)}",
+                f"{name} as an array with a row for each of the {lanes} lanes, or a dict of such "
+                "arrays",
+                kind_of(value),
             )
 
 
@@ -66,26 +59,15 @@ def action_mask(subject: Subject) -> None:
     shape = subject.lanes, int(space.n)
     for result in subject.recording:
         mask = result.infos.get("action_mask")
-        result.expect(
-            isinstance(mask, np.ndarray) and mask.shape == shape,
-            f"expected infos['action_mask'] of shape {shape} in every reset and step; got "
-            f"{kind_of(mask)}",
-        )
+        has_shape = isinstance(mask, np.ndarray) and mask.shape == shape
+        name = "infos['action_mask']"
+        result.expect(has_shape, f"{name} of shape {shape} in each reset and step", kind_of(mask))
         assert mask is not None
-        result.expect(
-            mask.dtype == np.int8,
-            "expected infos['action_mask'] of dtype int8, as Discrete.sample(mask=…) needs it; got "
-            f"{mask.dtype}",
-        )
-        result.expect(
-            bool(np.isin(mask, (0, 1)).all()),
-            f"expected 0 and 1 in infos['action_mask']; got {np.unique(mask)}",
-        )
+        needed = f"{name} of dtype int8, as Discrete.sample(mask=…) needs it"
+        result.expect(mask.dtype == np.int8, needed, mask.dtype)
+        result.expect(bool(np.isin(mask, (0, 1)).all()), f"0 and 1 in {name}", np.unique(mask))
         is_stuck = ~mask.any(axis=1)
         if result.is_step and subject.mode is not AutoresetMode.SAME_STEP:
             is_stuck &= ~result.done
-        result.expect(
-            not is_stuck.any(),
-            "expected a legal action on every running lane; lane "
-            f"{int(np.argmax(is_stuck))} has none",
-        )
+        lane = int(np.argmax(is_stuck))
+        result.expect(not is_stuck.any(), "a legal action on every running lane", f"none on {lane}")

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from twofold.testing.checks.returned import check_lane_array, check_values
-from twofold.testing.subject import Player, Subject, expect
+from twofold._comparison import first_mismatch
+from twofold.testing.subject import Player, Result, Subject, expect, fail
 
 
 def spaces(subject: Subject) -> None:
@@ -18,29 +18,21 @@ def spaces(subject: Subject) -> None:
     mode = subject.envs.metadata.get("autoreset_mode")
     expect(
         isinstance(mode, AutoresetMode),
-        "expected metadata['autoreset_mode'] to be a gymnasium.vector.AutoresetMode, so that "
-        f"training code knows when to expect first observations; got {mode!r}",
+        "metadata['autoreset_mode'] to be a gymnasium.vector.AutoresetMode, so that training code "
+        "knows when to expect first observations",
+        repr(mode),
     )
     for kind in ("observation", "action"):
-        single = getattr(subject.envs, f"single_{kind}_space")
-        batched = getattr(subject.envs, f"{kind}_space")
-        expected = batch_space(single, subject.lanes)
-        problem = _space_mismatch(expected, batched)
-        expect(
-            problem is None,
-            f"expected {kind}_space to be single_{kind}_space for {subject.lanes} lanes, "
-            f"{expected}; got {batched} ({problem})",
-        )
+        expected = batch_space(getattr(subject.envs, f"single_{kind}_space"), subject.lanes)
+        got = getattr(subject.envs, f"{kind}_space")
+        what = f"{kind}_space to be single_{kind}_space for {subject.lanes} lanes, {expected}"
+        expect(_is_alike(expected, got), what, f"{got}, {got.dtype}")
 
 
-def _space_mismatch(expected: gym.Space[Any], got: gym.Space[Any]) -> str | None:
-    """The first of type, shape and dtype that differs; bounds of single lanes may differ."""
-    if type(expected) is not type(got):
-        return f"a {type(got).__name__} instead of a {type(expected).__name__}"
-    for name in ("shape", "dtype"):
-        if getattr(expected, name) != getattr(got, name):
-            return f"{name} {getattr(got, name)} instead of {getattr(expected, name)}"
-    return None
+def _is_alike(space: gym.Space[Any], other: gym.Space[Any]) -> bool:
+    """Whether type, shape and dtype are equal; bounds of single lanes may differ."""
+    same_type = type(space) is type(other)
+    return same_type and space.shape == other.shape and space.dtype == other.dtype
 
 
 def reset_returns(subject: Subject) -> None:
@@ -59,31 +51,52 @@ def step_returns(subject: Subject) -> None:
         check_values(subject, result, *names)
         for name, value in zip(names[1:4], result.values[1:4], strict=True):
             check_lane_array(subject, result, name, value)
-        _, rewards, terminations, truncations, _ = result.values
-        result.expect(
-            rewards.dtype.kind == "f",
-            f"expected rewards of a floating dtype; got {rewards.dtype}",
-        )
-        is_finite = np.isfinite(rewards)
-        lane = int(np.argmin(is_finite))
-        result.expect(
-            bool(is_finite.all()), f"expected finite rewards; lane {lane} has {rewards[lane]}"
-        )
-        for name, flags in (("terminations", terminations), ("truncations", truncations)):
-            result.expect(
-                flags.dtype == np.bool_, f"expected {name} of dtype bool; got {flags.dtype}"
-            )
+        _, rewards, *flags, _ = result.values
+        result.expect(rewards.dtype.kind == "f", "rewards of a floating dtype", rewards.dtype)
+        result.expect(bool(np.isfinite(rewards).all()), "finite rewards", rewards)
+        for name, value in zip(names[2:4], flags, strict=True):
+            result.expect(value.dtype == np.bool_, f"{name} of dtype bool", value.dtype)
 
 
 def close(subject: Subject) -> None:
     """Close works on a new environment, on a used one, and twice; `closed` is True afterwards."""
     for is_used in (False, True):
         envs = subject.make()
-        expect(not envs.closed, f"expected closed to be False at first; got {envs.closed!r}")
+        expect(not envs.closed, "closed to be False at first", envs.closed)
         if is_used:
             player = Player(subject, envs)
             player.reset(subject.seed)
             player.step()
         for _ in range(2):
             envs.close()
-            expect(bool(envs.closed), f"expected closed to be True; got {envs.closed!r}")
+            expect(bool(envs.closed), "closed to be True", envs.closed)
+
+
+def check_values(subject: Subject, result: Result, *names: str) -> None:
+    """Expects a tuple of these values: observations of the space first, a dict of infos last."""
+    kind, number = type(result.values).__name__, len(result.values)
+    is_tuple = isinstance(result.values, tuple) and number == len(names)
+    result.expect(is_tuple, f"a tuple ({', '.join(names)})", f"a {kind} of {number}")
+    space = subject.envs.observation_space
+    problem = first_mismatch(space, result.observations)
+    if problem is not None:
+        fail(f"{result.title}: expected observations of {space}; {problem}")
+    check_is_dict(result)
+
+
+def check_is_dict(result: Result) -> None:
+    """Expects infos as a dict."""
+    result.expect(isinstance(result.infos, dict), "infos as a dict", type(result.infos).__name__)
+
+
+def check_lane_array(subject: Subject, result: Result, name: str, value: Any) -> None:
+    """Expects a numpy array (lanes,)."""
+    is_right = isinstance(value, np.ndarray) and value.shape == (subject.lanes,)
+    result.expect(is_right, f"{name} as a numpy array of shape ({subject.lanes},)", kind_of(value))
+
+
+def kind_of(value: Any) -> str:
+    """The type of a value; of an array its dtype and shape."""
+    if isinstance(value, np.ndarray):
+        return f"an array {value.dtype}{value.shape}"
+    return f"a {type(value).__name__}"

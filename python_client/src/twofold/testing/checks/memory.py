@@ -28,7 +28,7 @@ def _expect_unchanged(result: Result, kept: Result, later: Result) -> None:
     expect_equal(
         kept.arrays | {"infos": kept.infos},
         result.arrays | {"infos": result.infos},
-        f"expected the values that {result.title} returned to stay unchanged, as copies do; "
+        f"the values that {result.title} returned to stay unchanged, as copies do; "
         f"{later.title} changed them",
     )
 
@@ -47,7 +47,7 @@ def data_is_the_users(subject: Subject) -> None:
 
     subject.compare_with_recording(
         run(),
-        "expected the same whether or not the user writes into returned arrays; the environment "
+        "the same whether or not the user writes into returned arrays; the environment "
         "still uses them",
     )
 
@@ -73,16 +73,14 @@ def arguments_untouched(subject: Subject) -> None:
         actions = player.actions()
         before = copy.deepcopy(actions)
         result = player.step(actions)
-        expect_equal(
-            before, actions, f"{result.title}: expected the actions to stay as the user gave them"
-        )
+        expect_equal(before, actions, f"the actions of {result.title} to stay as given")
     mask = np.ones(subject.lanes, np.bool_)
     options = {"reset_mask": mask}
     try:
         player.reset(options=options)
     except Exception:
         return  # the check reset_mask covers it
-    expect(bool(mask.all()), f"expected reset to leave the reset_mask alone; it is now {mask}")
+    expect(bool(mask.all()), "reset to leave the reset_mask alone", mask)
     if "reset_mask" not in options:
         subject.remarks.append(
             "reset takes 'reset_mask' out of the user's options: passing the same dict again "

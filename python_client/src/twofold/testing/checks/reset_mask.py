@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twofold._comparison import first_difference, short
 from twofold.testing.checks.infos import check_infos
-from twofold.testing.checks.returned import check_values
+from twofold.testing.checks.interface import check_values
 from twofold.testing.subject import CannotCheck, Player, Subject, expect_equal, fail
 
 
@@ -44,11 +44,8 @@ def reset_mask(subject: Subject) -> None:
     check_infos(subject, result, result.infos, "infos", is_top=True)
     after = subject.lanes_of(result.observations)
     for lane in range(1, subject.lanes):
-        expect_equal(
-            before[lane],
-            after[lane],
-            f"a masked reset of lane 0: expected lane {lane} to be as it was",
-        )
+        what = f"lane {lane} to be as it was after a masked reset of lane 0"
+        expect_equal(before[lane], after[lane], what)
     _check_seeded_mask(subject, mask)
     _check_lanes_go_on(subject, reset, untouched, waiting)
 
@@ -113,5 +110,5 @@ def bad_reset_masks_are_refused(subject: Subject) -> None:
         fail(f"expected an exception for a reset_mask with {kind}, {short(mask)}; got none")
     subject.compare_with_recording(
         player.play(5, subject.seed),
-        "expected a refused reset_mask to leave the environment usable",
+        "a refused reset_mask to leave the environment usable",
     )

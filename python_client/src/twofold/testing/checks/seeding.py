@@ -15,7 +15,6 @@ from twofold.testing.subject import (
     Result,
     Subject,
     all_equal,
-    expect,
     expect_equal,
     fail,
 )
@@ -33,7 +32,7 @@ def equal_seeds_agree(subject: Subject) -> None:
 
     subject.compare_with_recording(
         interleaved(),
-        f"expected two environments with seed {subject.seed} to agree under the same actions, "
+        f"two environments with seed {subject.seed} to agree under the same actions, "
         "whatever a third one does",
     )
 
@@ -45,8 +44,7 @@ def reseeding_starts_anew(subject: Subject) -> None:
         pass
     subject.compare_with_recording(
         player.play(min(subject.steps, 100), subject.seed),
-        f"expected reset(seed={subject.seed}) on a used environment to begin the same run as on a "
-        "new one",
+        f"reset(seed={subject.seed}) on a used environment to begin the same run as on a new one",
     )
 
 
@@ -57,7 +55,7 @@ def reset_forgets_the_end(subject: Subject) -> None:
         pass
     subject.compare_with_recording(
         player.play(min(subject.steps, 30), subject.seed),
-        f"expected reset(seed={subject.seed}) right after an episode's end to begin the same run "
+        f"reset(seed={subject.seed}) right after an episode's end to begin the same run "
         "as on a new environment; is the autoreset still pending?",
     )
 
@@ -103,7 +101,7 @@ def unseeded_goes_on(subject: Subject) -> None:
     expect_equal(
         runs[0],
         runs[1],
-        f"expected reset() after reset(seed={subject.seed}) to continue the seeded stream, the "
+        f"reset() after reset(seed={subject.seed}) to continue the seeded stream, the "
         "same each time",
     )
     if not subject.stochastic:
@@ -138,14 +136,14 @@ def seeds_in_a_list(subject: Subject) -> None:
             "not require it"
         ) from None
     again = subject.transcript(player, list(seeds))
-    expect_equal(first, again, f"expected the same run from the same seeds {seeds}")
+    expect_equal(first, again, f"the same run from the same seeds {seeds}")
     player.reset(list(seeds))
     one = subject.lanes_of(copy.deepcopy(player.last.observations))[0]
     player.reset([seeds[0], *(seed + 1 for seed in seeds[1:])])
     expect_equal(
         one,
         subject.lanes_of(player.last.observations)[0],
-        "expected lane 0 to depend on its own seed only, not on the other lanes' seeds",
+        "lane 0 to depend on its own seed only, not on the other lanes' seeds",
     )
 
 
@@ -160,14 +158,14 @@ def no_global_random_numbers(subject: Subject) -> None:
 
         subject.compare_with_recording(
             player.play(min(subject.steps, 100), subject.seed),
-            "expected a seeded run to be the same whatever the state of np.random and random",
+            "a seeded run to be the same whatever the state of np.random and random",
         )
         after = np.random.get_state()[1], random.getstate()  # type: ignore[index]
-        expect(
-            bool(np.array_equal(before[0], after[0])) and before[1] == after[1],
-            "expected the global generators of numpy and Python to stay unchanged; the environment "
-            "draws from them or seeds them",
-        )
+        if not np.array_equal(before[0], after[0]) or before[1] != after[1]:
+            fail(
+                "expected the global generators of numpy and Python to stay unchanged; the "
+                "environment draws from them or seeds them"
+            )
     finally:
         np.random.set_state(states[0])
         random.setstate(states[1])
