@@ -64,7 +64,7 @@ INFOS = ("reward_terms", "merges", "chance", "afterstates")
 OURS: dict[str, Callable[..., VectorEnv[Any, Any, Any]]] = {
     "2048 on 2 x 2": partial(twofold.Game2048VectorEnv, size=2),
     "2048": twofold.Game2048VectorEnv,
-    "2048, all observed and told": partial(
+    "2048, with all observations and infos": partial(
         twofold.Game2048VectorEnv, obs="dict", extra_infos=INFOS
     ),
     "2048 as EnvPool has it": partial(twofold.Game2048VectorEnv, dialect="envpool"),
@@ -147,7 +147,7 @@ def test_a_buffer_that_gymnasium_was_asked_to_reuse_is_found() -> None:
         check(lambda: SyncVectorEnv([Walk] * 3, copy=False), steps=120)
 
 
-def test_an_object_that_is_not_a_vector_environment_is_refused() -> None:
+def test_anything_but_a_vector_environment_is_refused() -> None:
     with pytest.raises(
         ConformanceError, match=r"expected a gymnasium\.vector\.VectorEnv; got a Walk"
     ):
@@ -183,7 +183,7 @@ def test_skipped_checks_are_reported() -> None:
     assert {"lanes_differ", "reset_mask"} <= skipped(report)
 
 
-def test_an_environment_without_randomness_can_be_declared_deterministic() -> None:
+def test_an_environment_without_chance_needs_stochastic_false() -> None:
     class Fixed(WalkVectorEnv):
         def seed_lanes(self, seed: Any, mask: Any) -> None:
             for lane in np.flatnonzero(mask):

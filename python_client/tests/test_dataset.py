@@ -64,10 +64,10 @@ def test_a_dataset_holds_the_games_of_the_reference(
             assert tuple(mine["next_observation"][i].ravel()) == game.board
             assert mine["terminated"][i] == game.terminated
             assert mine["truncated"][i] == game.truncated
-    told = twofold.datasets.verify(path, endpoint="embedded")
-    assert told["transitions"] == len(data["time"])
-    assert (told["seed"], told["num_envs"], told["policy"]) == (3, 8, "random")
-    assert told["twofold"] == twofold.__version__
+    metadata = twofold.datasets.verify(path, endpoint="embedded")
+    assert metadata["transitions"] == len(data["time"])
+    assert (metadata["seed"], metadata["num_envs"], metadata["policy"]) == (3, 8, "random")
+    assert metadata["twofold"] == twofold.__version__
 
 
 @pytest.mark.usefixtures("small_groups")
@@ -97,21 +97,21 @@ def test_built_in_policies_write_the_same_as_stepping_their_actions(
 
 
 @pytest.mark.usefixtures("small_groups")
-def test_the_file_has_config_seed_and_versions(tmp_path: Path) -> None:
+def test_the_file_records_arguments_seed_and_versions(tmp_path: Path) -> None:
     path = write(tmp_path, size=(3, 4), four_probability=0.25)
-    told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
-    assert told["arguments"] == {"size": [3, 4], "four_probability": 0.25}
-    assert told["environment"] == "twofold/Game2048-v0"
-    assert told["server"]
+    metadata = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    assert metadata["arguments"] == {"size": [3, 4], "four_probability": 0.25}
+    assert metadata["environment"] == "twofold/Game2048-v0"
+    assert metadata["server"]
     assert parquet.ParquetFile(path).num_row_groups > 4
 
 
-def test_the_file_has_the_reward_itself_and_not_the_name_of_its_file(tmp_path: Path) -> None:
+def test_the_file_records_the_reward_itself_and_not_the_name_of_its_file(tmp_path: Path) -> None:
     file = tmp_path / "reward.json"
     file.write_text('{"merge_count": 0.5}')
     path = write(tmp_path, reward=file)
-    told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
-    assert told["arguments"] == {"reward": {"merge_count": 0.5}}
+    metadata = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    assert metadata["arguments"] == {"reward": {"merge_count": 0.5}}
     file.write_text('{"merge_count": 0.25}')
     twofold.datasets.verify(path, endpoint="embedded")
     file.unlink()
@@ -125,8 +125,8 @@ def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
     keys = twofold.CurveKeys(public, public, secret)
     arguments = {"size": np.int64(3), "max_episode_steps": np.uint8(9), "start_tiles": None}
     path = write(tmp_path, **arguments)
-    told = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
-    assert told["arguments"] == {"size": 3, "max_episode_steps": 9, "start_tiles": None}
+    metadata = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    assert metadata["arguments"] == {"size": 3, "max_episode_steps": 9, "start_tiles": None}
     twofold.datasets.verify(path, endpoint="embedded")
     # A server without encryption does not admit them.
     with pytest.raises(errors.AuthenticationFailed):
@@ -179,7 +179,7 @@ def test_a_wrong_transition_is_reported_with_row_and_column(
 def test_missing_transitions_and_another_seed_are_found(tmp_path: Path) -> None:
     path = write(tmp_path)
     file = parquet.ParquetFile(path)
-    told = json.loads(file.metadata.metadata[b"twofold"])
+    metadata = json.loads(file.metadata.metadata[b"twofold"])
     for change, groups, text in (
         ({"seed": 4}, range(file.num_row_groups), r"row 0 \(lane 0, time 0\): observation"),
         ({}, range(file.num_row_groups - 1), "it says 300"),
@@ -188,7 +188,7 @@ def test_missing_transitions_and_another_seed_are_found(tmp_path: Path) -> None:
         with parquet.ParquetWriter(other, file.schema_arrow) as writer:
             for group in groups:
                 writer.write_table(file.read_row_group(group))
-            writer.add_key_value_metadata({b"twofold": json.dumps(told | change).encode()})
+            writer.add_key_value_metadata({b"twofold": json.dumps(metadata | change).encode()})
         with pytest.raises(errors.InvalidDataset, match=text):
             twofold.datasets.verify(other, endpoint="embedded")
 
@@ -217,7 +217,7 @@ def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_policy_with_memory_is_reset_where_episodes_begin(tmp_path: Path) -> None:
+def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(tmp_path: Path) -> None:
     class Remembering:
         begun = 0
 

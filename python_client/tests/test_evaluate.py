@@ -1,4 +1,4 @@
-"""Evaluation: all episodes count alike, the intervals are right, and bad policies are told."""
+"""Evaluation: all episodes count alike, the intervals are right, and bad policies are reported."""
 
 import json
 import re
@@ -282,9 +282,9 @@ def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
     assert one.max_exponents is not None
     for result, episode in ((one, 0), (many, 41), (many, 59)):
         made = result.recording(episode)
-        told = made.verify()
-        assert (told.score, told.moves) == (one.scores[episode], one.moves[episode])
-        assert told.is_over
+        verified = made.verify()
+        assert (verified.score, verified.moves) == (one.scores[episode], one.moves[episode])
+        assert verified.is_over
         assert made.board.max() == one.max_exponents[episode]
     assert "the policy in the server" in str(one)
     assert json.loads(one.to_json())["policy_seconds"] is None
@@ -348,7 +348,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("lanes", [1, 7, 50, 60])
-def test_a_policy_with_a_memory_is_told_where_episodes_begin(lanes: int) -> None:
+def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(lanes: int) -> None:
     policy = Counting()
     assert isinstance(policy, PolicyWithMemory)
     result = twofold.evaluate(policy, env=Queue(lanes), episodes=50)
@@ -358,7 +358,7 @@ def test_a_policy_with_a_memory_is_told_where_episodes_begin(lanes: int) -> None
     )
 
 
-def test_a_policy_whose_reset_raises_is_told() -> None:
+def test_a_policy_whose_reset_raises_is_reported() -> None:
     class Bad(Counting):
         def reset(self, lanes: Any) -> None:
             raise KeyError("lost")
@@ -425,7 +425,7 @@ def raises(observations: Any, action_mask: Any) -> Any:
         (lambda o, m: m.argmin(axis=1), r"call \d+: chose action \d, legal are \[.*seed 9223372"),
     ],
 )
-def test_a_bad_policy_is_told_with_what_and_where(policy: Any, text: str) -> None:
+def test_a_bad_policy_is_reported_with_call_row_and_seed(policy: Any, text: str) -> None:
     with pytest.raises(errors.PolicyError, match=text) as info:
         twofold.evaluate(policy, episodes=8, endpoint="embedded")
     assert info.value.policy == policy.__name__
@@ -443,7 +443,7 @@ def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
         twofold.evaluate(cheats, episodes=8, endpoint="embedded")
 
 
-def test_a_policy_that_is_slow_is_told() -> None:
+def test_a_slow_policy_is_reported() -> None:
     import time
 
     def slow(observations: Any, action_mask: Any) -> Any:
@@ -560,7 +560,7 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
         by_hand().plot(tmp_path / "a.unknownformat")
 
 
-def test_the_rule_card_tells_rules_and_means(server: Server) -> None:
+def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
     class Searching:
         card = {"search_max_layers": 2, "symmetry_averaging": True, "weights_mb": 1.5}  # noqa: RUF012
 
@@ -596,7 +596,7 @@ def test_the_rule_card_tells_rules_and_means(server: Server) -> None:
     assert (result.lengths <= 50).all()
 
 
-def test_the_rule_card_of_concentration_tells_deck_and_reward() -> None:
+def test_the_rule_card_of_concentration_shows_deck_and_reward() -> None:
     def card(**arguments: Any) -> dict[str, Any]:
         made = twofold.evaluate(
             "random", env="twofold/Concentration-v0", episodes=2, endpoint="embedded", **arguments
@@ -613,8 +613,8 @@ def test_the_rule_card_of_concentration_tells_deck_and_reward() -> None:
     }.items() <= card(preset="popgym-easy").items()
     assert card(peeks="unlimited")["peeks"] == "any number"
     reward = {"match": 2, "mismatch": -0.5}
-    told = card(reward={"terms": reward, "scale": 0.1, "clip": (-1, None)})["score"]
-    assert told == "sum of the rewards: 2 match + -0.5 mismatch, times 0.1, at least -1"
+    score = card(reward={"terms": reward, "scale": 0.1, "clip": (-1, None)})["score"]
+    assert score == "sum of the rewards: 2 match + -0.5 mismatch, times 0.1, at least -1"
 
 
 @pytest.mark.parametrize("other", [{"symbols": 2}, {"peeks": 1}, {"reward": {"match": 2}}])
@@ -640,7 +640,7 @@ def test_a_policy_compared_with_itself_differs_by_nothing() -> None:
     assert not comparison.is_significant
 
 
-def test_the_better_of_two_policies_is_told() -> None:
+def test_the_better_of_two_policies_is_reported() -> None:
     a = twofold.evaluate(first_legal, episodes=200, endpoint="embedded")
     b = twofold.evaluate("random", episodes=200, endpoint="embedded")
     comparison = a.compare(b)
@@ -728,7 +728,7 @@ def test_the_command_finds_functions_of_modules(
         ("model.zip", "pass --trust-pickle"),
     ],
 )
-def test_the_command_tells_why_there_is_no_such_policy(
+def test_the_command_reports_why_it_found_no_policy(
     word: str,
     text: str,
     tmp_path: Path,
@@ -743,7 +743,7 @@ def test_the_command_tells_why_there_is_no_such_policy(
     assert text in capsys.readouterr().err
 
 
-def test_a_zip_that_is_no_model_is_told_before_anything_is_unpickled(
+def test_a_zip_without_a_model_is_refused_before_anything_is_unpickled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.zip").write_bytes(b"no zip")

@@ -57,8 +57,12 @@ def test_a_replay_goes_through_the_boards_of_the_reference(arguments: dict[str, 
         for step, board in zip(made.steps(), boards[1:], strict=True):
             assert step.board == board.ravel().tolist()
         assert made.score == game.score
-        told = made.verify()
-        assert (told.moves, told.score, told.is_over) == (game.moves, game.score, game.terminated)
+        verified = made.verify()
+        assert (verified.moves, verified.score, verified.is_over) == (
+            game.moves,
+            game.score,
+            game.terminated,
+        )
 
 
 def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
@@ -147,9 +151,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("score", None, "'score' is missing"),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_name_of_the_part(
-    part: str, value: Any, text: str
-) -> None:
+def test_a_damaged_file_is_reported_with_the_part(part: str, value: Any, text: str) -> None:
     document = json.loads(recording().to_json())
     with pytest.raises(errors.InvalidRecording, match=text):
         Recording.from_json(change(document, part, value))
@@ -193,13 +195,13 @@ def test_a_game_of_another_engine_is_imported_from_its_boards(arguments: dict[st
     made = Recording.from_boards(boards, score=game.score, **law)
     assert made.generator is None
     again = Recording.from_json(made.to_json())
-    told = again.verify()
-    assert (told.score, told.moves) == (game.score, game.moves)
-    assert told.spawns_fit
-    assert "fit the spawn law" in str(told)
+    verified = again.verify()
+    assert (verified.score, verified.moves) == (game.score, game.moves)
+    assert verified.spawns_fit
+    assert "fit the spawn law" in str(verified)
 
 
-def test_boards_that_do_not_follow_are_refused() -> None:
+def test_boards_that_do_not_follow_are_reported() -> None:
     _, _, boards = play(11)
     for change_at, cell, value in ((0, None, 3), (7, 0, 9)):
         changed = boards.copy()
@@ -258,9 +260,9 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
     values = []
     for seed in range(60):
         _, _, boards = play(seed)
-        told = Recording.from_boards(boards).verify()
-        assert told.cells_p is not None
-        values.append(told.cells_p)
+        verified = Recording.from_boards(boards).verify()
+        assert verified.cells_p is not None
+        values.append(verified.cells_p)
     assert 0.38 < np.mean(values) < 0.62
     assert min(values) > 1e-4
 

@@ -26,7 +26,7 @@ def spaces(subject: Subject) -> None:
         expected = batch_space(getattr(subject.envs, f"single_{kind}_space"), subject.lanes)
         got = getattr(subject.envs, f"{kind}_space")
         what = f"{kind}_space to be single_{kind}_space for {subject.lanes} lanes, {expected}"
-        expect(_is_alike(expected, got), what, f"{got}, {got.dtype}")
+        expect(_is_alike(expected, got), what, got)
 
 
 def _is_alike(space: gym.Space[Any], other: gym.Space[Any]) -> bool:
