@@ -10,8 +10,7 @@ import reference
 
 import twofold
 from twofold import cli, errors
-from twofold.recordings import Recording, RecordingRules
-from twofold.recordings import replay as _replay
+from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.file_format import pack_actions, unpack_actions
 from twofold.recordings.verification import chi_square_tail
 
@@ -79,7 +78,7 @@ def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
 
 def test_motions_are_listed_from_the_wall_on() -> None:
     board = [1, 1, 1, 1, 0, 2, 0, 2]
-    reward, motions = _replay.move(board, 2, 4, 3)
+    reward, motions = replay.move(board, 2, 4, 3)
     assert (reward, board) == (16, [2, 2, 0, 0, 3, 0, 0, 0])
     assert [tuple(m) for m in motions] == [
         (1, 0, True),
@@ -231,9 +230,9 @@ def spoilt(kind: str) -> Any:
     for cell in (0, 15):
         board[cell] = 1
     boards = [list(board)]
-    while len(boards) < 400 and _replay.legal(board, 4, 4):
-        choice = _replay.legal(board, 4, 4)
-        _replay.move(board, 4, 4, next(a for a in (0, 3, 1, 2) if a in choice))
+    while len(boards) < 400 and replay.legal(board, 4, 4):
+        choice = replay.legal(board, 4, 4)
+        replay.move(board, 4, 4, next(a for a in (0, 3, 1, 2) if a in choice))
         empty = [cell for cell in range(16) if not board[cell]]
         fours = 0.35 if kind == "fours" else 0.1
         last = len(empty) if kind != "last" else max(1, len(empty) - 1)

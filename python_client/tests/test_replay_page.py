@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.recordings import Recording, RecordingRules
-from twofold.recordings import replay as _replay
+from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.replay import Generator
 
 sync_api: Any = pytest.importorskip("playwright.sync_api")
@@ -22,13 +21,13 @@ def record(rows: int = 4, columns: int = 4, steps: int = 10**6) -> Recording:
     generator = Generator.seeded(78)
     board = [0] * rules.cells
     actions: list[int] = []
-    threshold = _replay.threshold_of(0.1)
+    threshold = replay.threshold_of(0.1)
     for _ in range(2):
-        _replay.place(board, generator.spawn(board, threshold))
-    while len(actions) < steps and (choice := _replay.legal(board, rows, columns)):
+        replay.place(board, generator.spawn(board, threshold))
+    while len(actions) < steps and (choice := replay.legal(board, rows, columns)):
         actions.append(next(a for a in (0, 3, 1, 2) if a in choice))
-        _replay.move(board, rows, columns, actions[-1])
-        _replay.place(board, generator.spawn(board, threshold))
+        replay.move(board, rows, columns, actions[-1])
+        replay.place(board, generator.spawn(board, threshold))
     return Recording.of_seed(rules, 78, actions)
 
 

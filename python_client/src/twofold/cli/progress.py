@@ -48,11 +48,12 @@ def progress(
         console=console,
         transient=True,
     )
-    task, start = bar.add_task(name, total=None, goal=0, rate=0), time.monotonic()
+    task = bar.add_task(name, visible=False, goal=0, rate=0)
+    start = time.monotonic()
 
     def update(done: int, total: int, steps: int | None = None) -> None:
         rate = (done if steps is None else steps) / max(time.monotonic() - start, 1e-6)
-        bar.update(task, completed=done, total=total, goal=total, rate=rate)
+        bar.update(task, completed=done, total=total, goal=total, rate=rate, visible=True)
 
     with bar:
         yield update

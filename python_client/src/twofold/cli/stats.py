@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -131,54 +132,39 @@ def as_prometheus(stats: statistics.StatsReply) -> str:
         MissingDependency: prometheus_client is not installed.
     """
     client = optional_import("prometheus_client", "metrics for Prometheus", "cli")
-    registry = client.CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(client, stats))
-    return str(client.generate_latest(registry).decode()).rstrip()
+    families: list[Any] = []
 
-
-class _Collector:
-    """The metrics of one reply, for a registry of prometheus_client."""
-
-    def __init__(self, client: Any, stats: statistics.StatsReply) -> None:
-        self._client, self._stats = client, stats
-
-    def collect(self) -> Iterator[Any]:
-        stats = self._stats
-        yield self._metric("info", "gauge", "The server.", [({"version": stats.server_version}, 1)])
-        for name, text, value in (
-            ("uptime_seconds", "Seconds since the start.", stats.uptime),
-            ("draining", "1 while the server is about to stop.", stats.draining),
-            ("threads", "Threads that a batch is spread over.", stats.threads),
-        ):
-            yield self._metric(name, "gauge", text, [({}, value)])
-        for name, value in fields(stats.counters):
-            yield self._metric(name, "counter", _COUNTERS[name], [({}, value)])
-        for name, value in fields(stats.usage):
-            yield self._metric(name, "gauge", _USAGE[name], [({}, value)])
-        limits = [({"limit": name}, value) for name, value in fields(stats.limits)]
-        yield self._metric("limit", "gauge", "The server's limits.", limits)
-        refusals = [({"code": row.code}, row.count) for row in stats.refusals]
-        yield self._metric("refusals", "counter", "Refused requests by error.", refusals)
-        refused = [({"kind": row.name}, row.refused) for row in stats.requests]
-        yield self._metric("requests_refused", "counter", "Refused requests by kind.", refused)
-        text = "From a message's arrival to its reply; quantiles of the last seconds."
-        summary = self._metric("request_seconds", "summary", text, [])
-        for row in stats.requests:
-            kind = {"kind": row.name}
-            summary.add_sample(summary.name, kind | {"quantile": "0.5"}, row.p50)
-            summary.add_sample(summary.name, kind | {"quantile": "0.99"}, row.p99)
-            summary.add_sample(f"{summary.name}_sum", kind, row.seconds)
-            summary.add_sample(f"{summary.name}_count", kind, row.executed)
-        yield summary
-
-    def _metric(
-        self, name: str, kind: str, text: str, samples: Iterable[tuple[dict[str, str], float]]
-    ) -> Any:
-        metric = self._client.Metric(f"twofold_{name}", text, kind)
-        suffix = "_total" if kind == "counter" else ""
+    def family(name: str, kind: str, text: str, *samples: tuple[dict[str, str], float]) -> Any:
+        metric = client.Metric(f"twofold_{name}", text, kind)
+        families.append(metric)
         for labels, value in samples:
-            metric.add_sample(metric.name + suffix, labels, value)
+            metric.add_sample(metric.name + "_total" * (kind == "counter"), labels, value)
         return metric
+
+    family("info", "gauge", "The server.", ({"version": stats.server_version}, 1))
+    family("uptime_seconds", "gauge", "Seconds since the start.", ({}, stats.uptime))
+    family("draining", "gauge", "1 while the server is about to stop.", ({}, stats.draining))
+    family("threads", "gauge", "Threads that a batch is spread over.", ({}, stats.threads))
+    for name, value in fields(stats.counters):
+        family(name, "counter", _COUNTERS[name], ({}, value))
+    for name, value in fields(stats.usage):
+        family(name, "gauge", _USAGE[name], ({}, value))
+    limits = [({"limit": name}, value) for name, value in fields(stats.limits)]
+    family("limit", "gauge", "The server's limits.", *limits)
+    refusals = [({"code": row.code}, row.count) for row in stats.refusals]
+    family("refusals", "counter", "Refused requests by error.", *refusals)
+    refused = [({"kind": row.name}, row.refused) for row in stats.requests]
+    family("requests_refused", "counter", "Refused requests by kind.", *refused)
+    text = "From a message's arrival to its reply; quantiles of the last seconds."
+    summary = family("request_seconds", "summary", text)
+    for row in stats.requests:
+        kind = {"kind": row.name}
+        summary.add_sample(summary.name, kind | {"quantile": "0.5"}, row.p50)
+        summary.add_sample(summary.name, kind | {"quantile": "0.99"}, row.p99)
+        summary.add_sample(f"{summary.name}_sum", kind, row.seconds)
+        summary.add_sample(f"{summary.name}_count", kind, row.executed)
+    collector = SimpleNamespace(collect=lambda: families)
+    return str(client.generate_latest(collector).decode()).rstrip()
 
 
 _COUNTERS = {
