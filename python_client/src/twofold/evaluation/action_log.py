@@ -8,9 +8,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
-from twofold.games.game2048 import Game2048VectorEnv
 from twofold.recordings import RecordingRules
 from twofold.recordings.file_format import pack_actions, unpack_actions
 

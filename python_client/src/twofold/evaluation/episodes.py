@@ -19,7 +19,6 @@ from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
 from twofold.evaluation.action_log import RolloutLog, StepLog
-from twofold.games.game2048 import Game2048VectorEnv
 from twofold.policies.caller import PolicyCaller, rows
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
