@@ -84,9 +84,8 @@ struct Line {
         d.store(first + 192, lane)
     }
 
-    /// Slides the line to the wall. The result has the exponents of the tiles that merges made, each in its
-    /// cell, 0 elsewhere; at most two of them, the first pair's and one of the other two. `moved` stays 0 where
-    /// nothing moves.
+    /// Slides the line to the wall; `moved` stays 0 where nothing moves. Returns the exponents of the tiles that
+    /// merges made, each in its cell, 0 elsewhere: at most two, the first pair's and one of the other two.
     @inline(__always) mutating func slide(_ moved: inout Lanes) -> Line {
         //  push the zeros out      a . c d  ─►  a c d .
         var hole = c.isZero
@@ -175,9 +174,8 @@ func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
     ((word >> 16) &* count &+ (((word & 0xffff) &* count) >> 16)) >> 16
 }
 
-@inline(__always) private func nextWord(
-    _ s0: inout UInt32, _ s1: inout UInt32, _ s2: inout UInt32, _ s3: inout UInt32
-)
+@inline(__always)
+private func nextWord(_ s0: inout UInt32, _ s1: inout UInt32, _ s2: inout UInt32, _ s3: inout UInt32)
     -> UInt32
 {
     let sum = s0 &+ s3
@@ -242,32 +240,34 @@ private func restartFinished(_ block: KernelBlock, rules: KernelRules) {
         let eight = UnsafeRawPointer(block.phase).load(fromByteOffset: first, as: UInt64.self)
         var finished = UInt64(littleEndian: eight) & 0x8080_8080_8080_8080
         while finished != 0 {
-            restart(block, lane: first + finished.trailingZeroBitCount / 8, rules: rules)
+            Kernel.start(block, lane: first + finished.trailingZeroBitCount / 8, rules: rules)
             finished &= finished &- 1
         }
     }
 }
 
-/// Starts a lane's new episode by drawing its start tiles.
-private func restart(_ block: KernelBlock, lane: Int, rules: KernelRules) {
-    let (cells, words) = (block.cells + lane, block.words + lane)
-    for cell in 0..<16 { cells[cell * 64] = 0 }
-    // A bit for each cell that has a tile.
-    var tiles: UInt16 = 0
-    for placed in 0..<rules.startTiles {
-        let first = nextWord(&words[0], &words[64], &words[128], &words[192])
-        let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-        // The cell that so many empty ones are before: tiles that are not behind it push it on.
-        var cell = Int((UInt64(first) &* UInt64(16 - placed)) >> 32)
-        var rest = tiles
-        while rest != 0 {
-            cell += rest.trailingZeroBitCount <= cell ? 1 : 0
-            rest &= rest &- 1
+extension Kernel {
+    /// Starts a new episode in one lane by drawing its start tiles.
+    public static func start(_ block: KernelBlock, lane: Int, rules: KernelRules) {
+        let (cells, words) = (block.cells + lane, block.words + lane)
+        for cell in 0..<16 { cells[cell * 64] = 0 }
+        // A bit for each cell that has a tile.
+        var tiles: UInt16 = 0
+        for placed in 0..<rules.startTiles {
+            let first = nextWord(&words[0], &words[64], &words[128], &words[192])
+            let second = nextWord(&words[0], &words[64], &words[128], &words[192])
+            // The cell that so many empty ones are before: tiles that are not behind it push it on.
+            var cell = Int((UInt64(first) &* UInt64(16 - placed)) >> 32)
+            var rest = tiles
+            while rest != 0 {
+                cell += rest.trailingZeroBitCount <= cell ? 1 : 0
+                rest &= rest &- 1
+            }
+            tiles |= 1 &<< UInt16(truncatingIfNeeded: cell)
+            cells[cell * 64] = UInt64(second) < rules.fourThreshold ? 2 : 1
         }
-        tiles |= 1 &<< UInt16(truncatingIfNeeded: cell)
-        cells[cell * 64] = UInt64(second) < rules.fourThreshold ? 2 : 1
+        block.begin(lane)
     }
-    block.begin(lane)
 }
 
 // MARK: - look: which actions would move something
@@ -311,9 +311,8 @@ private struct View {
 // MARK: - write: from rows of lanes to the arrays of a reply
 
 /// Interleaves the four quarters of `from`: byte i of the k-th goes to 4 i + k.
-@inline(__always) private func interleave(
-    _ from: Bytes, into to: Bytes, quarter: Int, _ scratch: KernelScratch
-) {
+@inline(__always)
+private func interleave(_ from: Bytes, into to: Bytes, quarter: Int, _ scratch: KernelScratch) {
     #if KERNEL_AVX2
     for index in 0..<quarter {
         to[4 * index] = from[index]
@@ -455,15 +454,9 @@ public enum Kernel {
         to.copyMemory(from: from, byteCount: bytes)
     }
 
-    /// Starts a new episode in one lane, drawing from its generator.
-    public static func start(_ block: KernelBlock, lane: Int, rules: KernelRules) {
-        restart(block, lane: lane, rules: rules)
-    }
-
     /// Writes the state of a block.
     public static func observe(
-        _ block: KernelBlock, rules: KernelRules, _ outputs: KernelOutputs,
-        scratch: KernelScratch
+        _ block: KernelBlock, rules: KernelRules, _ outputs: KernelOutputs, scratch: KernelScratch
     ) {
         for lane in Lanes.starts {
             write(View(block.cells, lane), block, goalExponent: rules.goalExponent, outputs, scratch, lane)
@@ -506,9 +499,7 @@ public enum Kernel {
 
 extension Kernel {
     /// Fills the cells of a block from 64 boards of 16 exponents each; nothing is assumed of their alignment.
-    public static func load(
-        _ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch
-    ) {
+    public static func load(_ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch) {
         copy(boards, to: scratch.boards, 1024)
         // The index (lane, cell) rotated by six bits.
         interleave(scratch.boards, into: scratch.shuffled, quarter: 256, scratch)
@@ -531,18 +522,15 @@ extension Kernel {
     }
 
     /// Writes which actions would move something: mask int8 [64, 4].
-    public static func legal(
-        _ block: KernelBlock, mask: UnsafeMutableRawPointer, scratch: KernelScratch
-    ) {
+    public static func legal(_ block: KernelBlock, mask: UnsafeMutableRawPointer, scratch: KernelScratch) {
         for lane in Lanes.starts {
             View(block.cells, lane).storeLegal(scratch.legal, lane, closed: Lanes(0))
         }
         writeLegal(scratch, into: mask)
     }
 
-    /// Draws a new tile for each board of a block from its generator, and writes the boards with it, uint8
-    /// [64, 16], and what appeared, int32 [64]: the cell for a 2, 16 + the cell for a 4, and -1 on a full
-    /// board, which draws nothing. The block's cells stay as they are.
+    /// Draws a new tile for each board of a block, except full ones, from its generator; writes the boards with
+    /// it, uint8 [64, 16], and the `writeOutcomes`. The block's cells stay as they are.
     public static func spawn(
         _ block: KernelBlock, fourThreshold: UInt64, boards: UnsafeMutableRawPointer,
         outcomes: UnsafeMutableRawPointer, scratch: KernelScratch
@@ -566,8 +554,7 @@ extension Kernel {
     return empties
 }
 
-/// The tile that has appeared between two boards, int32 [64]: the cell for a 2, 16 + the cell for a 4, -1 for
-/// none.
+/// The tile that appeared between two boards, int32 [64]: the cell for a 2, 16 + the cell for a 4, else -1.
 func writeOutcomes(
     _ before: Bytes, _ after: Bytes, into outcomes: UnsafeMutableRawPointer, _ scratch: KernelScratch
 ) {

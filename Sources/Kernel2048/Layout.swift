@@ -73,8 +73,7 @@ public struct KernelScratch {
     @inlinable public init(_ memory: UnsafeMutableRawPointer) { self.memory = memory }
 }
 
-/// Where a lane is in its episode: the values of a block's phase bytes, 0 before the first reset. Finished ones
-/// have bit 7 set.
+/// The values of a block's phase bytes, 0 before the first reset; bit 7 is set where the episode has ended.
 public enum KernelPhase {
     /// In an episode.
     @inlinable public static var playing: UInt8 { 1 }
@@ -84,8 +83,7 @@ public enum KernelPhase {
     @inlinable public static var truncated: UInt8 { 0x82 }
 }
 
-/// The arrays of 64 lanes that a step or a reset fills, each from the block's first lane on. Nothing is
-/// assumed of their alignment.
+/// The arrays of 64 lanes that a step or a reset fills, from the block's first lane on, at any alignment.
 public struct KernelOutputs {
     /// uint8 [64, 16]
     public var observation: UnsafeMutableRawPointer
@@ -159,8 +157,7 @@ public struct KernelRewardProgram {
     }
 }
 
-/// The arrays of 64 lanes that a declared reward and the infos on request fill; nil for what is not asked
-/// for.
+/// The arrays of 64 lanes that a declared reward and the infos on request fill; nil where not requested.
 public struct KernelReportOutputs {
     /// float32 [64]
     public var reward: UnsafeMutableRawPointer
