@@ -1,0 +1,72 @@
+"""ARCHITECTURE.md is true of the tree, and no room has grown too full."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text()
+CODE = {".swift", ".c", ".h", ".py"}
+# Generated, and the links to another folder's files.
+OTHERS = re.compile(r"/(Generated|v1|Kernel2048AVX2)/")
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """The files of the package and the server that are written by hand."""
+    command = ["git", "ls-files", "Sources", "python_client/src"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this is no checkout")
+    paths = [Path(line) for line in listed.stdout.splitlines()]
+    return [
+        path
+        for path in paths
+        if path.suffix in CODE and not OTHERS.search(f"/{path}") and (ROOT / path).exists()
+    ]
+
+
+def folders_in(table: str) -> set[str]:
+    """The folders in the first column of a table; `…/X` is beside the one before."""
+    rows = TEXT.split(f"| {table} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    found: set[str] = set()
+    for row in rows:
+        last = ""
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1]):
+            parent = last.rpartition("/")[0] or last
+            last = name.replace("…", parent)
+            found.add(last)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "root"),
+    [
+        ("folder of `Sources`", "Sources"),
+        ("folder of `python_client/src/twofold`", "python_client/src/twofold"),
+    ],
+)
+def test_each_folder_has_its_line(files: list[Path], table: str, root: str) -> None:
+    folders = {str(path.parent.relative_to(root)) for path in files if path.is_relative_to(root)}
+    folders -= {".", "CConnections/include", "CLinux/include"}
+    if root == "Sources":
+        folders |= {"Kernel2048AVX2", "CZeroMQ"}
+        folders |= {"TwofoldProtocol"}
+    assert folders_in(table) == folders
+
+
+def test_each_path_exists() -> None:
+    paths = set(re.findall(r"`((?:Sources|python_client|proto|docs)/[\w./-]+)`", TEXT))
+    assert paths
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+
+
+def test_no_file_and_no_folder_is_too_full(files: list[Path]) -> None:
+    kernel = {Path("Sources/Kernel2048") / name for name in ("Kernel.swift", "Report.swift")}
+    lines = {path: len((ROOT / path).read_text().splitlines()) for path in set(files) - kernel}
+    assert {str(path): count for path, count in lines.items() if count > 400} == {}
+    folders = [path.parent for path in files]
+    assert {str(folder) for folder in folders if folders.count(folder) > 15} == set()
