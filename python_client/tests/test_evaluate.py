@@ -16,8 +16,8 @@ import twofold
 from twofold import cli, errors
 from twofold.evaluation import statistics
 from twofold.policies import PerfectMemory, PolicyWithMemory
+from twofold.policies.baselines import RandomPolicy
 from twofold.policies.lookup import load
-from twofold.policies.uniform import RandomPolicy
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"

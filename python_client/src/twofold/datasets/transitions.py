@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from twofold.envs.results import Array
 from twofold.envs.rollout import Rollout
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.policies.caller import PolicyCaller
+from twofold.policies.functions import PolicyCaller
 
 BOARDS = ("observation", "next_observation")
 """Names of the columns that hold boards."""

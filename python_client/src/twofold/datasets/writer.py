@@ -21,8 +21,7 @@ from twofold.envs.seeding import draw_seed
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
-from twofold.policies.caller import PolicyCaller
-from twofold.policies.interfaces import NamedPolicy, PolicyLike
+from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
 from twofold.policies.lookup import resolve
 
 Progress: TypeAlias = "Callable[[int, int], None]"

@@ -1,4 +1,4 @@
-"""Players of whole games from given seeds, on all lanes at once."""
+"""Whole games from given seeds, played on all lanes at once, and the log of their actions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
-from twofold.evaluation.action_log import RolloutLog, StepLog
-from twofold.policies.caller import PolicyCaller, rows
+from twofold.policies.functions import PolicyCaller, rows
+from twofold.recordings import RecordingRules
+from twofold.recordings.file_format import pack_actions, unpack_actions
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of finished episodes, of all episodes, and of steps so far."""
@@ -71,192 +72,225 @@ class Schedule:
         return {"episode": int(self.episode[lane]), "seed": int(self.lane_seeds[lane])}
 
 
-class FunctionPlayer:
+class ActionLog:
+    """The actions of games of 2048, two bits each once a game has ended.
+
+    Those of unfinished games are in a table of steps and lanes.
+
+    Attributes:
+        rules: The rules of the games.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        base = envs.unwrapped
+        if not isinstance(base, Game2048VectorEnv):
+            raise InvalidArgument("record needs an environment of 2048", field="record")
+        config = base._session.create.game2048
+        self.rules = RecordingRules(
+            config.rows, config.columns, config.four_probability, config.start_tiles
+        )
+        # A dialect numbers the actions in another order than recordings do.
+        order = base._action_order
+        self._order = np.arange(4, dtype=np.uint8) if order is None else order
+        self._games: dict[int, bytes] = {}
+        self._table = np.zeros((256, envs.num_envs), np.uint8)
+        self._next = 0
+        self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
+
+    def add(self, actions: Array, playing: NDArray[np.bool_]) -> None:
+        """Adds some steps' actions, (steps, N); those of lanes that play, bool (N,), are kept."""
+        end = self._next + len(actions)
+        if end > len(self._table):
+            oldest = int(self._first[playing].min())
+            kept = self._table[oldest : self._next]
+            is_half_free = 2 * len(kept) < len(self._table)
+            size = len(self._table) * (1 if is_half_free else 2)
+            self._table = np.zeros((size, self._table.shape[1]), np.uint8)
+            self._table[: len(kept)] = kept
+            self._first -= oldest
+            end -= oldest
+        self._table[end - len(actions) : end] = self._order[actions]
+        self._next = end
+
+    def end(self, lanes: Array, episodes: Array, lengths: Array) -> None:
+        """Ends the episodes of these lanes, (k,) each, with their numbers of steps."""
+        for lane, episode, length in zip(lanes, episodes, lengths, strict=True):
+            first = self._first[lane]
+            self._games[int(episode)] = pack_actions(self._table[first : first + length, lane])
+        self._first[lanes] = self._next
+
+    def actions(self, episode: int, length: int) -> NDArray[np.uint8]:
+        """uint8 (length,): the actions of a finished game."""
+        return unpack_actions(self._games[episode], length)
+
+
+def play_function(
+    envs: VectorEnv[Any, Any, Any],
+    seeds: NDArray[np.uint64],
+    caller: PolicyCaller,
+    progress: Progress | None,
+    log: ActionLog | None,
+) -> dict[str, Any]:
     """Plays episodes with a policy function, on any vector environment with NEXT_STEP autoreset.
 
     A lane that finishes begins its next episode at once, by a reset of that lane. An idle lane
     keeps stepping under autoreset; the policy does not see it and nothing counts.
+
+    Returns:
+        Fields of `Evaluation`, arrays in the seeds' order.
     """
+    schedule, total, start = Schedule(seeds, envs.num_envs), len(seeds), time.perf_counter()
+    scores = np.zeros(total, np.float64)
+    lengths, moves = np.zeros(total, np.int64), np.zeros(total, np.int64)
+    exponents = np.zeros(total, np.uint8)
+    lane_rewards = np.zeros(envs.num_envs)
+    lane_steps = np.zeros(envs.num_envs, np.int64)
+    steps = 0
 
-    def __init__(
-        self,
-        envs: VectorEnv[Any, Any, Any],
-        seeds: NDArray[np.uint64],
-        caller: PolicyCaller,
-        progress: Progress | None,
-        log: StepLog | None,
-    ) -> None:
-        self._envs, self._caller, self._progress, self._log = envs, caller, progress, log
-        self._schedule = Schedule(seeds, envs.num_envs)
-        self._is_ours = isinstance(envs.unwrapped, TwofoldVectorEnv)
+    observations, infos = _reset_all(envs, schedule.lane_seeds)
+    # All actions are legal where infos have no mask.
+    every_action = np.ones((envs.num_envs, caller.num_actions), np.int8)
+    mask: Array = infos.get("action_mask", every_action)
+    has_score, has_moves = "score" in infos, "moves" in infos
+    has_exponent = "max_exponent" in infos
+    has_whole_scores = has_score and np.asarray(infos["score"]).dtype.kind in "iu"
+    caller.reset(schedule.active)
+    while not schedule.is_finished:
+        actions = caller(observations, mask, schedule.active, schedule.place)
+        observations, rewards, terminations, truncations, infos = envs.step(actions)
+        mask = infos.get("action_mask", every_action)
+        # Some environments have a score in the infos of a reset only.
+        has_score = has_score and "score" in infos
+        if log is not None:
+            log.add(actions[np.newaxis], schedule.active)
+        steps += np.count_nonzero(schedule.active)
+        lane_steps += 1
+        if not has_score:
+            lane_rewards += rewards
+        done = np.flatnonzero((terminations | truncations) & schedule.active)
+        if not len(done):
+            continue
 
-    def play(self) -> dict[str, Any]:
-        """Plays the episodes; returns fields of `Evaluation`, arrays in the seeds' order."""
-        envs, caller, schedule, log = self._envs, self._caller, self._schedule, self._log
-        total, start = len(schedule.seeds), time.perf_counter()
-        scores = np.zeros(total, np.float64)
-        lengths, moves = np.zeros(total, np.int64), np.zeros(total, np.int64)
-        exponents = np.zeros(total, np.uint8)
-        lane_rewards = np.zeros(envs.num_envs)
-        lane_steps = np.zeros(envs.num_envs, np.int64)
-        steps = 0
+        which = schedule.episode[done]
+        scores[which] = infos["score"][done] if has_score else lane_rewards[done]
+        lengths[which] = lane_steps[done]
+        moves[which] = infos["moves"][done] if has_moves else lane_steps[done]
+        if has_exponent:
+            exponents[which] = infos["max_exponent"][done]
+        if log is not None:
+            log.end(done, which, lengths[which])
+        lane_rewards[done], lane_steps[done] = 0, 0
+        begins = schedule.end(done)
+        if begins.any():
+            observations, infos = _reset_some(envs, schedule.lane_seeds, begins, observations)
+            # A masked reset may leave out the other lanes' infos.
+            begun_mask = infos.get("action_mask", every_action)
+            mask = np.where(begins[:, np.newaxis], begun_mask, mask)
+            caller.reset(begins)
+        if progress is not None:
+            progress(schedule.finished, total, steps)
+    return {
+        "scores": scores.astype(np.int64) if has_score and has_whole_scores else scores,
+        "moves": moves,
+        "lengths": lengths,
+        "max_exponents": exponents if has_exponent else None,
+        "seconds": time.perf_counter() - start,
+        "policy_seconds": caller.seconds,
+    }
 
-        observations, infos = self._reset_all()
-        mask = self._legal_actions(infos)
-        has_score, has_moves = "score" in infos, "moves" in infos
-        has_exponent = "max_exponent" in infos
-        has_whole_scores = has_score and np.asarray(infos["score"]).dtype.kind in "iu"
-        caller.reset(schedule.active)
-        while not schedule.is_finished:
-            actions = caller(observations, mask, schedule.active, schedule.place)
-            observations, rewards, terminations, truncations, infos = envs.step(actions)
-            mask = self._legal_actions(infos)
-            # Some environments have a score in the infos of a reset only.
-            has_score = has_score and "score" in infos
-            if log is not None:
-                log.add(actions, int(lane_steps[schedule.active].max()))
-            steps += np.count_nonzero(schedule.active)
-            lane_steps += 1
-            if not has_score:
-                lane_rewards += rewards
-            done = np.flatnonzero((terminations | truncations) & schedule.active)
-            if not len(done):
-                continue
 
-            which = schedule.episode[done]
-            scores[which] = infos["score"][done] if has_score else lane_rewards[done]
-            lengths[which] = lane_steps[done]
-            moves[which] = infos["moves"][done] if has_moves else lane_steps[done]
-            if has_exponent:
-                exponents[which] = infos["max_exponent"][done]
-            if log is not None:
-                log.end(done, which, lengths[which])
-            lane_rewards[done], lane_steps[done] = 0, 0
-            begins = schedule.end(done)
-            if begins.any():
-                observations, infos = self._reset_some(begins, observations)
-                # A masked reset may leave out the other lanes' infos.
-                mask = np.where(begins[:, np.newaxis], self._legal_actions(infos), mask)
-                caller.reset(begins)
-            if self._progress is not None:
-                self._progress(schedule.finished, total, steps)
-        return {
-            "scores": scores.astype(np.int64) if has_score and has_whole_scores else scores,
-            "moves": moves,
-            "lengths": lengths,
-            "max_exponents": exponents if has_exponent else None,
-            "seconds": time.perf_counter() - start,
-            "policy_seconds": caller.seconds,
-        }
+def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[str, Any]]:
+    """Begins an episode on every lane, with its seed of uint64 (N,)."""
+    if isinstance(envs.unwrapped, TwofoldVectorEnv):
+        return envs.reset(seed=seeds)
+    try:
+        return envs.reset(seed=seeds.tolist())
+    except TwofoldError:
+        raise
+    except (gym.error.Error, TypeError, ValueError) as error:
+        name = type(envs.unwrapped).__name__
+        raise InvalidArgument(
+            f"{name} refuses a list of seeds ({type(error).__name__}: {error}), and evaluation "
+            f"seeds each episode; {_USE_SYNC}",
+            field="env",
+        ) from error
 
-    def _reset_all(self) -> tuple[Any, dict[str, Any]]:
-        """Begins the first episode of every lane."""
-        try:
-            return self._envs.reset(seed=self._seeds())
-        except (gym.error.Error, TypeError, ValueError) as error:
-            if self._is_ours or isinstance(error, TwofoldError):
-                raise
-            raise InvalidArgument(
-                f"{self._name} refuses a list of seeds ({type(error).__name__}: {error}), and "
-                f"evaluation seeds each episode; {_USE_SYNC}",
-                field="env",
-            ) from error
 
-    def _reset_some(
-        self, begins: NDArray[np.bool_], observations: Any
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begins the next episode on the lanes in `begins`, bool (N,).
+def _reset_some(
+    envs: VectorEnv[Any, Any, Any], seeds: Any, begins: NDArray[np.bool_], observations: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Begins an episode on some lanes, bool (N,), with their seeds of uint64 (N,).
 
-        Raises:
-            InvalidArgument: The other lanes' rows of the observations, (N, …), changed.
-        """
-        before = None if self._is_ours else rows(observations, ~begins)
-        observations, infos = self._envs.reset(
-            seed=self._seeds(), options={"reset_mask": begins.copy()}
+    Raises:
+        InvalidArgument: The other lanes' rows of the observations, (N, …), changed.
+    """
+    options = {"reset_mask": begins.copy()}
+    if isinstance(envs.unwrapped, TwofoldVectorEnv):
+        return envs.reset(seed=seeds, options=options)
+    before = rows(observations, ~begins)
+    observations, infos = envs.reset(seed=seeds.tolist(), options=options)
+    if first_difference(before, rows(observations, ~begins)) is not None:
+        name = type(envs.unwrapped).__name__
+        raise InvalidArgument(
+            f"{name} also resets environments that options={{'reset_mask': …}} leaves out, and "
+            f"evaluation resets finished ones only; {_USE_SYNC}",
+            field="env",
         )
-        if before is not None and first_difference(before, rows(observations, ~begins)) is not None:
-            raise InvalidArgument(
-                f"{self._name} also resets environments that options={{'reset_mask': …}} leaves "
-                f"out, and evaluation resets finished ones only; {_USE_SYNC}",
-                field="env",
-            )
-        return observations, infos
-
-    @property
-    def _name(self) -> str:
-        return type(self._envs.unwrapped).__name__
-
-    def _seeds(self) -> Any:
-        """The lanes' seeds (N,)."""
-        seeds = self._schedule.lane_seeds
-        # Gymnasium's environments need Python's ints; ours convert arrays faster.
-        return seeds if self._is_ours else seeds.tolist()
-
-    def _legal_actions(self, infos: dict[str, Any]) -> Array:
-        """int8 (N, actions), 1 where an action is legal; all of them without a mask in infos."""
-        mask: Array | None = infos.get("action_mask")
-        if mask is None:
-            return np.ones((self._envs.num_envs, self._caller.num_actions), np.int8)
-        return mask
+    return observations, infos
 
 
-class ServerPlayer:
+# Of a rollout by a policy in the server: so few that waiting costs little, also in short games.
+_ROLLOUT_STEPS = 32
+
+
+def play_in_server(
+    envs: VectorEnv[Any, Any, Any],
+    seeds: NDArray[np.uint64],
+    policy: served_policies.Policy,
+    progress: Progress | None,
+    log: ActionLog | None,
+) -> dict[str, Any]:
     """Plays episodes of 2048 by rollouts, with a policy in the server.
 
     A lane that finishes waits for the end of the rollout (autoreset is disabled) and then begins
     its next episode. Its seed also seeds the policy's draws, so here too an episode is a function
     of its seed.
+
+    Returns:
+        Fields of `Evaluation`, arrays in the seeds' order.
     """
-
-    STEPS = 32  # per rollout: so few that waiting costs little, also in short games
-    INFOS = ("score", "moves", "episode_length", "max_exponent")
-
-    def __init__(
-        self,
-        envs: VectorEnv[Any, Any, Any],
-        seeds: NDArray[np.uint64],
-        policy: served_policies.Policy,
-        progress: Progress | None,
-        log: RolloutLog | None,
-    ) -> None:
-        base = envs.unwrapped
-        if not isinstance(base, Game2048VectorEnv):
-            raise InvalidArgument(
-                "policies in the server play 2048; pass a function for another game",
-                field="policy",
-            )
-        self._envs, self._seeds, self._policy = base, seeds, policy
-        self._progress, self._log = progress, log
-
-    def play(self) -> dict[str, Any]:
-        """Plays the episodes; returns fields of `Evaluation`, arrays in the seeds' order."""
-        envs, log, total, start = self._envs, self._log, len(self._seeds), time.perf_counter()
-        schedule = Schedule(self._seeds, envs.num_envs)
-        results = {name: np.zeros(total, np.int64) for name in self.INFOS}
-        steps = 0
-        envs.reset(seed=schedule.lane_seeds)
-        while not schedule.is_finished:
-            data = envs.rollout(self.STEPS, policy=self._policy, infos=self.INFOS)
-            active = schedule.active
-            steps += np.count_nonzero(data.valid[:, active])
-            if log is not None:
-                log.add(data.actions, data.valid & active)
-            done = np.flatnonzero((data.terminations | data.truncations).any(axis=0) & active)
-            which = schedule.episode[done]
-            for name, values in results.items():
-                values[which] = data.infos[name][-1, done]  # unchanged while the lane waits
-            if log is not None:
-                log.end(done, which)
-            begins = schedule.end(done)
-            if begins.any():
-                envs.reset(seed=schedule.lane_seeds, options={"reset_mask": begins})
-            if self._progress is not None:
-                self._progress(schedule.finished, total, steps)
-        return {
-            "scores": results["score"],
-            "moves": results["moves"],
-            "lengths": results["episode_length"],
-            "max_exponents": results["max_exponent"].astype(np.uint8),
-            "seconds": time.perf_counter() - start,
-            "policy_seconds": math.nan,
-        }
+    base = envs.unwrapped
+    if not isinstance(base, Game2048VectorEnv):
+        raise InvalidArgument(
+            "policies in the server play 2048; pass a function for another game", field="policy"
+        )
+    schedule, total, start = Schedule(seeds, base.num_envs), len(seeds), time.perf_counter()
+    names = ("score", "moves", "episode_length", "max_exponent")
+    results = {name: np.zeros(total, np.int64) for name in names}
+    steps = 0
+    base.reset(seed=schedule.lane_seeds)
+    while not schedule.is_finished:
+        data = base.rollout(_ROLLOUT_STEPS, policy=policy, infos=names)
+        steps += np.count_nonzero(data.valid[:, schedule.active])
+        if log is not None:
+            log.add(data.actions, schedule.active)
+        is_done = (data.terminations | data.truncations).any(axis=0)
+        done = np.flatnonzero(is_done & schedule.active)
+        which = schedule.episode[done]
+        for name, values in results.items():
+            values[which] = data.infos[name][-1, done]  # unchanged while the lane waits
+        if log is not None:
+            log.end(done, which, results["episode_length"][which])
+        begins = schedule.end(done)
+        if begins.any():
+            base.reset(seed=schedule.lane_seeds, options={"reset_mask": begins})
+        if progress is not None:
+            progress(schedule.finished, total, steps)
+    return {
+        "scores": results["score"],
+        "moves": results["moves"],
+        "lengths": results["episode_length"],
+        "max_exponents": results["max_exponent"].astype(np.uint8),
+        "seconds": time.perf_counter() - start,
+        "policy_seconds": math.nan,
+    }

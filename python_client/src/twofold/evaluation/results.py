@@ -16,8 +16,8 @@ from twofold import _arguments
 from twofold.envs.results import Array
 from twofold.errors import InternalError, InvalidArgument
 from twofold.evaluation import report
-from twofold.evaluation.action_log import ActionLog
 from twofold.evaluation.comparison import Comparison, without_nan
+from twofold.evaluation.episodes import ActionLog
 from twofold.evaluation.plot import plot
 from twofold.evaluation.rule_card import RULES
 from twofold.evaluation.statistics import bootstrap_mean, quantile_interval, wilson

@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from twofold import _arguments
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
-from twofold.policies.interfaces import NamedPolicy
+from twofold.policies.functions import NamedPolicy
 from twofold.v1 import environment_pb2 as environment
 
 RULES = (

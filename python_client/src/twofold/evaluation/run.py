@@ -15,13 +15,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from twofold import _arguments
 from twofold.envs import served_policies
 from twofold.errors import InvalidArgument
-from twofold.evaluation.action_log import RolloutLog, StepLog
-from twofold.evaluation.episodes import FunctionPlayer, Progress, ServerPlayer
+from twofold.evaluation.episodes import ActionLog, Progress, play_function, play_in_server
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.games.game2048 import Game2048
-from twofold.policies.caller import PolicyCaller
-from twofold.policies.interfaces import NamedPolicy, PolicyLike
+from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
 from twofold.policies.lookup import resolve
 
 FIRST_SEED = 2**63
@@ -99,16 +97,10 @@ def evaluate(
         env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
     seeds = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
     with _opened(env, number, num_envs, env_arguments) as envs:
-        player: FunctionPlayer | ServerPlayer
-        log: StepLog | RolloutLog | None
-        if served is not None:
-            log = RolloutLog(envs) if record else None
-            player = ServerPlayer(envs, seeds, served, progress, log)
-        else:
+        if served is None:
             _check_autoreset(envs)
-            log = StepLog(envs) if record else None
             caller = PolicyCaller(chosen, envs, policy_timeout)
-            player = FunctionPlayer(envs, seeds, caller, progress, log)
+        log = ActionLog(envs) if record else None
         rule_card = {
             **environment_card(envs),
             **policy_card(chosen, card),
@@ -116,20 +108,18 @@ def evaluate(
             "twofold": version("twofold"),
             "python": platform.python_version(),
         }
-        games = player.play()
+        if served is None:
+            games = play_function(envs, seeds, caller, progress, log)
+        else:
+            games = play_in_server(envs, seeds, served, progress, log)
     return Evaluation(chosen.name, rule_card, seeds, **games, log=log)
 
 
 def _number_of_episodes(episodes: int | None, protocol: str | None) -> int:
     if protocol is None:
-        return _arguments.integer(
-            "episodes", _DEFAULT_EPISODES if episodes is None else episodes, 1, 2**31
-        )
-    if protocol not in PROTOCOLS:
-        known = ", ".join(map(repr, PROTOCOLS))
-        raise InvalidArgument(
-            f"protocol is {protocol!r}; expected one of {known}", field="protocol"
-        )
+        given = _DEFAULT_EPISODES if episodes is None else episodes
+        return _arguments.integer("episodes", given, 1, 2**31)
+    _arguments.choice("protocol", protocol, PROTOCOLS)
     if episodes is not None:
         raise InvalidArgument(
             f"episodes={episodes} beside protocol={protocol!r}, which means "

@@ -5,8 +5,8 @@ envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 """
 
 from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
-from twofold.policies.interfaces import PolicyFunction, PolicyWithMemory
-from twofold.policies.perfect_memory import PerfectMemory
+from twofold.policies.baselines import PerfectMemory
+from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 
 __all__ = [
     "Expectimax",

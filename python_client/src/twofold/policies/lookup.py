@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -13,25 +12,10 @@ from typing import Any
 from twofold.envs import served_policies
 from twofold.errors import InvalidArgument, NotFound
 from twofold.policies import sb3
-from twofold.policies.interfaces import NamedPolicy
-from twofold.policies.perfect_memory import PerfectMemory
-from twofold.policies.uniform import RandomPolicy
+from twofold.policies.baselines import PerfectMemory, RandomPolicy
+from twofold.policies.functions import NamedPolicy
 
-NAMES = (
-    "random",
-    "greedy",
-    "expectimax",
-    "expectimax:DEPTH",
-    "ntuple:FILE.npz",
-    "perfect-memory",
-)
-
-_SERVED = (
-    served_policies.Random,
-    served_policies.Greedy,
-    served_policies.Expectimax,
-    served_policies.NTuple,
-)
+NAMES = (*served_policies.NAMES, "expectimax:DEPTH", "ntuple:FILE.npz", "perfect-memory")
 
 
 def resolve(policy: object, name: str | None = None) -> NamedPolicy:
@@ -55,7 +39,7 @@ def resolve(policy: object, name: str | None = None) -> NamedPolicy:
                 field="policy",
             )
         return replace(found, name=name or found.name)
-    if isinstance(policy, _SERVED):
+    if isinstance(policy, served_policies.CLASSES):
         own_name, own_card = _describe(policy)
         return NamedPolicy(name or own_name, own_card, served=policy)
     if not callable(policy) or isinstance(policy, type):
@@ -101,13 +85,11 @@ def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
 def _named(text: str) -> NamedPolicy | None:
     """The policy with this name, if any."""
     kind, colon, rest = text.partition(":")
+    served = served_policies.NAMES.get(text)
     if text == "random":
-        served = served_policies.Random()
         return NamedPolicy(text, RandomPolicy.card, make=lambda envs: RandomPolicy(), served=served)
-    if text == "greedy":
-        return resolve(served_policies.Greedy())
-    if text == "expectimax":
-        return resolve(served_policies.Expectimax())
+    if served is not None:
+        return resolve(served)
     if text == "perfect-memory":
         return NamedPolicy(text, PerfectMemory.card, make=PerfectMemory)
     if kind == "expectimax" and colon:

@@ -15,7 +15,7 @@ from twofold._optional import optional_import
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
-from twofold.policies.interfaces import NamedPolicy
+from twofold.policies.functions import NamedPolicy
 
 
 class SB3Policy:
