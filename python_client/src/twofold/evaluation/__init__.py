@@ -1,7 +1,6 @@
 """Evaluation of policies: whole games from fixed seeds, with intervals."""
 
-from twofold.evaluation.comparison import Comparison
-from twofold.evaluation.results import Evaluation
+from twofold.evaluation.results import Comparison, Evaluation
 from twofold.evaluation.run import evaluate
 
 __all__ = ["Comparison", "Evaluation", "evaluate"]

@@ -1,16 +1,20 @@
-"""Reports of an evaluation's summary: text, Markdown, HTML, and TDL2048's block."""
+"""Reports of an evaluation's summary: text, Markdown, HTML, TDL2048's block, and a picture."""
 
 from __future__ import annotations
 
 import html as html_module
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from twofold._optional import optional_import
 from twofold._tables import Style, table
 from twofold.envs.results import Array
+from twofold.errors import InvalidArgument
 
 
 def number(value: float) -> str:
@@ -35,11 +39,11 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
     figures = []
     for name in ("score", "moves"):
-        s = summary[name]
-        cells = [number(s["mean"]), interval(s["mean_interval"])]
-        cells += [number(s["median"]), interval(s["median_interval"])]
-        cells += [number(s["quantiles"]["0.05"]), number(s["quantiles"]["0.95"]), number(s["max"])]
-        figures.append([name, *cells])
+        s, cells = summary[name], [name]
+        for estimate in ("mean", "median"):
+            cells += [number(s[estimate]), interval(s[f"{estimate}_interval"])]
+        cells += map(number, (s["quantiles"]["0.05"], s["quantiles"]["0.95"], s["max"]))
+        figures.append(cells)
     tables = [table(header, figures, "lrrrrrrr", style)]
     if "reached" in summary:
         tiles = [
@@ -61,9 +65,8 @@ def _speed(summary: dict[str, Any]) -> str:
     part = summary["policy_seconds"] / seconds
     policy = "the policy in the server" if math.isnan(part) else f"{part:.0%} in the policy"
     highest = f"highest tile {summary['highest_tile']}; " if "highest_tile" in summary else ""
-    return (
-        f"{highest}{seconds:.3g} s, {summary['moves_per_second']:,.0f} moves per second, {policy}"
-    )
+    rate = f"{summary['moves_per_second']:,.0f} moves per second"
+    return f"{highest}{seconds:.3g} s, {rate}, {policy}"
 
 
 def _card(summary: dict[str, Any]) -> list[list[str]]:
@@ -100,11 +103,6 @@ def html(summary: dict[str, Any]) -> str:
     )
 
 
-def preformatted(plain: str) -> str:
-    """Plain text for a notebook."""
-    return f"<pre>{html_module.escape(plain)}</pre>"
-
-
 def tdl(scores: Array, moves: NDArray[Any], exponents: NDArray[Any], seconds: float) -> str:
     """The summary block of TDL2048: a line for each highest tile, figures cut to integers.
 
@@ -126,3 +124,55 @@ def tdl(scores: Array, moves: NDArray[Any], exponents: NDArray[Any], seconds: fl
             rate, reached = f"{count / total:.2%}", f"{(exponents >= exponent).mean():.2%}"
             lines.append(f"{2**exponent:<6}{count:>8}{score:>8}{move:>8}{rate:>9}{reached:>9}")
     return "\n".join(lines)
+
+
+def plot(
+    scores: Sequence[Array], summaries: Sequence[dict[str, Any]], path: str | Path | None
+) -> Any:
+    """The matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
+    matplotlib = optional_import("matplotlib.figure", "plots", "plot")
+    has_tiles = all("reached" in summary for summary in summaries)
+    figure = matplotlib.Figure(figsize=(11 if has_tiles else 6, 4.5), layout="constrained")
+    panels: Any = figure.subplots(1, 2 if has_tiles else 1, squeeze=False)[0]
+    _plot_scores(panels[0], scores, summaries)
+    if has_tiles:
+        _plot_tiles(panels[1], [summary["reached"] for summary in summaries])
+    for panel in panels:
+        panel.grid(alpha=0.3)
+    if path is not None:
+        try:
+            figure.savefig(path, dpi=150)
+        except ValueError as error:  # an unknown suffix
+            raise InvalidArgument(f"{path}: {error}", field="path") from None
+    return figure
+
+
+def _plot_scores(panel: Any, scores: Sequence[Array], summaries: Sequence[dict[str, Any]]) -> None:
+    highest, lowest = max(float(s.max()) for s in scores), min(float(s.min()) for s in scores)
+    bins = np.linspace(lowest, max(highest, lowest + 1), 61)
+    for i, (values, summary) in enumerate(zip(scores, summaries, strict=True)):
+        label = f"{summary['policy']}: mean {number(float(values.mean()))}"
+        weights = np.full(len(values), 1 / len(values))
+        panel.hist(values, bins, weights=weights, alpha=0.6, color=f"C{i}", label=label)
+        panel.axvline(values.mean(), color=f"C{i}", linestyle="--")
+    panel.set(xlabel="final score", ylabel="share of games", title="Scores; dashed: the mean")
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+    panel.legend()
+
+
+def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> None:
+    nothing = {"share": 0.0, "interval": [0.0, 0.0]}
+    tiles = [tile for tile in reached[0] if any(r.get(tile, nothing)["share"] > 0 for r in reached)]
+    tiles = tiles or list(reached[0])[:1]
+    width = 0.8 / len(reached)
+    for i, r in enumerate(reached):
+        entries = [r.get(tile, nothing) for tile in tiles]
+        shares = np.array([entry["share"] for entry in entries])
+        ends = np.array([entry["interval"] for entry in entries]).T
+        error = np.maximum(0, [shares - ends[0], ends[1] - shares])
+        at = np.arange(len(tiles)) + (i - (len(reached) - 1) / 2) * width
+        panel.bar(at, shares, width, yerr=error, capsize=3, color=f"C{i}", alpha=0.8)
+    panel.set_xticks(range(len(tiles)), [str(tile) for tile in tiles])
+    panel.set(xlabel="tile", ylabel="share of games", title="Games that reach the tile")
+    panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    panel.set_ylim(0, 1)
