@@ -5,8 +5,7 @@ on which a lane only begins its next episode (NEXT_STEP autoreset) are not trans
 out.
 """
 
-from twofold.datasets.reader import read
-from twofold.datasets.verifier import verify
+from twofold.datasets.reader import read, verify
 from twofold.datasets.writer import write
 
 __all__ = ["read", "verify", "write"]

@@ -1,10 +1,11 @@
-"""The Parquet file of a dataset: its columns, and the JSON in its metadata.
+"""The Parquet file of a dataset: rollouts as its columns, and the JSON in its metadata.
 
 docs/datasets.md describes both.
 """
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 
 from twofold._optional import optional_import
 from twofold.envs.results import Array
+from twofold.envs.rollout import Rollout
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 
 FORMAT, VERSION = "twofold-dataset", 1
 METADATA_KEY = b"twofold"
 NUM_ACTIONS = 4
+BOARDS = ("observation", "next_observation")
+"""Names of the columns that hold boards."""
 GROUP_ROWS = 262_144
 """Rows of a row group; a few groups are in memory at a time."""
 
@@ -58,6 +62,40 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
         else:
             arrays.append(arrow.array(values, item.type))
     return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def columns_of(rollout: Rollout, time: int) -> dict[str, Array]:
+    """The valid transitions of a rollout, lane after lane, each lane's steps in order.
+
+    Args:
+        rollout: Some steps of N lanes.
+        time: The number of its first step.
+
+    Returns:
+        For each column an array (transitions,); boards as uint8 (transitions, cells).
+    """
+    valid = rollout.valid.T
+    steps, lanes = rollout.valid.shape
+    # Each board becomes one element, so that it moves as a whole.
+    cells = math.prod(rollout.observations.shape[2:])
+    boards = rollout.observations.reshape(steps + 1, -1, cells).view(f"V{cells}")[..., 0]
+    times = np.arange(time, time + steps, dtype=np.uint32)
+    masks = np.packbits(rollout.action_masks, axis=2, bitorder="little")[..., 0]
+    columns: dict[str, Array] = {
+        "lane": np.broadcast_to(np.arange(lanes, dtype=np.uint32), (steps, lanes)),
+        "time": np.broadcast_to(times[:, None], (steps, lanes)),
+        "observation": boards[:-1],
+        "action": rollout.actions,
+        "action_mask": masks[:-1],
+        "reward": rollout.rewards,
+        "next_observation": boards[1:],
+        "terminated": rollout.terminations,
+        "truncated": rollout.truncations,
+    }
+    columns = {name: column.T[valid] for name, column in columns.items()}
+    for name in BOARDS:
+        columns[name] = columns[name].view(np.uint8).reshape(-1, cells)
+    return columns
 
 
 def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
