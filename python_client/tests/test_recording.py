@@ -12,7 +12,7 @@ import twofold
 from twofold import cli, errors
 from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.file_format import pack_actions, unpack_actions
-from twofold.recordings.verification import chi_square_tail
+from twofold.recordings.recording import chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:

@@ -4,8 +4,7 @@ This package shares nothing with the server. It states the rules of 2048 and the
 more in plain Python, so that a replay that agrees is evidence.
 """
 
-from twofold.recordings.recording import Recording
+from twofold.recordings.recording import Recording, Verification
 from twofold.recordings.replay import RecordingRules
-from twofold.recordings.verification import Verification
 
 __all__ = ["Recording", "RecordingRules", "Verification"]

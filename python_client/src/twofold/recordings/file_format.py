@@ -1,21 +1,23 @@
-"""The file of a recording: JSON, with actions and new tiles as packed bytes.
+"""The file of a recording: JSON, with actions and new tiles as packed bytes; and its HTML page.
 
-docs/recordings.md describes it. Fields are those of `Recording`, by name.
+docs/recordings.md describes the file. Fields are those of `Recording`, by name.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import html
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument, InvalidRecording
-from twofold.recordings.replay import Generator, RecordingRules
+from twofold.recordings.replay import Generator, RecordingRules, Step
 
 FORMAT, VERSION = "twofold-recording", 1
 ENVIRONMENT_ID = "twofold/Game2048-v0"
@@ -23,18 +25,14 @@ ENVIRONMENT_ID = "twofold/Game2048-v0"
 
 def pack_actions(actions: NDArray[np.uint8]) -> bytes:
     """Packs actions, uint8 (steps,), four to a byte, the first in its lowest bits."""
-    padded = np.zeros(-(-len(actions) // 4) * 4, np.uint8)
-    padded[: len(actions)] = actions
-    shifted = padded.reshape(-1, 4) << np.array([0, 2, 4, 6], np.uint8)
-    packed: NDArray[np.uint8] = shifted.sum(axis=1, dtype=np.uint8)
-    return packed.tobytes()
+    bits = np.unpackbits(actions[:, np.newaxis], axis=1, count=2, bitorder="little")
+    return np.packbits(bits, bitorder="little").tobytes()
 
 
 def unpack_actions(packed: bytes, steps: int) -> NDArray[np.uint8]:
     """Undoes `pack_actions`: uint8 (steps,), from at least steps / 4 bytes."""
-    quads = np.frombuffer(packed, np.uint8)
-    spread = quads[:, None] >> np.array([0, 2, 4, 6], np.uint8)
-    return (spread & 3).astype(np.uint8).ravel()[:steps]
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=2 * steps, bitorder="little")
+    return np.packbits(bits.reshape(steps, 2), axis=1, bitorder="little").ravel()
 
 
 def encode(fields: Mapping[str, Any]) -> str:
@@ -155,3 +153,48 @@ def _board(document: dict[str, Any], name: str, rules: RecordingRules) -> NDArra
     if not is_right:
         raise InvalidRecording(f"{name}: expected {rules.rows} rows of {rules.columns} exponents")
     return np.array(rows, np.uint8)
+
+
+def page(
+    fields: Mapping[str, Any], verdict: str, start: NDArray[np.uint8], steps: Iterable[Step]
+) -> str:
+    """An HTML page that plays the recording from its first board, uint8 (rows, columns).
+
+    It holds each tile's motions, and therefore no rules.
+    """
+    encoded = [_encode_step(step, start.size) for step in steps]
+    content = {
+        "rows": start.shape[0],
+        "columns": start.shape[1],
+        "start": start.ravel().tolist(),
+        "moves": base64.b64encode(b"".join(encoded)).decode(),
+        "steps": len(encoded),
+        "score": fields["score"],
+        "board": fields["board"].ravel().tolist(),
+        "verdict": verdict,
+    }
+    about = ", ".join(f"{key} {value}" for key, value in fields["about"].items())
+    text = (Path(__file__).parent / "replay_page.html").read_text()
+    for mark, value in {
+        "{{title}}": html.escape(f"2048, score {fields['score']:,}"),
+        "{{about}}": html.escape(about),
+        "{{data}}": json.dumps(content).replace("<", "\\u003c"),  # keeps the script element open
+    }.items():
+        text = text.replace(mark, value)
+    return text
+
+
+def _encode_step(step: Step, cells: int) -> bytes:
+    """One step as bytes.
+
+    Its action; the number of moving tiles; for each its source, with 0x80 where it merges, and its
+    target; the new tile's cell, with 0x80 for a 4, or 0xff for none.
+    """
+    parts = bytearray((step.action, len(step.motions)))
+    for motion in step.motions:
+        parts += bytes((motion.source | (0x80 if motion.is_merge else 0), motion.target))
+    if step.outcome < 0:
+        parts.append(0xFF)
+    else:
+        parts.append(step.outcome % cells | (0x80 if step.outcome >= cells else 0))
+    return bytes(parts)

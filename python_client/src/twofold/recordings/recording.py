@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,19 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument, InvalidRecording
-from twofold.recordings import file_format, replay_page
-from twofold.recordings.boards import explain_boards
-from twofold.recordings.replay import (
-    Generator,
-    RecordingRules,
-    Step,
-    Words,
-    legal,
-    place,
-    play,
-    threshold_of,
-)
-from twofold.recordings.verification import SpawnLawTest, Verification
+from twofold.recordings import file_format, replay
+from twofold.recordings.replay import Generator, RecordingRules, Step
+
+_PLAUSIBLE = 1e-4  # a spawn law with a smaller p-value is reported as not fitting
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +43,7 @@ class Recording:
     actions: NDArray[np.uint8] = field(repr=False)
     board: NDArray[np.uint8] = field(repr=False)
     score: int
-    generator: Words | None = None
+    generator: replay.Words | None = None
     seed: int | None = None
     start: NDArray[np.uint8] | None = field(default=None, repr=False)
     spawns: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -103,7 +95,7 @@ class Recording:
         Raises:
             InvalidArgument: The boards are not a game of 2048; the text names the first wrong one.
         """
-        rules, actions, outcomes = explain_boards(boards, four_probability, start_tiles)
+        rules, actions, outcomes = replay.explain_boards(boards, four_probability, start_tiles)
         draft = Recording(
             rules=rules,
             actions=np.array(actions, np.uint8),
@@ -134,11 +126,14 @@ class Recording:
             InvalidRecording: A new tile's cell is not empty.
         """
         board, spawn = self._begin()
-        rules = self.rules
-        try:
-            yield from play(board, rules.rows, rules.columns, self.actions.tolist(), spawn)
-        except ValueError as error:
-            raise InvalidRecording(str(error)) from None
+        for number, action in enumerate(self.actions.tolist()):
+            reward, motions = replay.move(board, self.rules.rows, self.rules.columns, action)
+            outcome = -1
+            if motions:
+                outcome = spawn(board)
+                if not replay.place(board, outcome):
+                    raise InvalidRecording(f"step {number}: outcome {outcome} cannot be placed")
+            yield Step(action, reward, motions, outcome, list(board))
 
     def _shaped(self, cells: list[int]) -> NDArray[np.uint8]:
         return np.array(cells, np.uint8).reshape(self.rules.rows, self.rules.columns)
@@ -151,7 +146,7 @@ class Recording:
         board = [0] * rules.cells
         for number in range(rules.start_tiles):
             outcome = spawn(board)
-            if not place(board, outcome):
+            if not replay.place(board, outcome):
                 raise InvalidRecording(f"start tile {number}: outcome {outcome} cannot be placed")
         return board, spawn
 
@@ -161,7 +156,8 @@ class Recording:
             outcomes = iter(self.spawns.tolist())
             return lambda board: next(outcomes, -1)
         assert self.generator is not None
-        generator, threshold = Generator(self.generator), threshold_of(self.rules.four_probability)
+        generator = Generator(self.generator)
+        threshold = replay.threshold_of(self.rules.four_probability)
         return lambda board: generator.spawn(board, threshold)
 
     def verify(self) -> Verification:
@@ -190,7 +186,7 @@ class Recording:
             illegal_actions=len(self.actions) - moves,
             score=score,
             highest_tile=2 ** max(board),
-            is_over=not legal(board, rules.rows, rules.columns),
+            is_over=not replay.legal(board, rules.rows, rules.columns),
             cells_p=None if self.spawns is None else law.cells_p(),
             fours_p=None if self.spawns is None else law.fours_p(),
         )
@@ -255,9 +251,7 @@ class Recording:
             InvalidRecording: The recording does not verify.
         """
         verdict = str(self.verify())
-        return replay_page.page(
-            verdict, self.first_board(), self.steps(), self.board, self.score, self.about
-        )
+        return file_format.page(vars(self), verdict, self.first_board(), self.steps())
 
 
 def _check_actions(actions: ArrayLike) -> NDArray[np.uint8]:
@@ -272,3 +266,106 @@ def _check_actions(actions: ArrayLike) -> NDArray[np.uint8]:
         at = int(bad.argmax())
         raise InvalidArgument(f"action {at} is {array[at]}; expected 0 ... 3", field="actions")
     return array.astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The facts that a replay confirmed.
+
+    Attributes:
+        moves: Legal moves.
+        illegal_actions: Actions that moved nothing.
+        score: The final score.
+        highest_tile: The highest tile on the final board.
+        is_over: Whether the final board has no legal action.
+        cells_p: With listed tiles, the probability under the spawn law of cells chosen at least as
+            unevenly as these (chi-square); None otherwise.
+        fours_p: The same for the number of 4s.
+    """
+
+    moves: int
+    illegal_actions: int
+    score: int
+    highest_tile: int
+    is_over: bool
+    cells_p: float | None
+    fours_p: float | None
+
+    @property
+    def spawns_fit(self) -> bool:
+        """Whether the new tiles are plausible under the spawn law; always with a generator."""
+        return all(p is None or p >= _PLAUSIBLE for p in (self.cells_p, self.fours_p))
+
+    def __str__(self) -> str:
+        over = "game over" if self.is_over else "the game could go on"
+        text = (
+            f"{self.moves:,} moves, score {self.score:,}, highest tile {self.highest_tile}, {over}"
+        )
+        if self.illegal_actions:
+            text += f", {self.illegal_actions} illegal actions"
+        if self.cells_p is None or self.fours_p is None:
+            return f"{text}; every new tile follows from the generator"
+        fit = "fit" if self.spawns_fit else "do NOT fit"
+        return (
+            f"{text}; the new tiles {fit} the spawn law (chi-square: cells p = {self.cells_p:.3g}, "
+            f"fours p = {self.fours_p:.3g})"
+        )
+
+
+class SpawnLawTest:
+    """Two chi-square tests of new tiles against the spawn law, fed move by move."""
+
+    def __init__(self, rules: RecordingRules) -> None:
+        self._rules = rules
+        self._surplus = np.zeros(rules.cells)  # observed minus expected tiles in each cell
+        self._covariance = np.zeros((rules.cells, rules.cells))
+        self._spawns = self._fours = 0
+
+    def add(self, board: list[int], outcome: int) -> None:
+        """Adds one chance outcome, with the board after it."""
+        cell = outcome % self._rules.cells
+        chances = np.array(board) == 0
+        chances[cell] = True
+        p = chances / chances.sum()
+        self._surplus -= p
+        self._surplus[cell] += 1
+        self._covariance += np.diag(p) - np.outer(p, p)
+        self._spawns += 1
+        self._fours += outcome >= self._rules.cells
+
+    def cells_p(self) -> float:
+        """The p-value of the cells.
+
+        Each spawn has its own covariance, since the empty cells change.
+        """
+        rank = int(np.linalg.matrix_rank(self._covariance))
+        if rank == 0:
+            return 1.0
+        inverse = np.linalg.pinv(self._covariance, hermitian=True)
+        return chi_square_tail(float(self._surplus @ inverse @ self._surplus), rank)
+
+    def fours_p(self) -> float:
+        """The p-value of the number of 4s."""
+        p, n = self._rules.four_probability, self._spawns
+        variance = n * p * (1 - p)
+        if variance == 0:
+            return 1.0 if self._fours == n * p else 0.0
+        return chi_square_tail((self._fours - n * p) ** 2 / variance, 1)
+
+
+def chi_square_tail(value: float, degrees: int) -> float:
+    """The probability that a chi-square variable is at least `value`.
+
+    For whole degrees it is a finite sum (Abramowitz and Stegun, 26.4.4 odd and 26.4.5 even).
+    """
+    half = value / 2
+    if degrees % 2:
+        tail, k = math.erfc(math.sqrt(half)), 0.5
+        term = math.exp(-half) * math.sqrt(half) / math.gamma(1.5)
+    else:
+        tail, k, term = 0.0, 0.0, math.exp(-half)
+    for _ in range(degrees // 2):  # term = exp(-half) half^k / gamma(k + 1)
+        k += 1
+        tail += term
+        term *= half / k
+    return min(1.0, tail)
