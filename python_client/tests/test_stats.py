@@ -13,7 +13,7 @@ from terminal import Terminal
 import twofold
 from twofold._tables import table
 from twofold.cli import main
-from twofold.cli.format import duration, rate, size
+from twofold.cli.stats import duration, rate, size
 from twofold.cli.top import view
 from twofold.v1 import statistics_pb2 as statistics
 

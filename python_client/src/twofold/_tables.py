@@ -10,21 +10,14 @@ Style = Literal["plain", "pipe", "html"]
 
 
 def table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    align: str,
-    style: Style = "plain",
+    header: Sequence[str], rows: Sequence[Sequence[str]], align: str, style: Style = "plain"
 ) -> str:
     """A table with columns two spaces apart, or in Markdown or HTML.
 
     name   count
     step   1,024
 
-    Args:
-        header: Names of the columns.
-        rows: The cells.
-        align: "l" (left) or "r" (right) for each column.
-        style: The form.
+    `align` has "l" (left) or "r" (right) for each column.
     """
     from tabulate import tabulate
 

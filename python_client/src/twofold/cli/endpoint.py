@@ -21,23 +21,24 @@ DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --endpoint, --curve-server, --curve-client and --timeout."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--endpoint",
         metavar="ADDRESS",
         default=os.environ.get("TWOFOLD_ENDPOINT") or DEFAULT_ENDPOINT,
         help=f"address of the server (default: $TWOFOLD_ENDPOINT, or {DEFAULT_ENDPOINT})",
     )
-    parser.add_argument(
+    add(
         "--curve-server",
         metavar="FILE",
         help="public key of an encrypted server (default: $TWOFOLD_CURVE_SERVER)",
     )
-    parser.add_argument(
+    add(
         "--curve-client",
         metavar="FILE",
         help="secret keys of this client (default: $TWOFOLD_CURVE_CLIENT)",
     )
-    parser.add_argument(
+    add(
         "--timeout",
         type=seconds,
         default=5.0,

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from twofold.cli import progress
-from twofold.cli.environment import add_environment_arguments, environment_arguments
+from twofold.cli import playing
 from twofold.evaluation import Evaluation, evaluate
 from twofold.evaluation.run import FIRST_SEED, PROTOCOLS
 from twofold.policies.lookup import NAMES, load
@@ -23,29 +22,28 @@ FORMATS: dict[str, Callable[[Evaluation], str]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     presets = ", ".join(f"{name} {number:,}" for name, number in PROTOCOLS.items())
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "policy",
         help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions, as "
         "module:function or file.py:function; or model.zip of Stable-Baselines3",
     )
-    parser.add_argument("--against", metavar="POLICY", help="compare with this policy")
+    add("--against", metavar="POLICY", help="compare with this policy")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000)"
     )
     number.add_argument("--protocol", choices=PROTOCOLS, help=f"preset number of games: {presets}")
-    parser.add_argument(
+    add(
         "--first-seed",
         type=int,
         default=FIRST_SEED,
         metavar="N",
         help="first game's seed (default: 2^63)",
     )
-    parser.add_argument(
-        "--format", choices=FORMATS, default="table", help="output format (default: %(default)s)"
-    )
-    parser.add_argument("--save", type=Path, metavar="FILE", help="save every game as JSON")
-    parser.add_argument(
+    add("--format", choices=FORMATS, default="table", help="output format (default: %(default)s)")
+    add("--save", type=Path, metavar="FILE", help="save every game as JSON")
+    add(
         "--record",
         nargs=2,
         action="append",
@@ -53,19 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("WHICH", "FILE"),
         help="save a recording of a game: best, worst, median or its number; repeatable",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
-    parser.add_argument(
-        "--trust-pickle", action="store_true", help="load model.zip, which can run any code"
-    )
-    parser.add_argument(
+    add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
+    add(
         "--policy-timeout",
         type=float,
         default=60.0,
         metavar="SECONDS",
         help="time limit of one call of the policy (default: 60)",
     )
-    progress.add_argument(parser)
-    add_environment_arguments(parser)
+    playing.add_environment_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     policies = [load(name, trust_pickle=arguments.trust_pickle) for name in names]
     results = []
     for policy in policies:
-        with progress.progress(policy.name, "games", arguments) as update:
+        with playing.progress(policy.name, "games", arguments) as update:
             result = evaluate(
                 policy,
                 episodes=arguments.episodes,
@@ -85,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
                 record=bool(arguments.record),
                 num_envs=arguments.num_envs,
                 env=arguments.env,
-                **environment_arguments(arguments),
+                **playing.environment_arguments(arguments),
             )
         results.append(result)
     _save(arguments, results)

@@ -17,15 +17,12 @@ from twofold.recordings.replay import ACTIONS
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("file", type=Path, help="recording of a game")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that plays it")
-    parser.add_argument(
-        "--verify", action="store_true", help="only verify; exit with 1 if it is wrong"
-    )
-    parser.add_argument("--boards", action="store_true", help="print every board, without waiting")
-    parser.add_argument(
-        "--speed", type=float, default=8.0, help="moves per second on a terminal (default: 8)"
-    )
+    add = parser.add_argument
+    add("file", type=Path, help="recording of a game")
+    add("--html", type=Path, metavar="FILE", help="write a page that plays it")
+    add("--verify", action="store_true", help="only verify; exit with 1 if it is wrong")
+    add("--boards", action="store_true", help="print every board, without waiting")
+    add("--speed", type=float, default=8.0, help="moves per second on a terminal (default: 8)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,24 +12,22 @@ from typing import Any
 
 from twofold._optional import optional_import
 from twofold.cli import endpoint
-from twofold.cli.format import rate
-from twofold.cli.stats import head, requests_table, sessions_table
+from twofold.cli.stats import head, rate, requests_table, sessions_table
 from twofold.v1 import statistics_pb2 as statistics
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     endpoint.add_arguments(parser)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--interval",
         type=endpoint.seconds,
         default=1.0,
         metavar="SECONDS",
         help="time between two views (default: 1)",
     )
-    parser.add_argument(
-        "--count", type=int, metavar="N", help="exit after N views (default: run until Ctrl-C)"
-    )
+    add("--count", type=int, metavar="N", help="exit after N views (default: run until Ctrl-C)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,12 +62,7 @@ def _screen() -> Iterator[Callable[[str], None]]:
 
 
 def view(before: statistics.StatsReply, now: statistics.StatsReply) -> str:
-    """The rates between two replies of a server, and the state at the second one.
-
-    Args:
-        before: The earlier reply.
-        now: The later reply.
-    """
+    """The rates between two replies of a server, and the state at the second one."""
     old, new, seconds = before.counters, now.counters, now.uptime - before.uptime
     if seconds < 0:  # another server has taken its place
         old, seconds = statistics.Counters(), now.uptime

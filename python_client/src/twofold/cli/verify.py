@@ -7,24 +7,20 @@ import time
 from pathlib import Path
 
 from twofold import datasets
-from twofold.cli import progress
+from twofold.cli import playing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("file", type=Path, help="Parquet file written by `twofold rollout`")
-    parser.add_argument(
-        "--endpoint",
-        metavar="ADDRESS",
-        help="server to play on (default: $TWOFOLD_ENDPOINT, or in this process)",
-    )
-    progress.add_argument(parser)
+    playing.add_endpoint_argument(parser)
+    playing.add_progress_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Plays the dataset again and compares."""
     start = time.monotonic()
-    with progress.progress(str(arguments.file), "transitions", arguments) as update:
+    with playing.progress(str(arguments.file), "transitions", arguments) as update:
         found = datasets.verify(arguments.file, endpoint=arguments.endpoint, progress=update)
     print(
         f"{arguments.file}: all {found['transitions']:,} transitions are right "

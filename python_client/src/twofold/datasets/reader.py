@@ -120,9 +120,9 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
         columns = dataset.read(group)
         for name in file_format.BOARDS:
             columns[name] = columns[name].reshape(-1, *dataset.shape)
-        bits = columns["action_mask"][:, None] >> np.arange(file_format.NUM_ACTIONS, dtype=np.uint8)
-        columns["action_mask"] = (bits & 1).astype(np.int8)
-        yield columns
+        masks, count = columns["action_mask"][:, np.newaxis], file_format.NUM_ACTIONS
+        bits = np.unpackbits(masks, axis=1, count=count, bitorder="little")
+        yield columns | {"action_mask": bits.view(np.int8)}
 
 
 def verify(

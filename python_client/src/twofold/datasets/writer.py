@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -13,17 +14,15 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.datasets import file_format
-from twofold.envs.results import Array
 from twofold.envs.rollout import Rollout
 from twofold.envs.seeding import draw_seed
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
-from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
+from twofold.policies.functions import PolicyCaller, PolicyLike
 from twofold.policies.lookup import resolve
 
 Progress: TypeAlias = "Callable[[int, int], None]"
@@ -87,7 +86,12 @@ def write(
             "twofold": version("twofold"),
             "server": base._session.server_version,
         }
-        rollouts = _rollouts(chosen, base, seed, policy_timeout)
+        rollouts: Callable[[int], Rollout]
+        if chosen.served is None:
+            rollouts = FunctionRollouts(base, PolicyCaller(chosen, base, policy_timeout), seed)
+        else:
+            base.reset(seed=seed)
+            rollouts = functools.partial(base.rollout, policy=chosen.served)
         temporary = Path(f"{path}.{os.getpid()}.part")
         try:
             written = _write_file(temporary, metadata, base, rollouts, transitions, progress)
@@ -95,16 +99,6 @@ def write(
         finally:
             temporary.unlink(missing_ok=True)
     return written
-
-
-def _rollouts(
-    policy: NamedPolicy, envs: TwofoldVectorEnv, seed: int, timeout: float
-) -> Callable[[int], Rollout]:
-    """A function that plays the next steps with a policy, after a reset."""
-    if policy.served is None:
-        return FunctionRollouts(envs, PolicyCaller(policy, envs, timeout), seed)
-    envs.reset(seed=seed)
-    return lambda steps: envs.rollout(steps, policy.served)
 
 
 def _write_file(
@@ -161,8 +155,8 @@ class FunctionRollouts:
     def __init__(self, envs: TwofoldVectorEnv, caller: PolicyCaller, seed: int) -> None:
         self._envs, self._caller, self._time = envs, caller, 0
         self._observations, infos = envs.reset(seed=seed)
-        self._mask: Array = infos["action_mask"]
-        self._begins: NDArray[np.bool_] = np.zeros(envs.num_envs, np.bool_)
+        self._mask = infos["action_mask"]
+        self._begins = np.zeros(envs.num_envs, np.bool_)
         caller.reset(~self._begins)
 
     def __call__(self, steps: int) -> Rollout:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold._optional import optional_import
 from twofold._tables import Style, table
@@ -103,7 +102,7 @@ def html(summary: dict[str, Any]) -> str:
     )
 
 
-def tdl(scores: Array, moves: NDArray[Any], exponents: NDArray[Any], seconds: float) -> str:
+def tdl(scores: Array, moves: Array, exponents: Array, seconds: float) -> str:
     """The summary block of TDL2048: a line for each highest tile, figures cut to integers.
 
     `rate` is the share of games that end with this highest tile, `win` of those that reach it.

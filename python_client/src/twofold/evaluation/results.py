@@ -186,13 +186,10 @@ class Evaluation:
         """The summary as JSON; with `games`, every game's result too, for `from_json`."""
         document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
         if games:
-            exponents = None if self.max_exponents is None else self.max_exponents.tolist()
+            names = ("seeds", "scores", "moves", "lengths", "max_exponents")
+            arrays = {name: getattr(self, name) for name in names}
             document["games"] = {
-                "seeds": self.seeds.tolist(),
-                "scores": self.scores.tolist(),
-                "moves": self.moves.tolist(),
-                "lengths": self.lengths.tolist(),
-                "max_exponents": exponents,
+                name: None if array is None else array.tolist() for name, array in arrays.items()
             }
         return json.dumps(without_nan(document))
 

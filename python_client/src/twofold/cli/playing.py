@@ -1,10 +1,15 @@
-"""The arguments that describe an environment, the same for all subcommands."""
+"""The arguments and the progress bar of the subcommands that play."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from twofold._optional import optional_import
 from twofold.errors import InvalidArgument
 
 # Arguments that only one of the games has.
@@ -14,9 +19,28 @@ _OF_ONE_GAME = {
 }
 
 
+def add_progress_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --no-progress."""
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+
+
+def add_endpoint_argument(parser: argparse._ActionsContainer) -> None:
+    """Adds --endpoint."""
+    parser.add_argument(
+        "--endpoint",
+        metavar="ADDRESS",
+        help="server to play on (default: $TWOFOLD_ENDPOINT, or in this process)",
+    )
+
+
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds a group of arguments."""
-    add = parser.add_argument_group("environment").add_argument
+    """Adds --trust-pickle, --no-progress and the groups of arguments of the environment."""
+    parser.add_argument(
+        "--trust-pickle", action="store_true", help="load model.zip, which can run any code"
+    )
+    add_progress_argument(parser)
+    group = parser.add_argument_group("environment")
+    add = group.add_argument
     add(
         "--env",
         default="twofold/Game2048-v0",
@@ -24,11 +48,7 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         help="environment to play (default: %(default)s)",
     )
     add("--num-envs", type=int, metavar="N", help="boards played at once")
-    add(
-        "--endpoint",
-        metavar="ADDRESS",
-        help="server to play on (default: $TWOFOLD_ENDPOINT, or in this process)",
-    )
+    add_endpoint_argument(group)
     add("--size", metavar="SIZE", help="size of the board: 4, or 3x5 for rows x columns")
     add("--max-episode-steps", type=int, metavar="N", help="truncate episodes after N steps")
     add = parser.add_argument_group("2048").add_argument
@@ -67,3 +87,45 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
             )
         given["size"] = sides[0] if len(sides) == 1 else sides
     return given
+
+
+@contextlib.contextmanager
+def progress(
+    name: str, unit: str, arguments: argparse.Namespace
+) -> Iterator[Callable[..., None] | None]:
+    """Shows a progress bar on standard error, if that is a terminal.
+
+    Args:
+        name: The task.
+        unit: The unit of its progress.
+        arguments: The parsed arguments, with --no-progress.
+
+    Yields:
+        A function (done, total, steps=done) that updates the bar; None without one.
+
+    Raises:
+        MissingDependency: rich is not installed.
+    """
+    if arguments.no_progress or not sys.stderr.isatty():
+        yield None
+        return
+    rich: Any = optional_import("rich.progress", "progress bars (see --no-progress)", "cli")
+    console = optional_import("rich.console", "progress bars", "cli").Console(stderr=True)
+    bar = rich.Progress(
+        "{task.description}",
+        rich.BarColumn(),
+        "{task.completed:,.0f} of {task.fields[goal]:,} " + unit,
+        "{task.fields[rate]:,.0f} steps/s",
+        rich.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(name, visible=False, goal=0, rate=0)
+    start = time.monotonic()
+
+    def update(done: int, total: int, steps: int | None = None) -> None:
+        rate = (done if steps is None else steps) / max(time.monotonic() - start, 1e-6)
+        bar.update(task, completed=done, total=total, goal=total, rate=rate, visible=True)
+
+    with bar:
+        yield update
