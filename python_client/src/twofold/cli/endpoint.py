@@ -73,9 +73,6 @@ def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics
     """A function that queries a server's statistics, over one connection.
 
     It raises TransportError without an answer in time, and RequestError if the server refuses.
-
-    Args:
-        arguments: The parsed arguments, with those of `add_arguments`.
     """
     endpoint = check_address(arguments.endpoint)
     carrier = ZeroMQCarrier(endpoint, curve=check_curve(endpoint, keys(arguments)))

@@ -93,12 +93,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 def progress(
     name: str, unit: str, arguments: argparse.Namespace
 ) -> Iterator[Callable[..., None] | None]:
-    """Shows a progress bar on standard error, if that is a terminal.
-
-    Args:
-        name: The task.
-        unit: The unit of its progress.
-        arguments: The parsed arguments, with --no-progress.
+    """Shows a task's progress bar on standard error, if that is a terminal.
 
     Yields:
         A function (done, total, steps=done) that updates the bar; None without one.

@@ -114,8 +114,7 @@ class PerfectMemory:
     def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The symbol of each game's open card, (N,); -1 between turns.
 
-        Args:
-            lies_open: Visible cards that can't be turned: the open card, and perhaps found pairs.
+        Cards that lie open can't be turned: the open card, and perhaps found pairs.
         """
         lanes, cards = np.nonzero(lies_open)
         which = lanes * self._symbols + self._seen[lanes, cards]

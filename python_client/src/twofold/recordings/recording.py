@@ -60,16 +60,8 @@ class Recording:
         """
         numbers = _check_actions(actions)
         seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
-        draft = Recording(
-            rules=rules,
-            actions=numbers,
-            board=np.zeros((rules.rows, rules.columns), np.uint8),
-            score=0,
-            generator=Generator.seeded(seed).words,
-            seed=seed,
-            about=about or {},
-        )
-        return draft._with_end()
+        words = Generator.seeded(seed).words
+        return Recording._of(rules, numbers, about, generator=words, seed=seed)
 
     @staticmethod
     def from_boards(
@@ -96,20 +88,21 @@ class Recording:
             InvalidArgument: The boards are not a game of 2048; the text names the first wrong one.
         """
         rules, actions, outcomes = replay.explain_boards(boards, four_probability, start_tiles)
-        draft = Recording(
-            rules=rules,
-            actions=np.array(actions, np.uint8),
-            board=np.zeros((rules.rows, rules.columns), np.uint8),
-            score=0,
-            spawns=np.array(outcomes, np.int64),
-            about=about or {},
-        )
-        return draft._with_end(score)
+        spawns = np.array(outcomes, np.int64)
+        game = Recording._of(rules, np.array(actions, np.uint8), about, spawns=spawns)
+        return game if score is None else replace(game, score=score)
 
-    def _with_end(self, score: int | None = None) -> Recording:
-        """The same game with the board, and unless given the score, at the end of its replay."""
-        board, total, _, _ = self._replay()
-        return replace(self, board=self._shaped(board), score=total if score is None else score)
+    @staticmethod
+    def _of(
+        rules: RecordingRules,
+        actions: NDArray[np.uint8],
+        about: Mapping[str, Any] | None,
+        **source: Any,
+    ) -> Recording:
+        """The game with the board and the score at the end of its replay."""
+        draft = Recording(rules, actions, np.zeros(0, np.uint8), 0, **source, about=about or {})
+        board, score, _, _ = draft._replay()
+        return replace(draft, board=draft._shaped(board), score=score)
 
     def first_board(self) -> NDArray[np.uint8]:
         """uint8 (rows, columns): the board before the first action.
