@@ -11,10 +11,7 @@ from twofold.errors import MissingDependency
 def optional_import(module: str, purpose: str, extra: str) -> Any:
     """Imports a module of an optional package.
 
-    Args:
-        module: The module's full name.
-        purpose: The feature that needs it, in the plural, for the message.
-        extra: The extra of this package that installs it.
+    `purpose` is the feature that needs it, in the plural; `extra` is the extra that installs it.
 
     Raises:
         MissingDependency: It is not installed; the text has the command that installs it.

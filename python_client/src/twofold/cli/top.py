@@ -47,11 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _screen() -> Iterator[Callable[[str], None]]:
-    """A function that shows a view: on a terminal in place, cropped to it, otherwise printed.
-
-    Raises:
-        MissingDependency: Standard output is a terminal, and rich is not installed.
-    """
+    """A function that shows a view: on a terminal in place, cropped to it, otherwise printed."""
     if not sys.stdout.isatty():
         yield lambda text: print(text, end="\n\n", flush=True)
         return

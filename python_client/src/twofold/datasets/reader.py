@@ -25,7 +25,6 @@ class DatasetFile:
     Attributes:
         metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
-        num_groups: Number of row groups.
         shape: Rows and columns of the boards.
     """
 
@@ -40,7 +39,6 @@ class DatasetFile:
         except (arrow.ArrowException, OSError) as error:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
-        self.num_groups = int(self._file.num_row_groups)
         size = self.metadata["arguments"].get("size", 4)
         self.shape = tuple(size) if isinstance(size, list) else (size, size)
         self._cells = math.prod(self.shape)
@@ -87,21 +85,22 @@ class DatasetFile:
                 f"{self.path}: its environment cannot be made: {type(error).__name__}: {error}"
             ) from None
 
-    def read(self, group: int) -> dict[str, Array]:
-        """A row group's columns (rows,); boards as uint8 (rows, cells)."""
-        try:
-            table = self._file.read_row_group(group).combine_chunks()
-        except (self._error, OSError) as error:
-            raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
-        columns: dict[str, Array] = {}
-        for name in table.column_names:
-            column = table.column(name).combine_chunks()
-            if name in file_format.BOARDS:
-                data = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, self._cells)
-                columns[name] = data[column.offset : column.offset + len(column)]
-            else:
-                columns[name] = column.to_numpy(zero_copy_only=False)
-        return columns
+    def groups(self) -> Iterator[dict[str, Array]]:
+        """The row groups' columns (rows,); boards as uint8 (rows, cells)."""
+        for group in range(self._file.num_row_groups):
+            try:
+                table = self._file.read_row_group(group).combine_chunks()
+            except (self._error, OSError) as error:
+                raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
+            columns: dict[str, Array] = {}
+            for name in table.column_names:
+                column = table.column(name).combine_chunks()
+                if name in file_format.BOARDS:
+                    data = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, self._cells)
+                    columns[name] = data[column.offset : column.offset + len(column)]
+                else:
+                    columns[name] = column.to_numpy(zero_copy_only=False)
+            yield columns
 
 
 def read(path: str | Path) -> Iterator[dict[str, Array]]:
@@ -116,8 +115,7 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
         MissingDependency: pyarrow is not installed.
     """
     dataset = DatasetFile(path)
-    for group in range(dataset.num_groups):
-        columns = dataset.read(group)
+    for columns in dataset.groups():
         for name in file_format.BOARDS:
             columns[name] = columns[name].reshape(-1, *dataset.shape)
         masks, count = columns["action_mask"][:, np.newaxis], file_format.NUM_ACTIONS
@@ -149,8 +147,7 @@ def verify(
     row = time = 0
     with contextlib.closing(dataset.make_env(endpoint)) as envs:
         envs.reset(seed=metadata["seed"])
-        for group in range(dataset.num_groups):
-            recorded = dataset.read(group)
+        for recorded in dataset.groups():
             time += _verify_group(f"{path}: row", envs, recorded, row, time)
             row += len(recorded["time"])
             if progress is not None:

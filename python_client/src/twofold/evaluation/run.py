@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -144,17 +144,14 @@ def _served(policy: NamedPolicy, env: object) -> served_policies.Policy | None:
     return None
 
 
-@contextlib.contextmanager
 def _opened(
     env: object, number: int, num_envs: int | None, env_arguments: Mapping[str, Any]
-) -> Iterator[VectorEnv[Any, Any, Any]]:
+) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
     """The environment: made for an id and closed at the end, or the given one, left open."""
     if isinstance(env, str):
         lanes = min(number, _MOST_LANES) if num_envs is None else num_envs
         lanes = _arguments.integer("num_envs", lanes, 1)
-        with contextlib.closing(gym.make_vec(env, num_envs=lanes, **env_arguments)) as envs:
-            yield envs
-        return
+        return contextlib.closing(gym.make_vec(env, num_envs=lanes, **env_arguments))
     if not isinstance(env, VectorEnv):
         raise InvalidArgument(
             f"env is {env!r}; expected an environment's id or a gymnasium VectorEnv", field="env"
@@ -165,7 +162,7 @@ def _opened(
             f"{', '.join(extra)} given, but env is already made; pass an id to make one",
             field=extra[0],
         )
-    yield env
+    return contextlib.nullcontext(env)
 
 
 def _check_autoreset(env: VectorEnv[Any, Any, Any]) -> None:
