@@ -128,23 +128,13 @@ def fields(message: Message) -> Iterator[tuple[str, Any]]:
         yield field.name, getattr(message, field.name)
 
 
-def as_dict(message: Message) -> dict[str, Any]:
-    """A message as a document for JSON, with the field names of proto/ and plain numbers."""
-    result: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if field.message_type is None:
-            result[field.name] = value
-        elif isinstance(value, Message):
-            result[field.name] = as_dict(value)
-        else:
-            result[field.name] = [as_dict(item) for item in value]
-    return result
-
-
 def as_json(stats: statistics.StatsReply) -> str:
-    """One JSON object."""
-    return json.dumps(as_dict(stats), indent=2)
+    """One JSON object, with the field names of proto/ and plain numbers."""
+
+    def plain(value: Any) -> Any:
+        return dict(fields(value)) if isinstance(value, Message) else list(value)
+
+    return json.dumps(stats, default=plain, indent=2)
 
 
 def as_prometheus(stats: statistics.StatsReply) -> str:

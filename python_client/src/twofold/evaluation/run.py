@@ -60,12 +60,10 @@ def evaluate(
     as often as short ones ("the first thousand that finish" are the short ones).
 
     Args:
-        policy: A function (observations, action_mask) -> actions; one of `twofold.policies`, which
-            run in the server; or a name: "random", "greedy", "expectimax", "expectimax:3",
-            "ntuple:agent.npz", "perfect-memory" (Concentration). A function is a `PolicyFunction`:
-            it gets the K boards that are still being played; K shrinks once fewer episodes than
-            boards are left. A policy that remembers its games is a `PolicyWithMemory`: its `reset`
-            announces the boards that begin an episode, and it gets all boards each time.
+        policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
+            `PolicyWithMemory` describe; one of `twofold.policies`, which run in the server; or a
+            name: "random", "greedy", "expectimax", "expectimax:3", "ntuple:agent.npz",
+            "perfect-memory" (Concentration).
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
             SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`

@@ -26,7 +26,7 @@ class PolicyFunction(Protocol):
     """
 
     def __call__(self, observations: Any, action_mask: NDArray[np.int8], /) -> ArrayLike:
-        """Chooses an action on each of K boards.
+        """Chooses an action on each of K boards, those that are still being played.
 
         Args:
             observations: (K, …), as the environment returns them.
