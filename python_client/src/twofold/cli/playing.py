@@ -19,13 +19,9 @@ _OF_ONE_GAME = {
 }
 
 
-def add_progress_argument(parser: argparse.ArgumentParser) -> None:
-    """Adds --no-progress."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --no-progress and --endpoint."""
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
-
-
-def add_endpoint_argument(parser: argparse._ActionsContainer) -> None:
-    """Adds --endpoint."""
     parser.add_argument(
         "--endpoint",
         metavar="ADDRESS",
@@ -34,13 +30,12 @@ def add_endpoint_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --trust-pickle, --no-progress and the groups of arguments of the environment."""
+    """Adds those arguments, --trust-pickle, and the groups of arguments of the environment."""
     parser.add_argument(
         "--trust-pickle", action="store_true", help="load model.zip, which can run any code"
     )
-    add_progress_argument(parser)
-    group = parser.add_argument_group("environment")
-    add = group.add_argument
+    add_arguments(parser)
+    add = parser.add_argument_group("environment").add_argument
     add(
         "--env",
         default="twofold/Game2048-v0",
@@ -48,7 +43,6 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         help="environment to play (default: %(default)s)",
     )
     add("--num-envs", type=int, metavar="N", help="boards played at once")
-    add_endpoint_argument(group)
     add("--size", metavar="SIZE", help="size of the board: 4, or 3x5 for rows x columns")
     add("--max-episode-steps", type=int, metavar="N", help="truncate episodes after N steps")
     add = parser.add_argument_group("2048").add_argument

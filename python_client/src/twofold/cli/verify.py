@@ -13,8 +13,7 @@ from twofold.cli import playing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("file", type=Path, help="Parquet file written by `twofold rollout`")
-    playing.add_endpoint_argument(parser)
-    playing.add_progress_argument(parser)
+    playing.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -112,14 +112,11 @@ class PerfectMemory:
         return actions if self._is_batch else int(actions[0])
 
     def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The symbol of each game's open card, (N,); -1 between turns.
-
-        Cards that lie open can't be turned: the open card, and perhaps found pairs.
-        """
+        """The symbol of each game's open card, (N,); -1 between turns."""
         lanes, cards = np.nonzero(lies_open)
         which = lanes * self._symbols + self._seen[lanes, cards]
         counts = np.bincount(which, minlength=len(self._seen) * self._symbols)
-        # Found cards are an even number of each symbol.
+        # Found pairs may lie open too, an even number of cards of each symbol.
         is_odd = counts.reshape(-1, self._symbols) % 2 == 1
         return np.where(is_odd.any(axis=1), is_odd.argmax(axis=1), -1)
 

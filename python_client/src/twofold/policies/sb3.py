@@ -58,16 +58,7 @@ class SB3Policy:
 
 
 def load_model(path: Path, *, trust_pickle: bool) -> NamedPolicy:
-    """The policy of a saved model.
-
-    Args:
-        path: The zip file.
-        trust_pickle: Whether to unpickle it, which runs any code that its author put there.
-
-    Raises:
-        InvalidArgument, NotFound: The file is missing, not a model, or not to be unpickled.
-        MissingDependency: Stable-Baselines3 is not installed.
-    """
+    """The policy of a saved model; arguments and errors as for `lookup.load`."""
     if not path.is_file():
         raise NotFound(f"there is no file {str(path)!r}", field="policy")
     if not trust_pickle:

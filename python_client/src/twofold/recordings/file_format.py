@@ -60,11 +60,7 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """The fields of a recording, from the file's text.
-
-    Raises:
-        InvalidRecording: The text is not a recording, or damaged; the message names the part.
-    """
+    """The fields of a recording, from the file's text; raises InvalidRecording."""
     document = _parse(text)
     try:
         rules = RecordingRules(**document["rules"])

@@ -195,10 +195,8 @@ def explain_boards(
 ) -> tuple[RecordingRules, list[int], list[int]]:
     """The rules, the actions (steps,) and the chance outcomes (tiles,) of a game.
 
-    Its boards are exponents, integers (steps + 1, rows, columns).
-
-    Raises:
-        InvalidArgument: The boards are not a game of 2048; the text names the first wrong one.
+    Its boards are exponents, integers (steps + 1, rows, columns); raises InvalidArgument where they
+    are not a game of 2048.
     """
     array = _check_boards(boards)
     rules = RecordingRules(array.shape[1], array.shape[2], four_probability, start_tiles)
