@@ -75,7 +75,7 @@ final class EmbeddedService: @unchecked Sendable {
             return .refused(
                 ServiceError(
                     .invalidArgument, field: "op",
-                    "sessions of this process have neither statistics nor anybody else to resume them"))
+                    "sessions in this process have no statistics, and nobody else can resume them"))
         case .some(let op):
             let kept = KeptBytes(header: Array(header), payload: payload.map { Array($0) })
             var verdict: Ledger.Verdict!

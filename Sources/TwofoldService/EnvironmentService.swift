@@ -39,8 +39,8 @@ public struct EnvironmentService: Sendable {
         guard request.protocolVersion == Self.protocolVersion else {
             throw ServiceError(
                 .unsupportedVersion, field: "protocol_version",
-                "protocol version \(request.protocolVersion) is not spoken here; this server "
-                    + "(\(Self.version)) speaks \(Self.protocolVersion)")
+                "protocol version \(request.protocolVersion) is not supported; this server "
+                    + "(\(Self.version)) supports \(Self.protocolVersion)")
         }
         var reply = HelloReply()
         reply.protocolVersion = Self.protocolVersion
@@ -63,7 +63,7 @@ public struct EnvironmentService: Sendable {
         guard let entry = catalog.first(where: { $0.id == request.environmentID }) else {
             throw ServiceError(
                 .notFound, field: "environment_id",
-                "no environment '\(request.environmentID.prefix(100))' here; served are "
+                "no environment '\(request.environmentID.prefix(100))' here; this server has "
                     + catalog.map(\.id).joined(separator: ", "))
         }
         let options = try batchOptions(request)

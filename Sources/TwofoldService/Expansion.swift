@@ -109,7 +109,7 @@ public struct Expansion: Sendable {
         guard let payload, payload.count == size else {
             throw .invalid(
                 "payload",
-                "the payload has \(payload?.count ?? 0) bytes; expected are \(size): "
+                "the payload has \(payload?.count ?? 0) bytes; expected \(size): "
                     + announced.map { "\($0.0) of \($0.1 * asked) bytes" }.joined(separator: ", "))
         }
         var start = 0

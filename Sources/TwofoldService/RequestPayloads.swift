@@ -36,7 +36,7 @@ extension ServedEnvironment {
         guard (payload?.count ?? 0) == size else {
             throw .invalid(
                 "payload",
-                "the reset's payload has \(payload?.count ?? 0) bytes; expected are \(size): "
+                "the reset's payload has \(payload?.count ?? 0) bytes; expected \(size): "
                     + (announced.isEmpty ? "nothing is announced" : announced.joined(separator: ", ")))
         }
         func part(_ range: Range<Int>?) -> UnsafeRawBufferPointer? {
@@ -49,9 +49,9 @@ extension ServedEnvironment {
     func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
         guard let bytes else { return Array(0..<lanes) }
         guard bytes.count % 8 == 0 else {
-            throw .invalid("lanes", "lanes have \(bytes.count) bytes, which is no array of uint64")
+            throw .invalid("lanes", "lanes have \(bytes.count) bytes, which is not an array of uint64")
         }
-        guard !bytes.isEmpty else { throw .invalid("lanes", "lanes name no lane") }
+        guard !bytes.isEmpty else { throw .invalid("lanes", "lanes is empty; expected at least one") }
         var isNamed = [Bool](repeating: false, count: lanes)
         var numbers: [Int] = []
         numbers.reserveCapacity(min(bytes.count / 8, lanes))
@@ -73,13 +73,13 @@ extension ServedEnvironment {
         _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (RestoreInput, SavedStreams) {
         guard let payload else { throw .invalid("blob", "a restore needs a payload frame: the snapshot") }
-        guard request.count >= 1 else { throw .invalid("lanes", "lanes name no lane") }
+        guard request.count >= 1 else { throw .invalid("lanes", "lanes is empty; expected at least one") }
         guard request.count <= UInt64(lanes) else {
             throw .invalid("lanes", "\(request.count) lanes are to be restored; there are \(lanes)")
         }
         guard request.lanes || request.count == UInt64(lanes) else {
             throw .invalid(
-                "lanes", "\(request.count) lanes are to be restored and not named; there are \(lanes)")
+                "lanes", "\(request.count) lanes to restore without their numbers; there are \(lanes)")
         }
         let count = Int(request.count)
         var start = 0

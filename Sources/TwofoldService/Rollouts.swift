@@ -67,7 +67,7 @@ final class Rollouts {
             guard let payload else { throw .invalid("payload", "weights need a payload frame: float32") }
             try network.add(payload, at: Int(clamping: piece.offset))
         case nil:
-            throw .invalid("part", "the request gives nothing that this server knows")
+            throw .invalid("part", "the request has no part that this server knows")
         }
         var reply = PolicyReply()
         reply.bytes = UInt64(network!.bytes)
@@ -208,11 +208,11 @@ final class Rollouts {
         guard (payload?.count ?? 0) == expected else {
             throw .invalid(
                 "payload",
-                "the rollout's payload has \(payload?.count ?? 0) bytes; expected are \(expected): \(what)")
+                "the rollout's payload has \(payload?.count ?? 0) bytes; expected \(expected): \(what)")
         }
         guard let source = request.source else {
             throw .invalid(
-                "policy", "the rollout names no policy that this server knows, and brings no actions")
+                "policy", "the rollout has neither actions nor a policy that this server knows")
         }
         if case .actions = source { return .actions(payload!) }
         if let last, last.source == source { return .policy(last.policy, streams) }
@@ -258,7 +258,7 @@ private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(Environment
     heuristic.inner = .init(monotonicity: sent.innerMonotonicity, crowding: sent.innerCrowding)
     heuristic.room = sent.room
     guard heuristic.weights.allSatisfy({ $0.magnitude <= 1e9 }) else {
-        throw .invalid("heuristic", "a weight of the heuristic is no number, or beyond 1e9")
+        throw .invalid("heuristic", "a weight of the heuristic is not a number, or beyond 1e9")
     }
     return heuristic
 }

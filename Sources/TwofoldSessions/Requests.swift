@@ -16,7 +16,7 @@ extension Request {
         }
         guard let request = Request(frame: header) else {
             throw ServiceError(
-                .invalidArgument, field: "request", "the first frame is no protobuf twofold.v1.Request")
+                .invalidArgument, field: "request", "the first frame is not a twofold.v1.Request")
         }
         return request
     }
@@ -25,7 +25,7 @@ extension Request {
 extension ServiceError {
     /// The request's `op` is of another version of the protocol.
     package static var unknownOp: ServiceError {
-        ServiceError(.invalidArgument, field: "op", "the request asks for nothing that this server knows")
+        ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
     /// There is a payload where it does not belong.

@@ -204,7 +204,7 @@ import Testing
         let player = try Player(Self.make(lanes: 3))
         let before = try player.play(RandomPolicy(), steps: 1).arrays["observation"]!.suffix(48)
         let actions: [UInt8] = [0, 1, 2, 3, 0, 4]
-        try actions.withUnsafeBytes { bytes in
+        actions.withUnsafeBytes { bytes in
             let error = #expect(throws: EnvironmentError.self) { try player.play(.actions(bytes), steps: 2) }
             #expect(error?.field == "actions" && error?.lane == 2)
             #expect(error?.message.contains("step 1") == true)

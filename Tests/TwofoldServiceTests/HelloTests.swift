@@ -59,7 +59,7 @@ import TwofoldService
         #expect(error.code == .unsupportedVersion)
         #expect(error.field == "protocol_version")
         #expect(error.message.contains("version \(version) "))
-        #expect(error.message.contains("speaks 1"))
+        #expect(error.message.contains("supports 1"))
     }
 
     @Test func `an error travels with all that it knows, and without what it doesn't`() {

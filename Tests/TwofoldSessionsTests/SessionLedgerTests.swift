@@ -328,7 +328,7 @@ import TwofoldTestSupport
         #expect(ledger.openCount == 0)
     }
 
-    @Test mutating func `an older epoch is stale, a newer one was never given`() throws {
+    @Test mutating func `an older epoch is stale, a newer one was never issued`() throws {
         try ledger.open(one)
         // With the last seq and with the next one.
         for request in [step(2, epoch: 0), Request(.create(lanes: 1), session: one, epoch: 0, seq: 1)] {

@@ -158,7 +158,7 @@ def _split(rows: list[dict[str, Any]]) -> str:
     return (
         "## One step in the process, microseconds\n\n`VectorEnv.step` with `copy=False`. The "
         "crossing is a call of the library that is turned away at once; `twofold-server bench` "
-        f"tells the kernel's time.\n\n{_table(table)}"
+        f"shows the kernel's time.\n\n{_table(table)}"
     )
 
 

@@ -89,20 +89,20 @@ def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator
         played = play(some, uniform, size=2, **changes, **stop)
         rest = {name: value for name, value in changes.items() if name != "goal"}
         found = checks.certify_play(played, known, until_stuck=not stop, **rest)
-        yield Section(f"{title}, uniform legal play", told(played), found)
+        yield Section(f"{title}, uniform legal play", summary(played), found)
 
     solver = exact.Solver(2, 2)
     known = known_of(solver.solve(best="score"))
     played = play(count, episodes.from_table(solver.policy), size=2)
     found = checks.certify_play(played, known)
-    yield Section("2 x 2, optimal play", told(played), found)
+    yield Section("2 x 2, optimal play", summary(played), found)
 
     for rows, columns, some in ((2, 3, fewer), (3, 3, count)):
         expected = Forward(rows, columns).solve(negligible)
         reaching = {2**k: expected.reaching(2**k) for k in range(3, 12)}
         known = Expected(expected.score, expected.moves, reaching)
         played = play(some, uniform, size=(rows, columns))
-        note = f"{told(played)}; exact values over {expected.states:,} states up to symmetry"
+        note = f"{summary(played)}; exact values over {expected.states:,} states up to symmetry"
         found = checks.certify_play(played, known)
         yield Section(f"{rows} x {columns}, uniform legal play", note, found)
 
@@ -117,7 +117,7 @@ def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Epis
         envs.close()
 
 
-def told(played: episodes.Episodes) -> str:
+def summary(played: episodes.Episodes) -> str:
     """The number of episodes played."""
     return f"{played.count:,} episodes, {int(played.length.sum()):,} steps"
 
@@ -129,13 +129,13 @@ def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
     """4 x 4 against a count of 20 million games."""
     rng = np.random.default_rng(1)
     played = play(count, episodes.uniform_legal(rng))
-    note = f"{told(played)}, beside a count of 20 million games. {intervals(played)}"
+    note = f"{summary(played)}, beside a count of 20 million games. {intervals(played)}"
     found = checks.certify_play(played, checks.RANDOM_4X4)
     yield Section("4 x 4, uniform legal play", note, found)
     # Illegal actions change nothing, so the episodes follow the same law.
     played = play(fewer, episodes.uniform_any(rng))
     found = checks.certify_play(played, checks.RANDOM_4X4, only_legal=False)
-    yield Section("4 x 4, all four actions alike, illegal ones too", told(played), found)
+    yield Section("4 x 4, all four actions alike, illegal ones too", summary(played), found)
 
 
 def intervals(played: episodes.Episodes) -> str:
@@ -159,14 +159,14 @@ def intervals(played: episodes.Episodes) -> str:
 def certify_mutants(count: int) -> Iterator[Section]:
     """Engines with one defect each, and one without, through the same checks as the server."""
     played, found = try_engine(mutants.Defect(), count)
-    yield Section("A right engine in numpy", told(played), found)
+    yield Section("A right engine in numpy", summary(played), found)
     for defect in mutants.DEFECTS:
         played, found = try_engine(defect, count)
         failed = [check for check in found if not check.passed]
         known = f"score {defect.score}, moves {defect.moves}"
         names = ", ".join(f"{check.what} ({check.deviation:+.1f})" for check in failed) or "nothing"
         note = (
-            f"{told(played)}: score {played.score.mean():.1f}, moves {played.moves.mean():.1f}, "
+            f"{summary(played)}: score {played.score.mean():.1f}, moves {played.moves.mean():.1f}, "
             f"steps {played.length.mean():.1f}"
             f" (published for this defect: {known}). Caught by: {names}."
         )

@@ -36,7 +36,7 @@ def test_whoever_had_the_session_is_shut_out(server: Server) -> None:
     first.reset(seed=0)
     second = twofold.resume(first.token)
     for _ in range(2):
-        with pytest.raises(errors.StaleEpoch, match="resumed by somebody else"):
+        with pytest.raises(errors.StaleEpoch, match="another client has resumed"):
             first.step(actions(0))
     first.close()
     second.step(actions(0))

@@ -61,7 +61,7 @@ extension Concentration {
             let symbol = Int(state[symbol: card])
             if isOdd.contains(symbol) { isOdd.remove(symbol) } else { isOdd.insert(symbol) }
         }
-        guard isOdd.isEmpty else { throw InvalidState(message: "has a card that is matched with none") }
+        guard isOdd.isEmpty else { throw InvalidState(message: "has a matched card without its pair") }
         guard open == CardTable.none || (open >= 0 && open < Int32(cards)) else {
             throw InvalidState(message: "has card \(open) open; there are 0...\(cards - 1)")
         }

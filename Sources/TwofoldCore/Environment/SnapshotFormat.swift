@@ -75,7 +75,7 @@ public struct SnapshotFormat: Sendable {
             Number(littleEndian: blob.loadUnaligned(fromByteOffset: offset, as: Number.self))
         }
         guard blob.count >= 12, blob.prefix(8).elementsEqual(Self.magic) else {
-            throw .invalid("blob", "the blob is no snapshot of twofold's")
+            throw .invalid("blob", "the blob is not a snapshot of twofold's")
         }
         let version = number(8, as: UInt32.self)
         guard version == Self.version else {
@@ -105,7 +105,7 @@ public struct SnapshotFormat: Sendable {
         guard Int(number(24, as: UInt32.self)) == recordSize else {
             throw .invalid(
                 "blob",
-                "the blob has \(number(24, as: UInt32.self)) bytes for a lane; expected are \(recordSize)")
+                "the blob has \(number(24, as: UInt32.self)) bytes for a lane; expected \(recordSize)")
         }
         let streams = start + Int(number(16, as: UInt64.self)) * recordSize
         return (

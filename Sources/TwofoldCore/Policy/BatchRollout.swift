@@ -33,7 +33,7 @@ public struct BatchRollout {
                     "no info '\(name.prefix(100))' here; there are \(known.joined(separator: ", "))")
             }
             guard !infos.contains(index) else {
-                throw .invalid("infos", "the info '\(name)' is asked for twice")
+                throw .invalid("infos", "the info '\(name)' is requested twice")
             }
             infos.append(index)
         }

@@ -33,7 +33,7 @@ struct TransitionReport<Rules: Game>: Sendable {
             } else {
                 throw .invalid(
                     "extra_infos",
-                    "extra_infos has '\(name.prefix(100))', which this environment does not tell; it has "
+                    "extra_infos has '\(name.prefix(100))', which this environment does not have; it has "
                         + Self.names.joined(separator: ", "))
             }
         }

@@ -34,10 +34,10 @@ extension ServiceError {
 
     static func wrongEpoch(_ epoch: UInt32, of current: UInt32) -> ServiceError {
         epoch < current
-            ? ServiceError(.staleEpoch, field: "epoch", "the session was resumed by somebody else")
+            ? ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
             : ServiceError(
                 .invalidArgument, field: "epoch",
-                "epoch \(epoch) was never given; the session's is \(current)")
+                "epoch \(epoch) was never issued; the session's is \(current)")
     }
 
     /// What is wrong with the place of a create in its session; nil when nothing is.

@@ -32,7 +32,7 @@ class Loop:
         self.details = {
             "gymnasium-2048": version("gymnasium-2048"),
             "outputs": "observation uint8 (N, 4, 4, 16), reward, terminated, truncated, infos",
-            "actions": "uniform over all four: it tells no mask",
+            "actions": "uniform over all four: it has no mask",
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, ...]:

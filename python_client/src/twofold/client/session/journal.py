@@ -137,5 +137,5 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
 
 
 def mark(payload: NDArray[np.uint8]) -> int:
-    """A number that tells replies apart."""
+    """A number that distinguishes replies."""
     return zlib.crc32(payload[:_COMPARED_BYTES].tobytes(), payload.size)
