@@ -17,26 +17,22 @@ All raise InvalidArgument, whose `field` and `lane` say what is wrong, and on wh
 ask the service raise TransportError where it does not answer.
 """
 
-from twofold.rules.cells import canonical, chance, place, symmetries
+from twofold.rules.boards import Canonical, Symmetries, canonical, chance, place, symmetries
 from twofold.rules.moves import (
     MAX_EXPONENT,
+    Afterstates,
+    Merge,
+    Move,
+    MoveAction,
     ServiceArguments,
+    Slide,
+    Spawn,
+    Spawned,
     afterstates,
     explain,
     legal,
     move,
     spawn,
-)
-from twofold.rules.results import (
-    Afterstates,
-    Canonical,
-    Merge,
-    Move,
-    MoveAction,
-    Slide,
-    Spawn,
-    Spawned,
-    Symmetries,
 )
 
 __all__ = [

@@ -1,19 +1,38 @@
-"""The boards that the functions of `twofold.rules` take, and what belongs to each of them."""
+"""Boards, checked; and what the client computes from their cells: chances, spawns, symmetries."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.envs.seeding import consecutive
 from twofold.errors import InvalidArgument
-from twofold.rules.results import Boards
 
+Boards = NDArray[np.uint8]
 # What an observation can hold.
 _LARGEST = 31
+
+
+class Symmetries(NamedTuple):
+    """The images of boards under all turns and mirrors, the board itself first."""
+
+    boards: Boards
+    """uint8 (…, images, rows, columns): 8 images of a square board, 4 of another"""
+    actions: NDArray[np.uint8]
+    """uint8 (images, 4): what action a is called on image s, actions[s, a]"""
+
+
+class Canonical(NamedTuple):
+    """One board for all that are the same up to symmetry."""
+
+    boards: Boards
+    """uint8 (…, rows, columns): the image that comes first, cell by cell in row-major order"""
+    images: NDArray[np.int64]
+    """int64 (…): which of the images of `symmetries` it is, the first of equal ones"""
 
 
 class CheckedBoards(NamedTuple):
@@ -30,7 +49,7 @@ class CheckedBoards(NamedTuple):
         return self.shape[:-2]
 
 
-def array_of(name: str, value: object) -> NDArray[Any]:
+def _array(name: str, value: object) -> NDArray[Any]:
     """`value` as an array, whatever its dtype and shape."""
     try:
         return np.asarray(value)
@@ -40,7 +59,7 @@ def array_of(name: str, value: object) -> NDArray[Any]:
 
 def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoards:
     """Boards of any leading shape, their exponents at most `limit`."""
-    array = array_of(name, value)
+    array = _array(name, value)
     if array.dtype.kind not in "iu":
         raise InvalidArgument(
             f"{name} have dtype {array.dtype}; expected integers (…, rows, columns)", field=name
@@ -57,9 +76,14 @@ def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoar
     return CheckedBoards(np.ascontiguousarray(rows, np.uint8), array.shape)
 
 
+def _one_each(name: str, value: object, boards: CheckedBoards) -> NDArray[np.integer[Any]]:
+    """One integer for each board, (N,)."""
+    return _arguments.integers(name, _array(name, value), boards.lead).reshape(-1)
+
+
 def check_actions(value: object, boards: CheckedBoards, name: str = "actions") -> NDArray[np.uint8]:
     """One action for each board, (N, 1)."""
-    array = _arguments.integers(name, array_of(name, value), boards.lead).reshape(-1)
+    array = _one_each(name, value, boards)
     _arguments.refuse_lane(name, array, (array < 0) | (array > 3), "0 ... 3")
     return array.astype(np.uint8)[:, np.newaxis]
 
@@ -68,7 +92,117 @@ def check_seeds(value: Any, boards: CheckedBoards) -> NDArray[np.uint64]:
     """One seed for each board, (N,)."""
     if np.ndim(value) == 0 and boards.lead:
         return consecutive(_arguments.integer("seeds", value, 0), len(boards.rows))
-    array = _arguments.integers("seeds", array_of("seeds", value), boards.lead).reshape(-1)
+    array = _one_each("seeds", value, boards)
     if array.dtype.kind == "i":
         _arguments.refuse_lane("seeds", array, array < 0, "0 ... 2^64 - 1")
     return array.astype(np.uint64)
+
+
+def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[np.float64]:
+    """How likely each chance outcome is: uniform over the empty cells, a 4 with `four_probability`.
+
+    Args:
+        afterstates: Exponents, any integer dtype, (…, rows, columns).
+        four_probability: How often a new tile is a 4, 0 ... 1.
+
+    Returns:
+        float64 (…, 2 * cells): entry `cell` for a 2 there, cells + `cell` for a 4; each row sums
+        to 1, that of a full board to 0. The probability is the one that the engine draws with,
+        round(p * 2^32) / 2^32.
+    """
+    checked = check_boards("afterstates", afterstates)
+    four = np.floor(_arguments.probability(four_probability) * 2**32 + 0.5) / 2**32
+    empty = (checked.rows == 0).astype(np.float64)
+    each = empty / np.maximum(empty.sum(axis=1, keepdims=True), 1)
+    both = np.concatenate([each * (1 - four), each * four], axis=1)
+    return both.reshape(*checked.lead, both.shape[1])
+
+
+def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
+    """The boards with the tiles that chance outcomes name.
+
+    Args:
+        afterstates: Exponents, any integer dtype, (…, rows, columns).
+        outcomes: Integers (…): an empty cell for a 2, cells + an empty cell for a 4, -1 for none.
+
+    Returns:
+        uint8 (…, rows, columns).
+
+    Raises:
+        InvalidArgument: `field` is "outcomes" also where the cell is not empty.
+    """
+    checked = check_boards("afterstates", afterstates)
+    cells = checked.rows.shape[1]
+    chosen = _one_each("outcomes", outcomes, checked)
+    is_bad = (chosen < -1) | (chosen >= 2 * cells)
+    _arguments.refuse_lane("outcomes", chosen, is_bad, f"-1 ... {2 * cells - 1}")
+    row = np.flatnonzero(chosen != -1)
+    cell = chosen[row].astype(np.int64) % cells
+    is_taken = checked.rows[row, cell] != 0
+    if is_taken.any():
+        first = int(row[is_taken.argmax()])
+        raise InvalidArgument(
+            f"outcomes[{first}] is {chosen[first]}, whose cell {int(chosen[first]) % cells} is not "
+            "empty",
+            field="outcomes",
+            lane=first,
+        )
+    placed: Boards = checked.rows.copy()
+    placed[row, cell] = 1 + (chosen[row] >= cells)
+    return placed.reshape(checked.shape)
+
+
+def symmetries(boards: ArrayLike) -> Symmetries:
+    """The images of each board under all turns and mirrors that keep its shape.
+
+    Sliding an image as `actions` says gives the image of the slid board:
+    `move(images.boards[s], images.actions[s, a])` is image s of `move(board, a)`, same reward.
+
+    Args:
+        boards: Exponents, any integer dtype, (…, rows, columns).
+    """
+    checked = check_boards("boards", boards)
+    places, actions = _symmetries(*checked.shape[-2:])
+    images = checked.rows[:, places]
+    return Symmetries(
+        images.reshape(*checked.lead, len(places), *checked.shape[-2:]), actions.copy()
+    )
+
+
+def canonical(boards: ArrayLike) -> Canonical:
+    """One and the same board for all images of a board: the key for tables of positions.
+
+    Args:
+        boards: Exponents, any integer dtype, (…, rows, columns).
+    """
+    checked = check_boards("boards", boards)
+    places, _ = _symmetries(*checked.shape[-2:])
+    count, cells = checked.rows.shape
+    padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
+    padded[:, :, :cells] = checked.rows[:, places]
+    # Eight cells in one number, the first the most significant: numbers compare as the cells do.
+    numbers = padded.view(">u8").astype(np.uint64)
+    is_first = np.ones(numbers.shape[:2], np.bool_)
+    for word in np.moveaxis(numbers, 2, 0):
+        smallest = np.where(is_first, word, np.uint64(2**64 - 1)).min(axis=1, keepdims=True)
+        is_first &= word == smallest
+    image = is_first.argmax(axis=1)
+    chosen = padded[np.arange(count), image, :cells]
+    return Canonical(chosen.reshape(checked.shape), image.astype(np.int64).reshape(checked.lead))
+
+
+@functools.cache
+def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """For each image, which cell of the board each of its cells shows; and what actions become."""
+    cells = np.arange(rows * columns).reshape(rows, columns)
+    turned = [np.rot90(cells, quarter) for quarter in range(4)]
+    images = [image for board in turned for image in (board, np.fliplr(board))]
+    images = [image for image in images if image.shape == cells.shape]
+    actions = np.empty((len(images), 4), np.uint8)
+    for index, image in enumerate(images):
+        # Two steps on the board, to the right and down, as they look in the image.
+        start, right, down = (np.argwhere(image == cells[at])[0] for at in ((0, 0), (0, 1), (1, 0)))
+        step_to_action = {(-1, 0): 0, (0, 1): 1, (1, 0): 2, (0, -1): 3}
+        for action, step in enumerate((start - down, right - start, down - start, start - right)):
+            actions[index, action] = step_to_action[int(step[0]), int(step[1])]
+    return np.stack([image.ravel() for image in images]), actions

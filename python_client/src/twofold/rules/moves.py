@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +16,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.layout import Layout
 from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
-from twofold.rules.boards import CheckedBoards, check_actions, check_boards, check_seeds
-from twofold.rules.results import Afterstates, Merge, Move, MoveAction, Slide, Spawn, Spawned
+from twofold.rules.boards import Boards, CheckedBoards, check_actions, check_boards, check_seeds
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
@@ -39,6 +39,72 @@ class ServiceArguments(TypedDict, total=False):
     """Keys for an encrypted endpoint."""
     timeout: float
     """Seconds that the call may take; 30 by default."""
+
+
+class Afterstates(NamedTuple):
+    """What each action makes of each board before the spawn; an illegal one leaves the board."""
+
+    boards: Boards
+    """uint8 (…, 4, rows, columns)"""
+    rewards: NDArray[np.float32]
+    """float32 (…, 4): sums of merged values"""
+    mask: NDArray[np.int8]
+    """int8 (…, 4): 1 where the action is legal"""
+
+
+class Move(NamedTuple):
+    """What one action makes of each board before the spawn; an illegal one leaves the board."""
+
+    boards: Boards
+    """uint8 (…, rows, columns)"""
+    rewards: NDArray[np.float32]
+    """float32 (…): sums of merged values"""
+    legal: NDArray[np.bool_]
+    """bool (…): whether anything moved"""
+
+
+class Spawned(NamedTuple):
+    """Boards with a new tile each."""
+
+    boards: Boards
+    """uint8 (…, rows, columns)"""
+    outcomes: NDArray[np.int32]
+    """int32 (…): the chance outcomes; -1 on a full board, which stays as it is"""
+
+
+@dataclass(frozen=True)
+class Slide:
+    """A tile went from one cell to another; it stays what it is, or is about to merge there."""
+
+    tile: int
+    source: int
+    target: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The tiles `tile` and `other`, both in `target` now, became the tile `made` of this value."""
+
+    tile: int
+    other: int
+    made: int
+    target: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Spawn:
+    """A new tile appeared."""
+
+    tile: int
+    target: int
+    value: int
+
+
+MoveAction: TypeAlias = "Slide | Merge | Spawn"
+"""One thing that a move did to a tile. Cells count row by row, values are 2, 4, 8 …, tiles have
+numbers: those of the board from 1 on, row by row, then each new one the next."""
 
 
 def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> Afterstates:
@@ -233,25 +299,25 @@ def _reply_arrays(
     operation: wire.ExpandOperation, rows: int, columns: int
 ) -> list[tuple[str, Any, tuple[int, ...]]]:
     """Names, dtypes and shapes of an operation's results for one board."""
-    if operation == wire.EXPAND_OPERATION_AFTERSTATES:
-        return [
-            ("boards", np.uint8, (4, rows, columns)),
-            ("rewards", np.float32, (4,)),
-            ("mask", np.int8, (4,)),
-        ]
-    if operation == wire.EXPAND_OPERATION_MOVE:
-        return [
-            ("boards", np.uint8, (rows, columns)),
-            ("rewards", np.float32, ()),
-            ("legal", np.bool_, ()),
-        ]
-    if operation == wire.EXPAND_OPERATION_LEGAL:
-        return [("mask", np.int8, (4,))]
-    if operation == wire.EXPAND_OPERATION_SPAWN:
-        return [("boards", np.uint8, (rows, columns)), ("outcomes", np.int32, ())]
+    board = (rows, columns)
     # Each tile slides and each pair merges at most, and one tile spawns.
     most = rows * columns + rows * columns // 2 + 1
-    return [(name, np.int32, (most,)) for name in _EXPLAINED]
+    arrays: dict[wire.ExpandOperation, list[tuple[str, Any, tuple[int, ...]]]] = {
+        wire.EXPAND_OPERATION_AFTERSTATES: [
+            ("boards", np.uint8, (4, *board)),
+            ("rewards", np.float32, (4,)),
+            ("mask", np.int8, (4,)),
+        ],
+        wire.EXPAND_OPERATION_MOVE: [
+            ("boards", np.uint8, board),
+            ("rewards", np.float32, ()),
+            ("legal", np.bool_, ()),
+        ],
+        wire.EXPAND_OPERATION_LEGAL: [("mask", np.int8, (4,))],
+        wire.EXPAND_OPERATION_SPAWN: [("boards", np.uint8, board), ("outcomes", np.int32, ())],
+        wire.EXPAND_OPERATION_EXPLAIN: [(name, np.int32, (most,)) for name in _EXPLAINED],
+    }
+    return arrays[operation]
 
 
 def _rows_at_once(limits: environment.Limits, bytes_each: int, reply_bytes: int) -> int:
