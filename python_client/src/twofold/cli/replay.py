@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.games.game2048 import board_text
+from twofold.envs.game2048 import board_text
 from twofold.recordings import Recording
 from twofold.recordings.replay import ACTIONS
 

@@ -1,8 +1,9 @@
-"""The boards of one session: the base that all parts of a vector environment build on."""
+"""The boards of one session: made, observed, drawn and closed."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Generic, NoReturn
 
 import gymnasium as gym
@@ -21,6 +22,7 @@ from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResult
 from twofold.envs.seeding import BoardSeeds
 from twofold.errors import ProtocolError
 from twofold.games.base import Game
+from twofold.games.drawing import Picture, side_by_side
 from twofold.games.rewards import extra_info_names
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -30,15 +32,16 @@ _AUTORESET = {
     AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
     AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
 }
-_OBSERVE = envelope.Request(observe=environment.ObserveRequest())
-KEEPALIVE = envelope.Request(keepalive=environment.KeepaliveRequest())
+_OBSERVE = envelope.Request(observe={})
+_AFTERSTATES = envelope.Request(afterstates={})
+KEEPALIVE = envelope.Request(keepalive={})
+# Pixels between the boards of a grid, and the least that a board may have.
+_GAP = 8
+_SMALLEST_BOARD = 16
 
 
 class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
-    """N boards of one game in a session: how they are made, observed and closed.
-
-    The common base of the parts of `TwofoldVectorEnv`, which is the class to use.
-    """
+    """N boards of one game in a session: all of a `TwofoldVectorEnv` but what changes boards."""
 
     # The arguments that a subclass was made with, for `resume`.
     _made_with: dict[str, Any]
@@ -186,6 +189,55 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         buffer = self._fresh.buffer()
         self._session.call("observe", _OBSERVE, into=buffer)
         return buffer[0]
+
+    @exactly_once
+    def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:
+        """The boards after slide and merge and before the spawn, for each action; changes nothing.
+
+        Returns:
+            boards uint8 (N, actions, …); rewards float32 (N, actions); mask int8 (N, actions), 1
+            where the action is legal. Rows of illegal actions mean nothing.
+        """
+        _, payload = self._session.call("afterstates", _AFTERSTATES)
+        arrays = self._afterstates_layout.split(payload)
+        order = slice(None) if self._action_order is None else self._action_order
+        return arrays["boards"][:, order], arrays["rewards"][:, order], arrays["mask"][:, order]
+
+    def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
+        """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.
+
+        None, with a warning, without a render mode.
+        """
+        if self.render_mode is None:
+            gym.logger.warn("render() needs an environment made with a render_mode")
+            return None
+        boards = self._boards()
+        if self.render_mode == "ansi":
+            return tuple(self._game.text(board) for board in boards)
+        return tuple(self._game.picture(board, self._render_size) for board in boards)
+
+    def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
+        """All boards in one picture, side by side, in any render mode.
+
+        Args:
+            columns: Boards in a row; None for about as many as there are rows.
+            width: Pixels, at most; each board is drawn at the size that fits.
+
+        Returns:
+            uint8 (height, width, 3), both even.
+
+        Raises:
+            InvalidArgument: An argument is wrong, or leaves a board less than 16 pixels.
+            TransportError: No answer.
+        """
+        if columns is None:
+            columns = math.ceil(math.sqrt(self.num_envs))
+        columns = min(_arguments.integer("columns", columns, 1), self.num_envs)
+        least = columns * (_SMALLEST_BOARD + _GAP) + _GAP
+        width = _arguments.integer("width", width, least, 16384)
+        size = (width - _GAP) // columns - _GAP
+        boards = [self._game.picture(board, size) for board in self._boards()]
+        return side_by_side(boards, columns, _GAP)
 
     @exactly_once
     def keepalive(self) -> None:

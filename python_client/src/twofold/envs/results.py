@@ -19,6 +19,8 @@ from twofold.v1 import environment_pb2 as environment
 Array = NDArray[Any]
 ObsT = TypeVar("ObsT", default=Any)
 """What is observed: an array, or a dict of two, the observations and their masks."""
+BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
+"""What one game observes, an array by default."""
 InfosT = TypeVar("InfosT", default=Any)
 """A dict of infos."""
 Stepped: TypeAlias = (

@@ -10,10 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.client.session import exactly_once, waiting
-from twofold.envs.afterstates import Afterstates
 from twofold.envs.arguments import reset_mask, start_boards
 from twofold.envs.batch import KEEPALIVE
-from twofold.envs.rendering import Rendering
 from twofold.envs.results import Array, InfosT, ObsT, Stepped
 from twofold.envs.rollout import Rollouts
 from twofold.envs.seeding import Seed, board_seeds, consecutive
@@ -23,12 +21,7 @@ from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
 
-class TwofoldVectorEnv(
-    Snapshots[ObsT, InfosT],
-    Rollouts[ObsT, InfosT],
-    Rendering[ObsT, InfosT],
-    Afterstates[ObsT, InfosT],
-):
+class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
     """N boards of one game on a server, stepped together.
 
     The base class of each game's vector environment, which adds the game's own arguments; make one
@@ -122,9 +115,7 @@ class TwofoldVectorEnv(
         return None if was_reset and not is_again else first
 
     @exactly_once
-    def step(  # type: ignore[override]
-        self, actions: ArrayLike
-    ) -> Stepped[ObsT, InfosT]:
+    def step(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:  # type: ignore[override]
         """Plays one action on each board.
 
         Args:
@@ -179,9 +170,7 @@ class TwofoldVectorEnv(
         self._session.step_async(numbers, self._awaited)
 
     @waiting
-    def step_wait(
-        self,
-    ) -> Stepped[ObsT, InfosT]:
+    def step_wait(self) -> Stepped[ObsT, InfosT]:
         """What `step` returns, of the step that `step_async` has begun.
 
         Raises:
@@ -193,9 +182,7 @@ class TwofoldVectorEnv(
         return self._results.of_step(reply, self._awaited[0])
 
     @exactly_once
-    def collect(
-        self,
-    ) -> Stepped[ObsT, InfosT]:
+    def collect(self) -> Stepped[ObsT, InfosT]:
         """The results of a step that got no answer, or was interrupted: `step` with its actions.
 
         Raises:

@@ -1,1 +1,1 @@
-"""The games: their arguments, their rewards, and how their boards look."""
+"""What games have in common: their base class, their rewards, and pictures of their boards."""
