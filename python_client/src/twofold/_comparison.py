@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -25,21 +25,21 @@ def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
     if isinstance(expected, Mapping) and isinstance(got, Mapping):
         if expected.keys() != got.keys():
             return f"{name} has {sorted(map(str, got))} instead of {sorted(map(str, expected))}"
-        parts = [(f"{path}.{key}", expected[key], got[key]) for key in expected]
-        return _first(parts)
+        items = expected.items()
+        return _first(first_difference(one, got[key], f"{path}.{key}") for key, one in items)
     if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(expected) != len(got):
             return f"{name} has {len(got)} entries instead of {len(expected)}"
-        return _first([(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(expected, got))])  # noqa: B905
+        pairs = enumerate(zip(expected, got, strict=True))
+        return _first(first_difference(*pair, f"{path}[{i}]") for i, pair in pairs)
     if isinstance(expected, np.ndarray) or isinstance(got, np.ndarray):
         return _array_difference(np.asarray(expected), np.asarray(got), path, name)
     is_equal = expected == got or (expected != expected and got != got)
     return None if is_equal else f"{name} was {short(got)} instead of {short(expected)}"
 
 
-def _first(parts: list[tuple[str, Any, Any]]) -> str | None:
-    found = (first_difference(expected, got, path) for path, expected, got in parts)
-    return next((difference for difference in found if difference is not None), None)
+def _first(differences: Iterator[str | None]) -> str | None:
+    return next(filter(None, differences), None)
 
 
 def _array_difference(
@@ -48,8 +48,8 @@ def _array_difference(
     if expected.shape != got.shape or expected.dtype != got.dtype:
         return f"{name} was {got.dtype}{got.shape} instead of {expected.dtype}{expected.shape}"
     if expected.dtype == object:
-        indices = np.ndindex(expected.shape)
-        return _first([(f"{path}{list(at)}", expected[at], got[at]) for at in indices])
+        items = np.ndenumerate(expected)
+        return _first(first_difference(one, got[at], f"{path}{list(at)}") for at, one in items)
     is_other = expected != got
     if expected.dtype.kind in "fc":
         is_other &= ~(np.isnan(expected) & np.isnan(got))
@@ -72,25 +72,25 @@ def first_mismatch(space: gym.Space[Any], value: Any, path: str = "") -> str | N
             return f"{name} was a {type(value).__name__} instead of a dict"
         if value.keys() != space.spaces.keys():
             return f"{name} has {sorted(map(str, value))} instead of {sorted(space.spaces)}"
-        parts = [(one, value[key], f"{path}.{key}") for key, one in space.spaces.items()]
-        return next(filter(None, (first_mismatch(*part) for part in parts)), None)
+        parts = space.spaces.items()
+        return _first(first_mismatch(part, value[key], f"{path}.{key}") for key, part in parts)
     if isinstance(space, gym.spaces.Tuple):
         if not isinstance(value, tuple) or len(value) != len(space.spaces):
             return f"{name} was {short(value)} instead of a tuple of {len(space.spaces)}"
         pairs = enumerate(zip(space.spaces, value, strict=True))
-        return next(filter(None, (first_mismatch(*p, f"{path}[{i}]") for i, p in pairs)), None)
-    if space.shape is not None and not isinstance(space, gym.spaces.Discrete):
+        return _first(first_mismatch(*pair, f"{path}[{i}]") for i, pair in pairs)
+    if isinstance(space, gym.spaces.Discrete):
+        try:
+            value = operator.index(value)
+        except TypeError:
+            return f"{name} was a {type(value).__name__} instead of an integer"
+    elif space.shape is not None:
         if not isinstance(value, np.ndarray):
             return f"{name} was a {type(value).__name__} instead of a numpy array"
         if value.shape != space.shape:
             return f"{name} has shape {value.shape} instead of {space.shape}"
         if value.dtype != space.dtype:
             return f"{name} has dtype {value.dtype} instead of {space.dtype}"
-    elif isinstance(space, gym.spaces.Discrete) and not isinstance(value, numbers.Integral):
-        is_number = isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iu"
-        if not is_number:
-            return f"{name} was a {type(value).__name__} instead of an integer"
-        value = int(value)
     if not space.contains(value):
         return f"{name} was outside: {_outside(space, value)}"
     return None
@@ -100,7 +100,6 @@ def _outside(space: gym.Space[Any], value: Any) -> str:
     if isinstance(space, gym.spaces.Box):
         is_out = ~((value >= space.low) & (value <= space.high))
         at = tuple(int(i) for i in np.argwhere(is_out)[0])
-        return (
-            f"entry {list(at)} is {value[at]}, the bounds are {space.low[at]} and {space.high[at]}"
-        )
+        bounds = f"the bounds are {space.low[at]} and {space.high[at]}"
+        return f"entry {list(at)} is {value[at]}, {bounds}"
     return short(value)

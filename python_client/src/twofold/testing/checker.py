@@ -1,8 +1,7 @@
 """A conformance checker for vector environments; it uses nothing but Gymnasium's interface.
 
-Each check is a function in `checks` whose first line states the requirement. Most compare two runs
-with the same seed and actions: the runs differ in something that must not matter, and everything
-else has to be equal.
+Most checks compare two runs with the same seed and actions: the runs differ in something that must
+not matter, and everything else has to be equal.
 """
 
 from __future__ import annotations
@@ -12,9 +11,38 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from twofold._comparison import short
-from twofold.testing.checks import CHECKS
+from twofold.testing import memory, resets, seeding, values
 from twofold.testing.subject import AnyVectorEnv, CannotCheck, Policy, Subject, Violation
 
+CHECKS: dict[str, Callable[[Subject], None]] = {
+    check.__name__: check
+    for check in (
+        values.spaces,
+        values.reset_returns,
+        values.step_returns,
+        values.infos,
+        values.action_mask,
+        memory.data_not_reused,
+        memory.data_is_the_users,
+        memory.arguments_untouched,
+        seeding.equal_seeds_agree,
+        seeding.reseeding_starts_anew,
+        seeding.reset_forgets_the_end,
+        seeding.different_seeds_differ,
+        seeding.lanes_differ,
+        seeding.unseeded_goes_on,
+        seeding.seeds_in_a_list,
+        seeding.no_global_random_numbers,
+        seeding.lanes_are_independent,
+        resets.autoreset,
+        resets.autoreset_ignores_the_action,
+        resets.autoreset_begins_new_episodes,
+        resets.reset_mask,
+        resets.bad_reset_masks_are_refused,
+        values.close,
+    )
+}
+"""The checks by name, in the order in which they run; each docstring states the requirement."""
 # The other checks build on these.
 _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 

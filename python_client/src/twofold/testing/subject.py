@@ -198,12 +198,9 @@ class Subject:
         envs = make()
         if not isinstance(envs, VectorEnv):
             fail(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
-        spaces = [
-            f"{batch}{kind}_space"
-            for kind in ("observation", "action")
-            for batch in ("", "single_")
-        ]
-        for name in ("num_envs", "metadata", "closed", *spaces):
+        spaces = ("observation_space", "action_space")
+        single = (f"single_{name}" for name in spaces)
+        for name in ("num_envs", "metadata", "closed", *spaces, *single):
             expect(hasattr(envs, name), f"the attribute {name}", "none")
         self.envs = envs
         self.lanes = int(envs.num_envs)

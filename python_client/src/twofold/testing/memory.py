@@ -15,22 +15,17 @@ def data_not_reused(subject: Subject) -> None:
     """Returned values stay unchanged, whatever is called later."""
     player = subject.player()
     returned = player.reset(subject.seed)
-    for _ in range(min(subject.steps, 100)):
+    steps = min(subject.steps, 100)
+    for step in range(steps + 1):
         kept = copy.deepcopy(returned)
-        later = player.step()
-        _expect_unchanged(returned, kept, later)
+        later = player.step() if step < steps else player.reset(subject.seed)
+        expect_equal(
+            kept.arrays | {"infos": kept.infos},
+            returned.arrays | {"infos": returned.infos},
+            f"the values that {returned.title} returned to stay unchanged, as copies do; "
+            f"{later.title} changed them",
+        )
         returned = later
-    kept = copy.deepcopy(returned)
-    _expect_unchanged(returned, kept, player.reset(subject.seed))
-
-
-def _expect_unchanged(result: Result, kept: Result, later: Result) -> None:
-    expect_equal(
-        kept.arrays | {"infos": kept.infos},
-        result.arrays | {"infos": result.infos},
-        f"the values that {result.title} returned to stay unchanged, as copies do; "
-        f"{later.title} changed them",
-    )
 
 
 def data_is_the_users(subject: Subject) -> None:
