@@ -56,13 +56,6 @@ class VectorEnvArguments(EnvArguments, total=False):
     the observations only; here it means rewards, flags and infos, too.)"""
 
 
-def check_names(owner: str, arguments: Iterable[str]) -> None:
-    """Raises TypeError for an argument that no environment has."""
-    for name in arguments:
-        if name not in VectorEnvArguments.__optional_keys__:
-            raise TypeError(f"{owner} got an unexpected keyword argument {name!r}")
-
-
 def observation_keys(
     obs: object, observation_key: object, mask_key: object
 ) -> tuple[str, str] | None:

@@ -16,8 +16,7 @@ from typing_extensions import Self, Unpack
 from twofold import _arguments
 from twofold.client.layout import Layout, make_space
 from twofold.client.session import Session, exactly_once, open_session
-from twofold.envs import arguments as checks
-from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments, observation_keys
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
 from twofold.errors import ProtocolError
@@ -81,7 +80,10 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         obs: str = "array",
         **arguments: Unpack[VectorEnvArguments],
     ) -> None:
-        checks.check_names(type(self).__name__, arguments)
+        for name in arguments:
+            if name not in VectorEnvArguments.__optional_keys__:
+                owner = type(self).__name__
+                raise TypeError(f"{owner} got an unexpected keyword argument {name!r}")
         self._game = game
         self._copies = _arguments.boolean("copy", arguments.get("copy", True))
         num_envs = _arguments.integer("num_envs", num_envs, 1)
@@ -92,7 +94,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
             _arguments.choice("render_mode", self.render_mode, RENDER_MODES)
         render_size = arguments.get("render_size", 512)
         self._render_size = _arguments.integer("render_size", render_size, 32, 4096)
-        self._obs_keys = checks.observation_keys(
+        self._obs_keys = observation_keys(
             obs, arguments.get("observation_key"), arguments.get("mask_key")
         )
         order = game.action_order

@@ -309,8 +309,6 @@ class ConcentrationEnv(TwofoldEnv[BoardsT]):
     """One game of Concentration; `gymnasium.make("twofold/Concentration-v0")`.
 
     Arguments, observations, infos and errors are those of `ConcentrationVectorEnv`, for one game.
-    The argument max_episode_steps truncates in the server; the one of `gymnasium.make` never gets
-    here, and truncates in Gymnasium's TimeLimit.
     """
 
     @overload

@@ -298,9 +298,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
 class Game2048Env(TwofoldEnv[BoardsT]):
     """One board of 2048; `gymnasium.make("twofold/Game2048-v0")`.
 
-    Arguments, observations, infos and errors are those of `Game2048VectorEnv`, for one board. The
-    argument max_episode_steps truncates in the server; the one of `gymnasium.make` never gets here,
-    and truncates in Gymnasium's TimeLimit.
+    Arguments, observations, infos and errors are those of `Game2048VectorEnv`, for one board.
     """
 
     @overload

@@ -135,19 +135,61 @@ class Rollouts(Batch[ObsT, InfosT]):
             raise InvalidArgument("given actions need no policy_seed", field="policy_seed")
         if policy_seed is not None and not is_seeded.all():
             raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
+        names = [_arguments.text("infos", name) for name in infos]
         order = self._action_order
-        rollout = _run(
-            self._session,
-            chosen,
-            played if played is None or order is None else order[played],
-            steps=steps,
-            num_envs=self.num_envs,
-            policy_seeds=None if policy_seed is None else seeds,
-            infos=[_arguments.text("infos", name) for name in infos],
-            progress=progress,
-            has_finals=self.autoreset_mode is AutoresetMode.SAME_STEP,
-        )
+        sent = played if played is None or order is None else order[played]
+        if isinstance(chosen, served_policies.NTuple):
+            served_policies.upload(self._session, chosen)
+        wanted = reply_bytes(self._session)
+
+        def request(done: int) -> tuple[envelope.Request, bytes | None]:
+            """The request for the steps behind those that are done."""
+            request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
+            payload = None
+            left = steps - done
+            if chosen is not None:
+                served_policies.choose(request, chosen)
+                if policy_seed is not None and done == 0:
+                    request.policy_seeds = True
+                    payload = seeds.astype("<u8").tobytes()
+            if sent is not None:
+                # A request has to fit too.
+                largest = self._session.link.largest_payload(wanted)
+                left = min(left, max(1, largest // self.num_envs))
+                request.actions.SetInParent()
+                payload = sent[done : done + left].tobytes()
+            request.steps = min(left, 2**32 - 1)
+            return envelope.Request(rollout=request), payload
+
+        rollout = self._play(request, steps, wanted, progress)
         return rollout if order is None else _in_user_order(rollout, order, played)
+
+    def _play(
+        self,
+        request: Callable[[int], tuple[envelope.Request, bytes | None]],
+        steps: int,
+        wanted: int,
+        progress: Progress | None,
+    ) -> Rollout:
+        """The steps of as many requests as it takes; `wanted` are the bytes of each reply."""
+        session, spec = self._session, self._session.spec
+        # A single step goes in whatever its size.
+        one = 4 * spec.reset.size + spec.step.size + 40 * self.num_envs + 4096
+        most = max(wanted, one)
+        collected = _Collected(steps, session.rollouts)
+        following = request(0)
+        while True:
+            reply, answer = session.call("rollout", *following, most)
+            done = collected.done + reply.rollout.steps
+            if progress is not None:
+                progress(done)
+            if done < steps:
+                # The server goes on while this process copies the reply.
+                following = request(done)
+                session.begin("rollout", *following, most)
+            collected.add(reply.rollout, answer)
+            if done == steps:
+                return collected.whole(self.autoreset_mode is AutoresetMode.SAME_STEP)
 
     def _actions_to_play(self, actions: object, steps: int) -> NDArray[np.uint8]:
         """Actions (T, N), checked."""
@@ -175,58 +217,6 @@ def _policy(policy: object) -> Policy:
     )
 
 
-def _run(
-    session: Session,
-    policy: Policy | None,
-    actions: NDArray[np.uint8] | None,
-    *,
-    steps: int,
-    num_envs: int,
-    policy_seeds: NDArray[np.uint64] | None,
-    infos: list[str],
-    progress: Progress | None,
-    has_finals: bool,
-) -> Rollout:
-    """A rollout in as many requests as it takes, by a policy or of actions (T, N)."""
-    if isinstance(policy, served_policies.NTuple):
-        served_policies.upload(session, policy)
-    wanted = reply_bytes(session)
-    most = largest_reply(session, num_envs)
-
-    def request(done: int) -> tuple[envelope.Request, bytes | None]:
-        """The request for the steps behind those that are done."""
-        request = wire.RolloutRequest(infos=infos, max_payload_bytes=wanted)
-        payload = None
-        left = steps - done
-        if policy is not None:
-            served_policies.choose(request, policy)
-            if policy_seeds is not None and done == 0:
-                request.policy_seeds = True
-                payload = policy_seeds.astype("<u8").tobytes()
-        if actions is not None:
-            # A request has to fit too.
-            left = min(left, max(1, session.link.largest_payload(wanted) // num_envs))
-            request.actions.SetInParent()
-            payload = actions[done : done + left].tobytes()
-        request.steps = min(left, 2**32 - 1)
-        return envelope.Request(rollout=request), payload
-
-    collected = _Collected(steps, session.rollouts)
-    following = request(0)
-    while True:
-        reply, answer = session.call("rollout", *following, most)
-        done = collected.done + reply.rollout.steps
-        if progress is not None:
-            progress(done)
-        if done < steps:
-            # The server goes on while this process copies the reply.
-            following = request(done)
-            session.begin("rollout", *following, most)
-        collected.add(reply.rollout, answer)
-        if done == steps:
-            return collected.whole(has_finals)
-
-
 def _in_user_order(
     rollout: Rollout, order: NDArray[np.uint8], played: NDArray[np.uint8] | None
 ) -> Rollout:
@@ -248,12 +238,6 @@ def reply_bytes(session: Session) -> int:
     """Bytes that a rollout's reply is to have at most, if a step goes in."""
     several = _STEPS_OF_A_REPLY * session.spec.step.size
     return max(_REPLY_BYTES, min(several, _MOST_REPLY_BYTES))
-
-
-def largest_reply(session: Session, num_envs: int) -> int:
-    """Bytes that a rollout's reply has at most: a single step goes in whatever its size."""
-    spec = session.spec
-    return max(reply_bytes(session), 4 * spec.reset.size + spec.step.size + 40 * num_envs + 4096)
 
 
 class _Collected:

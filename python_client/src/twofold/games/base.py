@@ -20,7 +20,8 @@ class GameArguments(TypedDict, total=False):
     """The arguments that all games have."""
 
     max_episode_steps: int | None
-    """Steps after which the server truncates an episode; None for the game's own limit, if any."""
+    """Steps after which the server truncates an episode; None for the game's own limit, if any.
+    (`gymnasium.make` takes it for its own TimeLimit, and it never gets here.)"""
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
     game's own. docs/rewards.md lists the terms."""

@@ -41,29 +41,20 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
     if reward is None or (isinstance(reward, str) and reward == "score"):
         return None
     reward = read_reward(reward)
-    scale, clip = None, None
-    terms: object = reward
-    if isinstance(reward, Mapping):
-        rest = dict(reward)
-        scale, clip = rest.pop("scale", None), rest.pop("clip", None)
-        terms = rest
-        if "terms" in rest:
-            terms = rest.pop("terms")
-            if rest:
-                raise InvalidArgument(
-                    f"reward has {sorted(map(str, rest))} beside terms, scale and clip",
-                    field="reward",
-                )
-    spec = environment.RewardSpec(terms=_terms(terms))
-    if scale is not None:
-        spec.scale = _arguments.real("reward.scale", scale)
-    if clip is not None:
-        low, high = _clip(clip)
-        if low is not None:
-            spec.clip_low = low
-        if high is not None:
-            spec.clip_high = high
-    return spec
+    if not isinstance(reward, Mapping):
+        return environment.RewardSpec(terms=_terms(reward))
+    rest = dict(reward)
+    scale, clip = rest.pop("scale", None), rest.pop("clip", None)
+    terms = rest.pop("terms", rest)
+    if rest and terms is not rest:
+        raise InvalidArgument(
+            f"reward has {sorted(map(str, rest))} beside terms, scale and clip", field="reward"
+        )
+    return environment.RewardSpec(
+        terms=_terms(terms),
+        scale=None if scale is None else _arguments.real("reward.scale", scale),
+        **({} if clip is None else _clip(clip)),
+    )
 
 
 def read_reward(reward: Reward) -> Reward:
@@ -75,7 +66,17 @@ def read_reward(reward: Reward) -> Reward:
     is_name = isinstance(reward, str) and reward == "score"
     if is_name or not isinstance(reward, (str, os.PathLike)):
         return reward
-    content = _load(reward)
+    path = os.fspath(reward)
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(
+            f"reward is {path!r}, which can't be read: {error.strerror}; {_FORMS}", field="reward"
+        ) from error
+    except ValueError as error:
+        raise InvalidArgument(
+            f"the reward file {path!r} is not JSON: {error}", field="reward"
+        ) from error
     if not isinstance(content, (dict, list)):
         raise InvalidArgument(f"reward is {content!r}; {_FORMS}", field="reward")
     return content
@@ -94,20 +95,6 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
             field="extra_infos",
         )
     return names
-
-
-def _load(path: str | os.PathLike[str]) -> Any:
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgument(
-            f"reward is {os.fspath(path)!r}, which can't be read: {error.strerror}; {_FORMS}",
-            field="reward",
-        ) from error
-    except ValueError as error:
-        raise InvalidArgument(
-            f"the reward file {os.fspath(path)!r} is not JSON: {error}", field="reward"
-        ) from error
 
 
 def _terms(terms: object) -> list[environment.RewardTerm]:
@@ -159,18 +146,18 @@ def _numbers(field: str, value: object) -> list[float]:
     return [float(number) for number in array.ravel()]
 
 
-def _clip(clip: object) -> tuple[float | None, float | None]:
-    """(low, high), each None where open."""
+def _clip(clip: object) -> dict[str, float]:
+    """The bounds of (low, high) that are not None, by their names in a RewardSpec."""
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
         raise InvalidArgument(
             f"reward.clip is {clip!r}; expected (low, high), None for an open end",
             field="reward.clip",
         )
-    low, high = (
-        None if bound is None else _arguments.real("reward.clip", bound) for bound in bounds
-    )
-    return low, high
+    named = zip(("clip_low", "clip_high"), bounds, strict=True)
+    return {
+        name: _arguments.real("reward.clip", bound) for name, bound in named if bound is not None
+    }
 
 
 def _as_list(value: object) -> list[Any] | None:

@@ -17,9 +17,9 @@ from twofold.testing.subject import (
     Player,
     Result,
     Subject,
+    Violation,
     all_equal,
     expect_equal,
-    fail,
 )
 from twofold.testing.values import check_infos, check_values, kind_of
 
@@ -35,7 +35,7 @@ def autoreset(subject: Subject) -> None:
             continue
         finals = [key for key in ("final_obs", "final_info") if key in result.infos]
         if finals:
-            fail(
+            raise Violation(
                 f"{result.title}: expected no {' and '.join(finals)} in infos, since autoreset is "
                 f"{subject.mode.name} and the step returns the final observation itself"
             )
@@ -49,7 +49,7 @@ def _check_next_step(result: Result) -> None:
     got = {"reward": rewards, "terminated": terminations, "truncated": truncations}
     for name, values in got.items():
         for lane in np.flatnonzero(result.waiting & (values != 0)):
-            fail(
+            raise Violation(
                 f"{result.title}, lane {lane}, whose episode ended in the step before: expected "
                 f"{name} {values.dtype.type(0)}, since NEXT_STEP only resets here; got "
                 f"{values[lane]}"
@@ -71,7 +71,9 @@ def _check_same_step(subject: Subject, result: Result) -> None:
         space = subject.envs.single_observation_space
         problem = first_mismatch(space, finals[lane])
         if problem is not None:
-            fail(f"{result.title}: expected infos['final_obs'][{lane}] in {space}; {problem}")
+            raise Violation(
+                f"{result.title}: expected infos['final_obs'][{lane}] in {space}; {problem}"
+            )
     is_dict = not done.any() or isinstance(infos["final_info"], dict)
     needed = "infos['final_info'] as a dict with the layout of infos"
     result.expect(is_dict, needed, kind_of(infos.get("final_info")))
@@ -120,7 +122,7 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
     for lane, ended in finals.items():
         same = [first_difference(end, begin) is None for end, begin in ended]
         if len(same) >= 3 and all(same):
-            fail(
+            raise Violation(
                 f"lane {lane}: expected the observation after an episode's end to be a new "
                 f"episode's first; all {len(same)} times it was the final one again"
             )
@@ -133,7 +135,7 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
         raise CannotCheck(f"no lane had four episodes within {subject.steps} steps")
     if all(all_equal(begins) for begins in long.values()):
         lane, begins = next(iter(long.items()))
-        fail(
+        raise Violation(
             f"expected autoreset to continue the lane's stream; all {len(begins)} episodes of lane "
             f"{lane} begin with the same observation, as if it were seeded again"
         )
@@ -205,7 +207,7 @@ def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
     masked = subject.lanes_of(player.reset(seed, options={"reset_mask": mask}).observations)
     difference = first_difference(whole[0], masked[0])
     if difference is not None and not subject.one_lane_disturbs_others:
-        fail(
+        raise Violation(
             f"reset(seed={seed}) of lane 0 alone: expected the first observation that the same "
             f"seed gives it in a reset of all lanes; {difference}"
         )
@@ -224,7 +226,7 @@ def _check_lanes_go_on(
         for lane in range(1, subject.lanes):
             difference = first_difference(one[lane], other[lane])
             if difference is not None:
-                fail(
+                raise Violation(
                     f"a masked reset of lane 0: expected lane {lane} to go on as without it; at "
                     f"{untouched.last.title} {difference}. Do the lanes share one stream of random "
                     "numbers?"
@@ -252,7 +254,9 @@ def bad_reset_masks_are_refused(subject: Subject) -> None:
             player.reset(options={"reset_mask": mask})
         except Exception:
             continue
-        fail(f"expected an exception for a reset_mask with {kind}, {short(mask)}; got none")
+        raise Violation(
+            f"expected an exception for a reset_mask with {kind}, {short(mask)}; got none"
+        )
     subject.compare_with_recording(
         player.play(5, subject.seed),
         "a refused reset_mask to leave the environment usable",

@@ -10,14 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference
-from twofold.testing.subject import (
-    CannotCheck,
-    Result,
-    Subject,
-    all_equal,
-    expect_equal,
-    fail,
-)
+from twofold.testing.subject import CannotCheck, Result, Subject, Violation, all_equal, expect_equal
 
 
 def equal_seeds_agree(subject: Subject) -> None:
@@ -66,7 +59,7 @@ def different_seeds_differ(subject: Subject) -> None:
     player = subject.player()
     seeds = subject.seeds(4)
     if all_equal([subject.transcript(player, seed) for seed in seeds]):
-        fail(
+        raise Violation(
             f"expected different runs from the seeds {seeds}; all were equal. Is the seed used? "
             "(stochastic=False if nothing is random)"
         )
@@ -85,7 +78,7 @@ def lanes_differ(subject: Subject) -> None:
         if player.done.any() and subject.mode is AutoresetMode.DISABLED:
             break
         result = player.step(subject.batch([player.action(0)] * subject.lanes))
-    fail(
+    raise Violation(
         f"expected the lanes to differ after reset(seed={subject.seed}); with the same action on "
         "all of them they stay the same. Do all lanes get the same seed?"
     )
@@ -112,12 +105,12 @@ def unseeded_goes_on(subject: Subject) -> None:
         if first_difference(seeded, subject.transcript(player)) is not None:
             break
     else:
-        fail(
+        raise Violation(
             "expected reset() after reset(seed=s) to continue the stream; it began the run of seed "
             "s once more"
         )
     if all_equal([subject.transcript(subject.player()) for _ in range(3)]):
-        fail(
+        raise Violation(
             "expected new environments that were never seeded to differ from one another; three "
             "runs were equal"
         )
@@ -162,7 +155,7 @@ def no_global_random_numbers(subject: Subject) -> None:
         )
         after = np.random.get_state()[1], random.getstate()  # type: ignore[index]
         if not np.array_equal(before[0], after[0]) or before[1] != after[1]:
-            fail(
+            raise Violation(
                 "expected the global generators of numpy and Python to stay unchanged; the "
                 "environment draws from them or seeds them"
             )

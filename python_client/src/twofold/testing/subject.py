@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -27,11 +27,6 @@ class Violation(Exception):
 
 class CannotCheck(Exception):
     """This environment offers no way to run the check."""
-
-
-def fail(message: str) -> NoReturn:
-    """Raises Violation."""
-    raise Violation(message)
 
 
 def expect(condition: bool, expectation: str, got: object) -> None:
@@ -197,7 +192,7 @@ class Subject:
         self._made: list[AnyVectorEnv] = []
         envs = make()
         if not isinstance(envs, VectorEnv):
-            fail(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
+            raise Violation(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
         spaces = ("observation_space", "action_space")
         single = (f"single_{name}" for name in spaces)
         for name in ("num_envs", "metadata", "closed", *spaces, *single):
@@ -310,7 +305,7 @@ class Subject:
         for recorded, result in zip(self.recording, run, strict=False):
             difference = first_difference(recorded.outcome, result.outcome)
             if difference is not None:
-                fail(f"expected {expectation}; at {recorded.title} {difference}")
+                raise Violation(f"expected {expectation}; at {recorded.title} {difference}")
 
     def transcript(self, player: Player, seed: Any = None, steps: int = 40) -> list[Any]:
         """The outcomes of a short run."""

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from twofold._comparison import first_mismatch
-from twofold.testing.subject import CannotCheck, Player, Result, Subject, expect, fail
+from twofold.testing.subject import CannotCheck, Player, Result, Subject, Violation, expect
 
 _NAMES = ("observations", "rewards", "terminations", "truncations", "infos")
 
@@ -139,7 +139,7 @@ def check_values(subject: Subject, result: Result) -> None:
     space = subject.envs.observation_space
     problem = first_mismatch(space, result.observations)
     if problem is not None:
-        fail(f"{result.title}: expected observations of {space}; {problem}")
+        raise Violation(f"{result.title}: expected observations of {space}; {problem}")
     check_is_dict(result)
 
 
