@@ -13,7 +13,7 @@ from gymnasium.wrappers.vector import RecordVideo as VectorRecordVideo
 
 import twofold
 from twofold import errors
-from twofold.games.drawing import Grid, tile
+from twofold.games.drawing import Picture, draw_board, tile
 
 IDS = ["twofold/Game2048-v0", "twofold/Concentration-v0"]
 EMPTY, TWO, FOUR = (205, 193, 180), (238, 228, 218), (237, 224, 200)
@@ -192,12 +192,15 @@ def test_a_number_is_centred_and_fits_its_tile(text: str) -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (8, 16), (16, 2)])
 def test_all_cells_of_a_grid_are_alike_and_inside(rows: int, columns: int) -> None:
+    sides: list[int] = []
+
+    def cell(_: int, side: int) -> Picture:
+        sides.append(side)
+        return np.ones((side, side, 3), np.uint8)
+
     for size in (32, 77, 512):
-        grid = Grid(rows, columns, size, gap=0.13)
-        picture = np.zeros((grid.height, grid.width, 3), np.uint8)
-        cell = np.ones((grid.cell, grid.cell, 3), np.uint8)
-        for row in range(rows):
-            for column in range(columns):
-                grid.place(picture, row, column, cell)
-        assert picture.sum() == rows * columns * cell.size, "no two overlap, none is cut"
-        assert max(grid.height, grid.width) == size - size % 2
+        sides.clear()
+        picture = draw_board(np.zeros((rows, columns), np.uint8), size, (0, 0, 0), cell)
+        assert picture.sum() == 3 * sum(side**2 for side in sides), "no two overlap, none is cut"
+        assert len(sides) == rows * columns
+        assert max(picture.shape) == size - size % 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.envs.game2048 import board_text
+from twofold.envs.game2048 import Game2048
 from twofold.recordings import Recording
 from twofold.recordings.replay import ACTIONS
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif sys.stdout.isatty() and not arguments.verify:
         _show(recording, max(arguments.speed, 0.01))
     elif not arguments.verify:
-        print(board_text(recording.board))
+        print(Game2048.text(recording.board))
     print(verification)
     return 0 if verification.spawns_fit else 1
 
@@ -55,5 +55,5 @@ def _show(recording: Recording, speed: float | None) -> None:
 
 
 def _print(board: NDArray[np.uint8], action: str, step: int, score: int) -> None:
-    lines = [f"step {step}  {action}  score {score:,}", *board_text(board).splitlines(), ""]
+    lines = [f"step {step}  {action}  score {score:,}", *Game2048.text(board).splitlines(), ""]
     print("\n".join(f"{line:40}" for line in lines))  # overwrites the longer lines of before

@@ -125,22 +125,12 @@ class Concentration(Game):
             "illegal action": dict(_ILLEGAL_ACTIONS.values())[config.illegal_action],
         }
 
-    @property
-    def face_down(self) -> int:
-        """The observation of a card that is face down."""
-        return self.symbols
-
-    @property
-    def removed(self) -> int:
-        """The observation of a card that is out of play, if its symbol is not shown."""
-        return self.symbols + 1
-
     def _table(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The cards (rows, columns), without the last action."""
         return observation.reshape(-1)[: self.cards].reshape(self.rows, self.columns)
 
     def text(self, observation: NDArray[np.uint8]) -> str:
-        """The cards as text: numbers from 1 on, `?` face down, `.` removed.
+        """The cards as text: numbers from 1 on, `?` face down, `.` out of play.
 
         ?  3  .  ?
         ?  ?  .  3
@@ -149,7 +139,7 @@ class Concentration(Game):
         def card(code: int) -> str:
             if code < self.symbols:
                 return str(code + 1)
-            return "?" if code == self.face_down else "."
+            return "?" if code == self.symbols else "."
 
         width = len(str(self.symbols))
         rows = self._table(observation)
@@ -162,7 +152,7 @@ class Concentration(Game):
             if code < self.symbols:
                 ink = _symbol_colour(code, self.symbols)
                 return tile(side, _TABLE, _FACE, str(code + 1), ink)
-            if code == self.face_down:
+            if code == self.symbols:
                 return striped_tile(side, _TABLE, _BACK, _BACK_PATTERN)
             return tile(side, _TABLE, _GONE)
 

@@ -168,9 +168,18 @@ class Game2048(Game):
             "score": "sum of merged values, whatever the reward",
         }
 
-    def text(self, observation: NDArray[np.uint8]) -> str:
-        """A board of exponents, (rows, columns), as text."""
-        return board_text(observation)
+    @staticmethod
+    def text(observation: NDArray[np.uint8]) -> str:
+        """A board of exponents, (rows, columns), as text.
+
+           .    2    .    .
+           .    .    .    .
+          16    8    .    .
+        1024   32    2    .
+        """
+        cells = [["." if e == 0 else str(2 ** int(e)) for e in row] for row in observation]
+        width = max(4, *(len(cell) for row in cells for cell in row))
+        return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in cells)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """A board of exponents, (rows, columns), in the colours that 2048 is known by."""
@@ -206,19 +215,6 @@ def _config(dialect: Dialect, arguments: Game2048Arguments) -> game2048.Game2048
         start_tiles=_arguments.integer("start_tiles", start_tiles, 1, rows * columns - 1),
         illegal_action=_ILLEGAL_ACTIONS[illegal_action][0],
     )
-
-
-def board_text(observation: NDArray[np.uint8]) -> str:
-    """A board of exponents, (rows, columns), as text.
-
-       .    2    .    .
-       .    .    .    .
-      16    8    .    .
-    1024   32    2    .
-    """
-    cells = [["." if e == 0 else str(2 ** int(e)) for e in row] for row in observation]
-    width = max(4, *(len(cell) for row in cells for cell in row))
-    return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in cells)
 
 
 class Game2048Infos(AllInfos):

@@ -151,14 +151,10 @@ class NTuple:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes everything as a numpy .npz file."""
-        arrays: dict[str, Any] = {
-            f"weights_{index}": table for index, table in enumerate(self.weights)
-        }
-        arrays |= {
-            f"tuple_{index}": np.array(cells, np.uint8) for index, cells in enumerate(self.tuples)
-        }
-        arrays["exponents"] = np.array(self.exponents)
-        arrays["symmetric"] = np.array(self.symmetric)
+        arrays: dict[str, Any] = {"exponents": self.exponents, "symmetric": self.symmetric}
+        for index, (cells, table) in enumerate(zip(self.tuples, self.weights, strict=True)):
+            arrays[f"tuple_{index}"] = np.array(cells, np.uint8)
+            arrays[f"weights_{index}"] = table
         with open(path, "wb") as file:
             np.savez(file, **arrays)
 

@@ -25,6 +25,8 @@ _WALL: Colour = (250, 248, 239)
 # Pixels of a drawing for each of the picture, along a side: fewer where that would be too many.
 _SCALE = 4
 _LARGEST_DRAWING = 4096
+# The share of a cell that the gap between two has.
+_GAP = 0.13
 
 
 @functools.lru_cache(maxsize=512)
@@ -99,46 +101,25 @@ def draw_board(
 ) -> Picture:
     """A board (rows, columns), its longer side of `size` pixels (one less where odd).
 
-    `draw_cell` gets a number of the board, and how many pixels its square has along a side.
+    `draw_cell` gets a number of the board, and how many pixels its square has along a side. Edges
+    fall between pixels, so all cells and all gaps are alike; what is left over goes to the margins.
+    Height and width are even, which video codecs ask for.
     """
     rows, columns = board.shape
-    grid = Grid(rows, columns, size, gap=0.13)
-    picture: Picture = np.full((grid.height, grid.width, 3), ground, np.uint8)
+    longer, shorter = max(rows, columns), min(rows, columns)
+    size -= size % 2
+    gap = max(1, round(size / (longer / _GAP + longer + 1)))
+    cell = max(1, (size - gap * (longer + 1)) // longer)
+    pitch = cell + gap
+    other = shorter * pitch + gap + size - (longer * pitch + gap)
+    other += other % 2
+    height, width = (size, other) if rows >= columns else (other, size)
+    picture: Picture = np.full((height, width, 3), ground, np.uint8)
     for (row, column), number in np.ndenumerate(board):
-        grid.place(picture, row, column, draw_cell(int(number), grid.cell))
+        top = (height - rows * pitch + gap) // 2 + row * pitch
+        left = (width - columns * pitch + gap) // 2 + column * pitch
+        picture[top : top + cell, left : left + cell] = draw_cell(int(number), cell)
     return picture
-
-
-class Grid:
-    """Where rows x columns square cells lie in a picture.
-
-    Edges fall between pixels, so all cells and all gaps are alike; what is left over goes to the
-    margins. Height and width are even, which video codecs ask for.
-
-    Args:
-        rows: Rows of cells.
-        columns: Columns of cells.
-        size: Pixels along the longer side of the picture; odd numbers lose one.
-        gap: The gap's share of a cell.
-    """
-
-    def __init__(self, rows: int, columns: int, size: int, gap: float) -> None:
-        longer, shorter = max(rows, columns), min(rows, columns)
-        size -= size % 2
-        self.gap = max(1, round(size / (longer / gap + longer + 1)))
-        self.cell = max(1, (size - self.gap * (longer + 1)) // longer)
-        pitch = self.cell + self.gap
-        other = shorter * pitch + self.gap + size - (longer * pitch + self.gap)
-        other += other % 2
-        self.height, self.width = (size, other) if rows >= columns else (other, size)
-        self._top = (self.height - rows * pitch + self.gap) // 2
-        self._left = (self.width - columns * pitch + self.gap) // 2
-
-    def place(self, picture: Picture, row: int, column: int, cell: Picture) -> None:
-        """Puts a square of `cell` pixels into its place."""
-        top = self._top + row * (self.cell + self.gap)
-        left = self._left + column * (self.cell + self.gap)
-        picture[top : top + self.cell, left : left + self.cell] = cell
 
 
 def side_by_side(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
