@@ -18,14 +18,9 @@ from twofold.errors import InvalidArgument
 RENDER_MODES = ["ansi", "rgb_array"]
 
 
-class EnvArguments(TypedDict, total=False):
-    """The arguments of every environment, single or vector; `obs` is beside them."""
+class ServiceArguments(TypedDict, total=False):
+    """Where to ask, and for how long."""
 
-    extra_infos: Iterable[str]
-    """Infos of a step beyond the usual ones, by name; every game has "reward_terms"."""
-    recover: bool
-    """Whether to make boards anew that the server has lost (docs/reliability.md); False by
-    default."""
     endpoint: str | None
     """"embedded" for this process itself, "private" for a server of this process's own, the address
     of a running one, or None for the environment variable TWOFOLD_ENDPOINT and without it
@@ -33,6 +28,18 @@ class EnvArguments(TypedDict, total=False):
     curve: CurveKeys | None
     """Keys for an encrypted tcp endpoint, or None for the files that the environment variables
     TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""
+    timeout: float
+    """Seconds that each call may take before DeadlineExceeded; 30 by default."""
+
+
+class EnvArguments(ServiceArguments, total=False):
+    """The arguments of every environment, single or vector; `obs` is beside them."""
+
+    extra_infos: Iterable[str]
+    """Infos of a step beyond the usual ones, by name; every game has "reward_terms"."""
+    recover: bool
+    """Whether to make boards anew that the server has lost (docs/reliability.md); False by
+    default."""
     observation_key: str | None
     """The observation's name with obs="dict"; "observation" by default."""
     mask_key: str | None
@@ -41,8 +48,6 @@ class EnvArguments(TypedDict, total=False):
     """None, "ansi" for text, or "rgb_array" for pictures."""
     render_size: int
     """Pixels along the longer side of a board's picture, 32 ... 4096; 512 by default."""
-    timeout: float
-    """Seconds that each call may take before DeadlineExceeded; 30 by default."""
 
 
 class VectorEnvArguments(EnvArguments, total=False):

@@ -93,8 +93,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             FailedPrecondition: The board has not been reset, or its episode is over.
             StepPending, TransportError: As `TwofoldVectorEnv.step`.
         """
-        assert isinstance(self.action_space, gym.spaces.Discrete)
-        number = _arguments.integer("action", action, 0, int(self.action_space.n) - 1)
+        number = _arguments.integer("action", action, 0, self._batch._num_actions - 1)
         return _only(self._batch._step_once([number]))
 
     def collect(self) -> tuple[ObsT, float, bool, bool, Infos]:

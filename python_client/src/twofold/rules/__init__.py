@@ -17,6 +17,7 @@ All raise InvalidArgument, whose `field` and `lane` say what is wrong, and on wh
 ask the service raise TransportError where it does not answer.
 """
 
+from twofold.envs.arguments import ServiceArguments
 from twofold.rules.boards import Canonical, Symmetries, canonical, chance, place, symmetries
 from twofold.rules.moves import (
     MAX_EXPONENT,
@@ -24,7 +25,6 @@ from twofold.rules.moves import (
     Merge,
     Move,
     MoveAction,
-    ServiceArguments,
     Slide,
     Spawn,
     Spawned,

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.client import stateless
-from twofold.client.curve import CurveKeys
 from twofold.client.layout import Layout
+from twofold.envs.arguments import ServiceArguments
 from twofold.envs.game2048 import Game2048
 from twofold.errors import InvalidArgument
 from twofold.rules.boards import Boards, CheckedBoards, check_actions, check_boards, check_seeds
@@ -28,17 +28,6 @@ MAX_EXPONENT = 26
 # Bytes that a reply may have: a large array goes in several requests.
 _REPLY_BYTES = 8 << 20
 _EXPLAINED = ("board", "kind", "tile", "other", "made", "source", "target", "value")
-
-
-class ServiceArguments(TypedDict, total=False):
-    """Where to ask, and for how long."""
-
-    endpoint: str | None
-    """As an environment takes it; by default in this process."""
-    curve: CurveKeys | None
-    """Keys for an encrypted endpoint."""
-    timeout: float
-    """Seconds that the call may take; 30 by default."""
 
 
 class Afterstates(NamedTuple):
