@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 from typing import TypeAlias
 
@@ -81,23 +82,21 @@ class BoardSeeds:
         self.seeds: NDArray[np.uint64] | None = None
         self.unknown = np.zeros(num_envs, np.bool_)
         self.first: object = None
-        self._drawn: int | None = None
         self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
 
-    def draw(self) -> int:
+    @functools.cached_property
+    def drawn(self) -> int:
         """The seed from the system for the first reset without a seed; always the same one."""
-        if self._drawn is None:
-            self._drawn = draw_seed(self.unknown.size)
-        return self._drawn
+        return draw_seed(self.unknown.size)
 
     @property
     def common(self) -> int:
         """The seed s, where board i last got s + i; -1 for other seeds and snapshots.
 
-        Before the first reset: what `draw` returns.
+        Before the first reset: the one `drawn`.
         """
         if self.seeds is None:
-            return self.draw()
+            return self.drawn
         first = int(self.seeds[0])
         is_common = np.array_equal(self.seeds, consecutive(first, self.seeds.size))
         return first if is_common and not self.unknown.any() else -1

@@ -105,7 +105,7 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
         was_reset = self._seeds.seeds is not None
         if was_reset and (unreturned is None or unreturned is not self._seeds.first):
             return None
-        first = np.where(seeded, seeds, consecutive(self._seeds.draw(), self.num_envs))
+        first = np.where(seeded, seeds, consecutive(self._seeds.drawn, self.num_envs))
         _, payload = _reset_request(mask, mask, first, boards)
         is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and not was_reset:

@@ -165,32 +165,28 @@ class Player:
             yield self.step()
 
 
+@dataclass(eq=False)
 class Subject:
     """The environment under test: a way to make it, and one long recorded run.
 
     Attributes:
+        make, steps, seed, stochastic, policy: The arguments of `check_vector_env`.
         envs: A closed environment, for its spaces and metadata.
         lanes: Number of lanes.
         mode: The declared autoreset mode; NEXT_STEP without one.
         remarks: Remarks of the current check.
     """
 
-    def __init__(
-        self,
-        make: Callable[[], AnyVectorEnv],
-        steps: int,
-        seed: int,
-        stochastic: bool,
-        policy: Policy | None,
-    ) -> None:
-        self.make = make
-        self.steps = steps
-        self.seed = seed
-        self.stochastic = stochastic
-        self.policy = policy
+    make: Callable[[], AnyVectorEnv]
+    steps: int
+    seed: int
+    stochastic: bool
+    policy: Policy | None
+
+    def __post_init__(self) -> None:
         self.remarks: list[str] = []
         self._made: list[AnyVectorEnv] = []
-        envs = make()
+        envs = self.make()
         if not isinstance(envs, VectorEnv):
             raise Violation(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
         spaces = ("observation_space", "action_space")
