@@ -6,7 +6,6 @@ import colorsys
 from typing import Any, Literal, overload
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, Unpack
 
@@ -316,5 +315,5 @@ class ConcentrationEnv(TwofoldEnv[BoardsT]):
         **arguments: Unpack[ConcentrationEnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:
-        mode = AutoresetMode.DISABLED
-        super().__init__(ConcentrationVectorEnv(1, autoreset_mode=mode, copy=True, **arguments))
+        batch = ConcentrationVectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
+        super().__init__(batch)

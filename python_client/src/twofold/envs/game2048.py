@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, Unpack
 
@@ -312,5 +311,5 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         **arguments: Unpack[Game2048EnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:
-        mode = AutoresetMode.DISABLED
-        super().__init__(Game2048VectorEnv(1, autoreset_mode=mode, copy=True, **arguments))
+        batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
+        super().__init__(batch)

@@ -104,12 +104,9 @@ class BoardSeeds:
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
     ) -> None:
-        """Notes how a request with this payload will change the streams.
+        """Notes that the request with this payload gives the lanes, bool (N,), new streams.
 
-        Args:
-            payload: The request's payload, which identifies it.
-            lanes: bool (N,), the boards that get new streams.
-            seeds: uint64 (N,), their seeds; None for the streams of a snapshot.
+        `seeds` are theirs, uint64 (N,); None for the streams of a snapshot.
         """
         # Some requests are never sent; a pending one is among the last few.
         self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
