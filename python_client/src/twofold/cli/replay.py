@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.envs.game2048 import Game2048
+from twofold.games.game2048 import Game2048
 from twofold.recordings import Recording
 from twofold.recordings.replay import ACTIONS
 

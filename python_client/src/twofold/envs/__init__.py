@@ -2,9 +2,9 @@
 
 import gymnasium
 
-from twofold.envs.concentration import Concentration
-from twofold.envs.game2048 import Game2048
 from twofold.games.base import Game
+from twofold.games.concentration import Concentration
+from twofold.games.game2048 import Game2048
 
 GAMES: tuple[type[Game], ...] = (Game2048, Concentration)
 """All games. A new one is added here; its environments are named for it, and exported on top."""

@@ -14,8 +14,8 @@ from twofold import _arguments
 from twofold.client import stateless
 from twofold.client.layout import Layout
 from twofold.envs.arguments import ServiceArguments
-from twofold.envs.game2048 import Game2048
 from twofold.errors import InvalidArgument
+from twofold.games.game2048 import Game2048
 from twofold.rules.boards import Boards, CheckedBoards, check_actions, check_boards, check_seeds
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
