@@ -53,81 +53,63 @@ class RequestError(TwofoldError):
 
     code: ClassVar[str] = ""
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        cls.code = code or cls.code
+
     def __init__(self, message: str, *, field: str = "", lane: int | None = None) -> None:
         super().__init__(message)
         self.field = field
         self.lane = lane
 
 
-class InvalidArgument(RequestError, ValueError):
+class InvalidArgument(RequestError, ValueError, code="INVALID_ARGUMENT"):
     """An argument is wrong, in any state of the session."""
 
-    code = "INVALID_ARGUMENT"
 
-
-class NotFound(RequestError, LookupError):
+class NotFound(RequestError, LookupError, code="NOT_FOUND"):
     """The session or the environment id does not exist."""
 
-    code = "NOT_FOUND"
 
-
-class FailedPrecondition(RequestError, RuntimeError):
+class FailedPrecondition(RequestError, RuntimeError, code="FAILED_PRECONDITION"):
     """Not in this state: a step before the first reset, or of a finished lane without autoreset."""
 
-    code = "FAILED_PRECONDITION"
 
-
-class OutOfSequence(RequestError, RuntimeError):
+class OutOfSequence(RequestError, RuntimeError, code="OUT_OF_SEQUENCE"):
     """The request's number is neither the session's last nor its next."""
 
-    code = "OUT_OF_SEQUENCE"
 
-
-class Conflict(RequestError, RuntimeError):
+class Conflict(RequestError, RuntimeError, code="CONFLICT"):
     """The request's number was used with other bytes, or the session id is taken."""
 
-    code = "CONFLICT"
 
-
-class StaleEpoch(RequestError, RuntimeError):
+class StaleEpoch(RequestError, RuntimeError, code="STALE_EPOCH"):
     """Another client has resumed this session."""
 
-    code = "STALE_EPOCH"
 
-
-class PermissionDenied(RequestError, PermissionError):
+class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
     """The server does not allow this."""
 
-    code = "PERMISSION_DENIED"
 
-
-class ResourceExhausted(RequestError, RuntimeError):
+class ResourceExhausted(RequestError, RuntimeError, code="RESOURCE_EXHAUSTED"):
     """A limit of the server is reached; the message names it and its value."""
 
-    code = "RESOURCE_EXHAUSTED"
 
-
-class UnsupportedVersion(RequestError, RuntimeError):
+class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION"):
     """Client and server have different versions of the protocol."""
 
-    code = "UNSUPPORTED_VERSION"
 
-
-class ShuttingDown(RequestError, ConnectionError):
+class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     """The server is about to stop, and no other took its place in time.
 
     Attributes:
         retry_after: Seconds after which the server asks to try again; None if it gives no time.
     """
 
-    code = "SHUTTING_DOWN"
     retry_after: float | None = None
 
 
-class InternalError(RequestError, RuntimeError):
+class InternalError(RequestError, RuntimeError, code="INTERNAL"):
     """A bug in the server."""
-
-    code = "INTERNAL"
 
 
 class TransportError(TwofoldError):
@@ -218,22 +200,7 @@ class ClosedError(TwofoldError, gymnasium.error.ClosedEnvironmentError):
     """The environment is closed, or belongs to the process that forked this one."""
 
 
-_CLASSES: dict[str, type[RequestError]] = {
-    cls.code: cls
-    for cls in (
-        InvalidArgument,
-        NotFound,
-        FailedPrecondition,
-        OutOfSequence,
-        Conflict,
-        StaleEpoch,
-        PermissionDenied,
-        ResourceExhausted,
-        UnsupportedVersion,
-        ShuttingDown,
-        InternalError,
-    )
-}
+_CLASSES = {cls.code: cls for cls in RequestError.__subclasses__()}
 
 
 def from_reply(error: envelope.Error) -> RequestError:

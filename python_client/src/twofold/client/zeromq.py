@@ -17,8 +17,7 @@ from twofold import _arguments
 from twofold.client import system
 from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
-from twofold.client.curve import CurveKeys
-from twofold.client.handshake import HandshakeWatch
+from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
