@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from twofold.client import buffers
-from twofold.client.buffers import BufferPool
+from twofold.client import payloads
+from twofold.client.payloads import BufferPool
 
 
-@pytest.mark.skipif(buffers._UNUSED < 0, reason="this interpreter's counts say too little")
+@pytest.mark.skipif(payloads._UNUSED < 0, reason="this interpreter's counts say too little")
 def test_an_array_is_reused_once_all_views_of_it_are_gone() -> None:
     pool = BufferPool()
     first, address = pool.take(64)

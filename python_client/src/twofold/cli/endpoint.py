@@ -12,7 +12,7 @@ from twofold.client.carrier import Call
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_address, check_curve
 from twofold.client.zeromq import ZeroMQCarrier
-from twofold.errors import InvalidArgument, from_reply
+from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import statistics_pb2 as statistics
 
@@ -80,9 +80,7 @@ def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics
 
     def query() -> statistics.StatsReply:
         deadline = time.monotonic() + arguments.timeout
-        reply, _ = carrier.exchange(Call("stats", 0, request), deadline)
-        if reply.HasField("error"):
-            raise from_reply(reply.error)
+        reply, _ = carrier.ask(Call("stats", 0, request), deadline)
         return reply.stats
 
     with contextlib.closing(carrier):

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.client.buffers import Buffer
 from twofold.client.lookup import VERSION
+from twofold.client.payloads import Buffer
 from twofold.errors import ResourceExhausted, UnsupportedVersion, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -85,12 +85,11 @@ class Carrier(abc.ABC):
         limits: What the service accepts.
         server_version: The service's version.
         threads: Over how many it spreads a batch.
-        loses_sessions: Whether the service may end before this process, and its sessions with it.
-        sends_ahead: Whether `begin` can send a request whose reply is waited for later.
+        is_remote: Whether the service is another process: it may end before this one, and its
+            sessions with it, and it works on requests that `begin` has sent.
     """
 
-    loses_sessions = True
-    sends_ahead = True
+    is_remote = True
 
     def __init__(self, endpoint: str, is_ours: bool) -> None:
         self.endpoint = endpoint
@@ -155,6 +154,13 @@ class Carrier(abc.ABC):
         """Whether the service is known to be gone for good."""
         return False
 
+    def ask(self, call: Call, deadline: float) -> Answer:
+        """`exchange`, with RequestError for an error reply."""
+        answer = self.exchange(call, deadline)
+        if answer[0].HasField("error"):
+            raise from_reply(answer[0].error)
+        return answer
+
     def hello(self, deadline: float) -> None:
         """Asks for the service's version and limits.
 
@@ -166,9 +172,7 @@ class Carrier(abc.ABC):
                 protocol_version=PROTOCOL_VERSION, client=f"twofold-python {VERSION}"
             )
         )
-        reply, _ = self.exchange(Call("hello", 0, request.SerializeToString()), deadline)
-        if reply.HasField("error"):
-            raise from_reply(reply.error)
+        reply, _ = self.ask(Call("hello", 0, request.SerializeToString()), deadline)
         if reply.hello.protocol_version != PROTOCOL_VERSION:
             raise UnsupportedVersion(
                 f"the server at {self.endpoint} has protocol version "

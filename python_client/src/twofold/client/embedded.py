@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from twofold.client import system
-from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps, Unavailable
 from twofold.client.lookup import VERSION, find_library, no_library
+from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold.v1 import envelope_pb2 as envelope
@@ -81,29 +81,27 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
-class _Service:
-    """This process's service, which lives as long as the process.
+def _start() -> tuple[ctypes.CDLL, int]:
+    """Starts this process's service, which lives as long as the process: library and number.
 
     Raises:
         Unavailable: No library can be used.
         ServerStartFailed: TWOFOLD_LIBRARY, or another variable for servers, is not valid.
     """
-
-    def __init__(self) -> None:
-        path = find_library()
-        if path is None:
-            raise Unavailable(no_library())
-        try:
-            self.library = _load(path)
-        except Unavailable as error:
-            if "TWOFOLD_LIBRARY" in os.environ:
-                raise ServerStartFailed(str(error)) from None
-            raise
-        number, message = ctypes.c_uint64(), ctypes.create_string_buffer(500)
-        if self.library.twofold_create(number, message, len(message)) != _ANSWERED:
-            reason = message.value.decode(errors="replace")
-            raise ServerStartFailed(f"the service in this process can't start: {reason}")
-        self.number = number.value
+    path = find_library()
+    if path is None:
+        raise Unavailable(no_library())
+    try:
+        library = _load(path)
+    except Unavailable as error:
+        if "TWOFOLD_LIBRARY" in os.environ:
+            raise ServerStartFailed(str(error)) from None
+        raise
+    number, message = ctypes.c_uint64(), ctypes.create_string_buffer(500)
+    if library.twofold_create(number, message, len(message)) != _ANSWERED:
+        reason = message.value.decode(errors="replace")
+        raise ServerStartFailed(f"the service in this process can't start: {reason}")
+    return library, number.value
 
 
 # Bytes of an action of each dtype, negative for signed ones.
@@ -111,17 +109,9 @@ _WIDTHS = {np.dtype(kind): np.dtype(kind).itemsize for kind in np.typecodes["Uns
 _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["Integer"]}
 
 _lock = threading.Lock()
-_service: _Service | None = None
+_service: tuple[ctypes.CDLL, int] | None = None
 # Whether the process that forked this one had used the library, and no warning was given yet.
 _is_confined = False
-
-
-def _this_service() -> _Service:
-    global _service
-    with _lock:
-        if _service is None:
-            _service = _Service()
-        return _service
 
 
 def _forget_in_child() -> None:
@@ -145,22 +135,23 @@ class EmbeddedCarrier(Carrier):
         Unavailable, ServerStartFailed: There is no service.
     """
 
-    loses_sessions = False
-    sends_ahead = False
+    is_remote = False
 
     def __init__(self, clock: Clock = CLOCK) -> None:
         super().__init__("embedded", is_ours=True)
         self._clock = clock
-        service = _this_service()
-        self._call = service.library.twofold_call
-        self._step = service.library.twofold_step
-        self._number = service.number
+        global _service
+        with _lock:
+            if _service is None:
+                _service = _start()
+            library, self._number = _service
+        self._call, self._step = library.twofold_call, library.twofold_step
         self._buffers = BufferPool()
         # Of steps apart, since the size of their payloads does not change.
         self._reply, self._step_reply = _Reply(), _Reply()
         self._make_header_room(_HEADER_BYTES)
         # Of the last step, and what it was made of.
-        self._steps = _Steps(service=service.number, reply=ctypes.pointer(self._step_reply))
+        self._steps = _Steps(service=self._number, reply=ctypes.pointer(self._step_reply))
         self._kind: tuple[Steps | None, int, int] = None, 0, 0
 
     def _warn_of_threads(self, num_envs: int) -> None:
@@ -187,11 +178,8 @@ class EmbeddedCarrier(Carrier):
             raise DeadlineExceeded(f"no time was left for {call.slot}")
         if call.slot == "create":
             self._warn_of_threads(envelope.Request.FromString(call.request).create.num_envs)
-        size = call.reply_room
-        if call.reply_size is None:
-            size = _PAYLOAD_BYTES
-        elif call.reply_size > size:
-            size = call.reply_size
+        least = call.reply_size
+        size = _PAYLOAD_BYTES if least is None else max(least, call.reply_room)
         reply = self._reply
         while True:
             memory, reply.payload = room or self._buffers.take(size)

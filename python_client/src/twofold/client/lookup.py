@@ -11,6 +11,7 @@ from twofold.errors import ServerStartFailed
 
 VERSION = importlib.metadata.version("twofold")
 
+_LIBRARY, _PROGRAM = "libtwofold.so", "twofold-server"
 _HOW_TO_BUILD = "Build it with `make server` in a checkout of Twofold, or name one in"
 
 
@@ -26,15 +27,15 @@ def find_library() -> Path | None:
     named = os.environ.get("TWOFOLD_LIBRARY")
     if named and not Path(named).is_file():
         raise ServerStartFailed(f"TWOFOLD_LIBRARY is {named!r}, which is not a file")
-    return next((path for path in _candidates("LIBRARY", "libtwofold.so") if path.is_file()), None)
+    candidates = [Path(named)] if named else _candidates(_LIBRARY)
+    return next(filter(Path.is_file, candidates), None)
 
 
 def no_library() -> str:
     """The message for a missing library."""
     return (
-        "there is no libtwofold.so; looked for "
-        + ", ".join(map(str, _candidates("LIBRARY", "libtwofold.so")))
-        + f". {_HOW_TO_BUILD} the environment variable TWOFOLD_LIBRARY"
+        f"there is no {_LIBRARY}; looked for {', '.join(map(str, _candidates(_LIBRARY)))}. "
+        f"{_HOW_TO_BUILD} the environment variable TWOFOLD_LIBRARY"
     )
 
 
@@ -44,29 +45,24 @@ def find_program() -> Path:
     Raises:
         ServerStartFailed: None exists; the message says how to get one.
     """
-    named = os.environ.get("TWOFOLD_SERVER")
-    if named and not _is_program(Path(named)):
-        raise ServerStartFailed(f"TWOFOLD_SERVER is {named!r}, which is not a program")
-    candidates = _candidates("SERVER", "twofold-server")
-    on_path = shutil.which("twofold-server")
-    if on_path:
+    named, on_path = os.environ.get("TWOFOLD_SERVER"), shutil.which(_PROGRAM)
+    candidates = [Path(named)] if named else _candidates(_PROGRAM)
+    if on_path and not named:
         candidates.append(Path(on_path))
     for candidate in candidates:
-        if _is_program(candidate):
+        if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
+    if named:
+        raise ServerStartFailed(f"TWOFOLD_SERVER is {named!r}, which is not a program")
     raise ServerStartFailed(
-        "there is no twofold-server program; looked for "
-        + ", ".join(map(str, candidates))
-        + f" and on PATH. {_HOW_TO_BUILD} the environment variable TWOFOLD_SERVER, or connect to a "
-        "running server with endpoint="
+        f"there is no {_PROGRAM} program; looked for {', '.join(map(str, candidates))} and on "
+        f"PATH. {_HOW_TO_BUILD} the environment variable TWOFOLD_SERVER, or connect to a running "
+        "server with endpoint="
     )
 
 
-def _candidates(variable: str, name: str) -> list[Path]:
-    """The file that the variable names; else the package's own and the checkout's."""
-    named = os.environ.get("TWOFOLD_" + variable)
-    if named:
-        return [Path(named)]
+def _candidates(name: str) -> list[Path]:
+    """The package's own file, and the checkout's."""
     package = Path(__file__).resolve().parents[1]
     candidates = [package / "_bin" / name]
     # An editable installation: package = checkout/python_client/src/twofold.
@@ -74,7 +70,3 @@ def _candidates(variable: str, name: str) -> list[Path]:
     if (checkout / "Package.swift").is_file():
         candidates.append(checkout / ".build" / "release" / name)
     return candidates
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)

@@ -7,14 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
 from twofold.client import system
-from twofold.client.carrier import Call, Carrier
+from twofold.client.carrier import Answer, Call, Carrier
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_curve, open_carrier, resolve
-from twofold.errors import DeadlineExceeded, from_reply
+from twofold.errors import DeadlineExceeded
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -41,8 +38,8 @@ class Client:
         Raises:
             TransportError: No server.
         """
-        with self._turn(deadline):
-            return self._connect(deadline).limits
+        with self._turn(deadline) as carrier:
+            return carrier.limits
 
     def ask(
         self,
@@ -51,7 +48,7 @@ class Client:
         payload: bytes,
         reply_size: int,
         deadline: float,
-    ) -> tuple[envelope.Reply, NDArray[np.uint8]]:
+    ) -> Answer:
         """Carries out one request.
 
         Args:
@@ -61,44 +58,34 @@ class Client:
             reply_size: Largest payload of the reply in bytes.
             deadline: When to give up, on the clock of `time.monotonic`.
 
-        Returns:
-            The reply, and its payload in a fresh array.
-
         Raises:
             RequestError: The server refused.
             TransportError: No answer, or other threads were asking until the deadline.
         """
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
-        with self._turn(deadline):
-            carrier = self._connect(deadline)
+        with self._turn(deadline) as carrier:
             carrier.check_size(call)
-            reply, answer = carrier.exchange(call, deadline)
-        if reply.HasField("error"):
-            raise from_reply(reply.error)
-        return reply, answer
+            return carrier.ask(call, deadline)
 
     @contextlib.contextmanager
-    def _turn(self, deadline: float) -> Iterator[None]:
-        """Within this, no other thread asks."""
+    def _turn(self, deadline: float) -> Iterator[Carrier]:
+        """The carrier, connected; meanwhile no other thread asks."""
         if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise DeadlineExceeded(
                 f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
             )
         try:
-            yield
+            if self._carrier is not None and self._carrier.is_dead:
+                self._carrier.close()
+                self._carrier = None
+            if self._carrier is None:
+                carrier = open_carrier(self._endpoint, self._curve, deadline)
+                carrier.hello(deadline)
+                self._carrier = carrier
+            yield self._carrier
         finally:
             self._lock.release()
-
-    def _connect(self, deadline: float) -> Carrier:
-        if self._carrier is not None and self._carrier.is_dead:
-            self._carrier.close()
-            self._carrier = None
-        if self._carrier is None:
-            carrier = open_carrier(self._endpoint, self._curve, deadline)
-            carrier.hello(deadline)
-            self._carrier = carrier
-        return self._carrier
 
 
 _clients: dict[tuple[str, CurveKeys | None], Client] = {}
@@ -114,11 +101,6 @@ def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
     if curve is not None:
         check_curve(endpoint, curve)
     return _clients.setdefault((endpoint, curve), Client(endpoint, curve))
-
-
-def deadline_after(timeout: float) -> float:
-    """The time after this many seconds, on the clock of `time.monotonic`."""
-    return time.monotonic() + timeout
 
 
 # A forked child makes its own, and leaves sockets and locks of its parent alone.

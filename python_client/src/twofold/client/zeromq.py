@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from twofold import _arguments
 from twofold.client import system
-from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
 from twofold.client.curve import CurveKeys, HandshakeWatch
+from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
@@ -138,7 +138,6 @@ class ZeroMQCarrier(Carrier):
             self.drop()
             raise
 
-    @override
     def exchange(
         self, call: Call, deadline: float, room: Buffer | None = None, plain: bytes = b""
     ) -> Answer:
@@ -184,7 +183,6 @@ class ZeroMQCarrier(Carrier):
             self.drop()
             raise
 
-    @override
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
         self._begun = None

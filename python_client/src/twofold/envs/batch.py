@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self, Unpack
 
 from twofold import _arguments
-from twofold.client.layout import Layout, make_space
-from twofold.client.session import Session, exactly_once, open_session
+from twofold.client.payloads import Layout, make_space
+from twofold.client.session import Session, exactly_once, taken_over
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments, observation_keys
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
@@ -116,7 +116,8 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         create.client_arguments = self._arguments_as_text()
         endpoint = arguments.get("endpoint")
         self._begin(
-            open_session(
+            taken_over.get()
+            or Session(
                 create,
                 endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
                 curve=arguments.get("curve"),

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypedDict, TypeVar, override
 
-from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE
-from twofold.client.layout import Layout
+from twofold.client.payloads import Buffer, BufferPool, Layout
 from twofold.errors import ProtocolError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment

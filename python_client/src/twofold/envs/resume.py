@@ -9,7 +9,7 @@ import numpy as np
 from twofold import _arguments
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import EMBEDDED, check_curve, resolve
-from twofold.client.session import Session, using
+from twofold.client.session import Session, taken_over
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
@@ -86,8 +86,11 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     # A fork has its maker's arguments, and a number of its own.
     arguments["num_envs"] = int(session.create.num_envs)
     recovers_by_default = arguments.pop("recover", False)
-    with using(session):
+    before = taken_over.set(session)
+    try:
         envs = cls(**arguments)
+    finally:
+        taken_over.reset(before)
     if session.was_reset:
         envs._seeds.seeds = np.zeros(envs.num_envs, np.uint64)
         envs._seeds.unknown[:] = True

@@ -11,8 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
-from twofold.client.buffers import BufferPool
-from twofold.client.layout import Layout
+from twofold.client.payloads import BufferPool, Layout
 from twofold.client.session import Session, exactly_once
 from twofold.envs import served_policies
 from twofold.envs.batch import Batch

@@ -101,7 +101,7 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
 
         None if another reset came before: then boards without a seed go on with their streams.
         """
-        unreturned = self._session.unreturned
+        unreturned = self._session.state.unreturned
         was_reset = self._seeds.seeds is not None
         if was_reset and (unreturned is None or unreturned is not self._seeds.first):
             return None
@@ -201,7 +201,7 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
         Raises:
             TransportError: Still no answer.
         """
-        if self._session.has_unreturned_step:
+        if self._session.unreturned_step is not None:
             with contextlib.suppress(RequestError):
                 self._session.collect()
 

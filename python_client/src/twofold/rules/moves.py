@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -12,8 +13,9 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.client import stateless
-from twofold.client.layout import Layout
+from twofold.client.payloads import Layout
 from twofold.envs.arguments import ServiceArguments
+from twofold.client.curve import CurveKeys
 from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
 from twofold.rules.boards import Boards, CheckedBoards, check_actions, check_boards, check_seeds
@@ -249,7 +251,7 @@ def _ask(
     if endpoint is not None:
         endpoint = _arguments.text("endpoint", endpoint)
     timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
-    deadline = stateless.deadline_after(timeout)
+    deadline = time.monotonic() + timeout
     client = stateless.client(endpoint, service.get("curve"))
     rows, columns = boards.shape[-2:]
     reply_arrays = _reply_arrays(operation, rows, columns)

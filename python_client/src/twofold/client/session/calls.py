@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
 import gymnasium as gym
 
@@ -41,15 +41,10 @@ class Calls:
         self._number = 0
 
     @property
-    def unreturned(self) -> Operation | None:
-        """The newest request, if no call has returned its result."""
-        return self.state.unreturned
-
-    @property
-    def has_unreturned_step(self) -> bool:
-        """Whether that is a step."""
+    def unreturned_step(self) -> Operation | None:
+        """The newest request, if it is a step and no call has returned its result."""
         operation = self.state.unreturned
-        return operation is not None and operation.slot == "step"
+        return operation if operation is not None and operation.slot == "step" else None
 
     def enter(self, is_wait: bool = False) -> int:
         """Begins a call, once no other thread is in one: takes the lock. Returns its number.
@@ -72,8 +67,8 @@ class Calls:
             )
         if is_wait or not self.state.is_settled:
             self._take_turn(is_wait)
-        number = self._number = self._number + 1
-        return number
+        self._number += 1
+        return self._number
 
     def _take_turn(self, is_wait: bool) -> None:
         """Refuses calls before an awaited `step_wait`, and a `step_wait` that is not awaited."""
@@ -119,11 +114,6 @@ class Calls:
         )
 
 
-class _HasSession(Protocol):
-    @property
-    def _session(self) -> Calls: ...
-
-
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """A method of an environment whose requests are one unit, and whose result is not lost.
 
@@ -141,8 +131,7 @@ def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[Arguments, Result]:
     @functools.wraps(method)
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        owner: _HasSession = args[0]  # type: ignore[assignment]
-        session = owner._session
+        session: Calls = args[0]._session  # type: ignore[attr-defined]
         call = session.enter(is_wait)
         kept: State | None = None
         try:

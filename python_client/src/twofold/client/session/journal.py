@@ -1,15 +1,21 @@
-"""The journal of a session: a snapshot, and everything that was done since, to make it again."""
+"""The journal of a session, and lost boards made again from it on whatever server answers."""
 
 from __future__ import annotations
 
+import contextlib
 import zlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.client.carrier import Answer
+from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation
+from twofold.errors import NotFound, OutOfSequence, RecoveryFailed, RequestError, ServerDied
 from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
 
 # A snapshot is due after so many operations, or bytes of them.
 _MOST_OPERATIONS = 1000
@@ -72,7 +78,10 @@ class Journal:
     def add(self, operation: Operation, reply: envelope.Reply, payload: NDArray[np.uint8]) -> None:
         """Adds an operation that was carried out, with reply and payload; twice is once."""
         if operation.slot == "policy":
-            self._add_policy(operation)
+            if envelope.Request.FromString(operation.request).policy.HasField("network"):
+                self.policy = []
+            if not any(one is operation for one in self.policy):
+                self.policy.append(operation)
         if operation.slot not in _CHANGES:
             return
         # In this order: an interrupt in between leaves no mark of another reply.
@@ -81,18 +90,12 @@ class Journal:
             if _begins_all_anew(operation):
                 self.begin(operation)
             elif self.is_complete:
-                self._has_search |= is_search(operation)
+                self._has_search |= _is_search(operation)
                 self.done.append(Done(operation, reply.rollout.steps))
                 self._bytes += len(operation.payload or b"")
             else:
                 return
-        self._mark = mark(payload)
-
-    def _add_policy(self, operation: Operation) -> None:
-        if envelope.Request.FromString(operation.request).policy.HasField("network"):
-            self.policy = []
-        if not any(one is operation for one in self.policy):
-            self.policy.append(operation)
+        self._mark = _mark(payload)
 
     def ends_with(self, operation: Operation) -> bool:
         """Whether the last operation is this object, and not just an equal one."""
@@ -100,7 +103,7 @@ class Journal:
 
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
         """Whether the last operation, carried out again, got the same reply."""
-        return self._mark is None or self._mark == mark(payload)
+        return self._mark is None or self._mark == _mark(payload)
 
 
 def _begins_all_anew(operation: Operation) -> bool:
@@ -113,7 +116,7 @@ def _begins_all_anew(operation: Operation) -> bool:
     return operation.slot == "reset" and request.reset.seeds and not request.reset.mask
 
 
-def is_search(operation: Operation) -> bool:
+def _is_search(operation: Operation) -> bool:
     """Whether it is a rollout that searches for its actions, which takes long."""
     if operation.slot != "rollout":
         return False
@@ -136,6 +139,103 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
     return operation._replace(request=request.SerializeToString(), payload=payload)
 
 
-def mark(payload: NDArray[np.uint8]) -> int:
+def _mark(payload: NDArray[np.uint8]) -> int:
     """A number that distinguishes replies."""
     return zlib.crc32(payload[:_COMPARED_BYTES].tobytes(), payload.size)
+
+
+def loses_boards(error: Exception, journal: Journal | None) -> bool:
+    """Whether an error means that the boards are gone, and they can be made again."""
+    if journal is None or not journal.is_complete:
+        return False
+    is_unknown = isinstance(error, NotFound) and error.field == "session"
+    return is_unknown or isinstance(error, (ServerDied, OutOfSequence))
+
+
+def begin_with_snapshot(
+    journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
+) -> None:
+    """Lets a snapshot of the boards, which `take` requests, replace the operations so far."""
+    try:
+        _, blob = take()
+    except RequestError as error:
+        if loses_boards(error, journal):
+            raise
+        # No memory for it now; the journal goes on, and the next call tries again.
+        return
+    if len(blob) > link.largest_payload(len(blob)):
+        # It could not be sent back.
+        journal.takes_snapshots = False
+        return
+    restore = environment.RestoreRequest(count=num_envs)
+    request = envelope.Request(restore=restore).SerializeToString()
+    journal.begin(Operation("restore", request, blob.tobytes()))
+
+
+def make_again(
+    link: Link,
+    journal: Journal,
+    create: environment.CreateRequest,
+    spec: environment.CreateReply,
+    deadline: float,
+) -> int:
+    """Makes lost boards again on whatever server answers, and plays them to where they were.
+
+    Args:
+        link: The lost session's; leads to the new one afterwards.
+        journal: The operations to repeat.
+        create: The create request of the boards.
+        spec: The reply to it.
+        deadline: When to give up.
+
+    Returns:
+        How many requests of the new session were carried out.
+
+    Raises:
+        RecoveryFailed: Other boards came out; they are closed again.
+        RequestError, TransportError: A server refused, or did not answer.
+    """
+    last_seq = 0
+
+    def repeat(operation: Operation) -> Answer:
+        """Carries out an operation of the lost session as the new one's next."""
+        nonlocal last_seq
+        answer = link.transmit(operation, last_seq + 1, deadline)
+        last_seq += 1
+        return answer
+
+    link.reconnect(deadline)
+    try:
+        link.create(create, lambda operation: repeat(operation)[0], deadline)
+        if link.spec != spec:
+            raise RecoveryFailed(
+                f"the session was lost, and the server at {link.carrier.endpoint} makes other "
+                "boards from the same arguments; is it of another version?"
+            )
+        for operation in journal.policy:
+            repeat(operation)
+        payload = None
+        for done in journal.done:
+            payload = _play(done, repeat)
+        if payload is not None and not journal.agrees(payload):
+            raise RecoveryFailed(
+                f"the session was lost and played again at {link.carrier.endpoint}, and came out "
+                "different; is that server of another version?"
+            )
+    except RecoveryFailed:
+        with contextlib.suppress(Exception):
+            repeat(CLOSE)
+        raise
+    return last_seq
+
+
+def _play(done: Done, repeat: Callable[[Operation], Answer]) -> NDArray[np.uint8] | None:
+    """Carries an operation out again; its reply's payload, None where it took several."""
+    if done.operation.slot != "rollout":
+        return repeat(done.operation)[1]
+    # Now the server may have time for fewer steps, and must not do more.
+    start = 0
+    while start < done.steps:
+        reply, payload = repeat(part(done.operation, start, done.steps))
+        start += reply.rollout.steps
+    return payload if reply.rollout.steps == done.steps else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from twofold.client.buffers import Buffer
 from twofold.client.carrier import DONE, Answer, Call, Steps
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
+from twofold.client.payloads import Buffer
 from twofold.client.session.states import Operation
 from twofold.client.system import Clock
 from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
@@ -75,9 +75,7 @@ class Link:
         self.carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=os.urandom(16))
         request = envelope.Request(session=session_id, resume=resume).SerializeToString()
-        reply, payload = self.carrier.exchange(Call("resume", 0, request, None, None), deadline)
-        if reply.HasField("error"):
-            raise from_reply(reply.error)
+        reply, payload = self.carrier.ask(Call("resume", 0, request, None, None), deadline)
         self._set_spec(reply.resume.epoch, reply.resume.created)
         # The payload aligned and writable, as in other replies.
         last = envelope.Reply.FromString(reply.resume.last_reply), payload.copy()

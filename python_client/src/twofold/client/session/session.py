@@ -7,34 +7,27 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.client import system
-from twofold.client.buffers import Buffer, BufferPool
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import EMBEDDED
+from twofold.client.payloads import Buffer, BufferPool
+from twofold.client.session import states
 from twofold.client.session.calls import Calls
-from twofold.client.session.journal import Journal
-from twofold.client.session.link import CLOSE, Link
-from twofold.client.session.recovery import begin_with_snapshot, loses_boards, make_again
-from twofold.client.session.states import (
-    Answered,
-    Carried,
-    Closed,
-    Held,
-    Idle,
-    Lost,
-    Open,
-    Operation,
-    Sent,
-    Task,
-    Unanswered,
+from twofold.client.session.journal import (
+    Journal,
+    begin_with_snapshot,
+    loses_boards,
+    make_again,
 )
+from twofold.client.session.link import CLOSE, Link
+from twofold.client.session.states import Operation, Sent, Unanswered
 from twofold.client.system import CLOCK, Clock
 from twofold.errors import InvalidArgument, RequestError, ServerDied
 from twofold.v1 import envelope_pb2 as envelope
@@ -47,14 +40,10 @@ _SNAPSHOT = Operation(
     "snapshot", envelope.Request(snapshot=environment.SnapshotRequest()).SerializeToString(), None
 )
 
-Slot = Literal[
-    "reset", "observe", "afterstates", "snapshot", "restore", "keepalive", "rollout", "policy"
-]
-
-_Act = Callable[[Open, float, "Buffer | None"], Answer]
+_Act = Callable[[Unanswered, float, "Buffer | None"], Answer]
 """Does something with the newest request until a deadline: `_ask` or `_send`."""
 
-_SEND, _FINISH = Task.SEND, Task.FINISH
+_SEND, _FINISH = states.Task.SEND, states.Task.FINISH
 # Faster than a NamedTuple's own constructor.
 _new: Callable[..., Any] = tuple.__new__
 
@@ -117,16 +106,16 @@ class Session(Calls):
 
         deadline = clock.now() + timeout
         self.link = Link(endpoint, curve, deadline, clock)
-        self._journal = Journal() if recover and self.link.carrier.loses_sessions else None
+        self._journal = Journal() if recover and self.link.carrier.is_remote else None
         self._owner = system.generation
         try:
             if resumed_id is None:
                 self.link.create(create, lambda op: self._ask(Sent(1, op), deadline)[0], deadline)
-                self.state = Idle(1)
+                self.state = states.Idle(1)
             else:
                 resumed, self.inherited = self.link.resume(resumed_id, deadline)
                 self.create, self.was_reset = resumed.create, resumed.was_reset
-                self.state = Idle(resumed.last_seq)
+                self.state = states.Idle(resumed.last_seq)
         except BaseException:
             # A session that could not be taken over is somebody else's.
             self.close() if resumed_id is None else self.abandon()
@@ -139,7 +128,7 @@ class Session(Calls):
 
     def call(
         self,
-        slot: Slot,
+        slot: str,
         request: envelope.Request,
         payload: bytes | None = None,
         reply_room: int = 0,
@@ -175,16 +164,16 @@ class Session(Calls):
         carrier = self.link.carrier
         payload, width = carrier.pack(actions)
         operation = Operation("step", b"", payload, 0, width)
-        answer = self._perform(operation, into, self._send if carrier.sends_ahead else self._ask)
+        answer = self._perform(operation, into, self._send if carrier.is_remote else self._ask)
         state = self.state
-        if isinstance(state, Answered):
-            self.state = Carried(state.seq, state.operation, answer)
+        if isinstance(state, states.Answered):
+            self.state = states.Carried(state.seq, state.operation, answer)
 
     def step_wait(self, into: Buffer | None) -> Answer:
         """What `step` would have returned; `into` has to be what `step_async` was given."""
-        if isinstance(self.state, Held):
+        if isinstance(self.state, states.Held):
             return self.state.answer
-        assert isinstance(self.state, Open)
+        assert isinstance(self.state, Unanswered)
         return self._perform(self.state.operation, into, self._ask)
 
     def collect(self, into: Buffer | None = None) -> Answer:
@@ -193,13 +182,13 @@ class Session(Calls):
         Raises:
             gymnasium.error.NoAsyncCallError: There is no such step.
         """
-        operation = self.state.unreturned
-        if operation is None or operation.slot != "step":
+        operation = self.unreturned_step
+        if operation is None:
             raise gym.error.NoAsyncCallError("there is no step whose result is missing", "collect")
         return self._perform(operation, into, self._ask)
 
     def begin(
-        self, slot: Slot, request: envelope.Request, payload: bytes | None, reply_room: int
+        self, slot: str, request: envelope.Request, payload: bytes | None, reply_room: int
     ) -> None:
         """Sends a request ahead, so that the server carries it out meanwhile.
 
@@ -207,7 +196,7 @@ class Session(Calls):
         until it is done.
         """
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
-        if self.link.carrier.sends_ahead and self.state.wants(operation) is _SEND:
+        if self.link.carrier.is_remote and self.state.wants(operation) is _SEND:
             self._send(Sent(self.state.seq + 1, operation))
 
     # ---- the life of one request -----------------------------------------------------------------
@@ -226,7 +215,7 @@ class Session(Calls):
                         take = functools.partial(self._ask, snapshot, deadline)
                         begin_with_snapshot(self._journal, self.link, self.create.num_envs, take)
                     return act(Sent(self.state.seq + 1, operation), deadline, into)
-                if isinstance(task, Open):
+                if isinstance(task, Unanswered):
                     return act(task, deadline, into)
                 if task is _FINISH:
                     self._finish(deadline)
@@ -235,10 +224,10 @@ class Session(Calls):
             except (RequestError, ServerDied) as error:
                 if not loses_boards(error, self._journal) or self._clock.now() >= deadline:
                     raise
-                assert isinstance(self.state, Open)
+                assert isinstance(self.state, Unanswered)
                 self.state = self.state.lost()
 
-    def _ask(self, state: Open, deadline: float, into: Buffer | None = None) -> Answer:
+    def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
         """Waits for the reply to the newest request, which is in this state."""
         self.state = state
         operation = state.operation
@@ -256,7 +245,7 @@ class Session(Calls):
         self.state = state.answered(answer)
         return answer
 
-    def _send(self, state: Open, deadline: float = 0, into: Buffer | None = None) -> Answer:
+    def _send(self, state: Unanswered, deadline: float = 0, into: Buffer | None = None) -> Answer:
         """Sends the newest request, which is in this state, and does not wait."""
         call = self.link.encode(state.operation, state.seq)
         self.state = state
@@ -266,7 +255,7 @@ class Session(Calls):
     def _finish(self, deadline: float) -> None:
         """Has an unanswered request carried out, and drops its result."""
         state = self.state
-        assert isinstance(state, Open)
+        assert isinstance(state, Unanswered)
         try:
             self._ask(Unanswered(state.seq, state.operation), deadline)
         except RequestError as error:
@@ -277,7 +266,7 @@ class Session(Calls):
     def _recover(self, deadline: float) -> None:
         """Makes the lost boards again; after an interrupt the next call starts over."""
         lost = self.state
-        assert isinstance(lost, Lost)
+        assert isinstance(lost, states.Lost)
         assert self._journal is not None
         last_seq = make_again(self.link, self._journal, self.create, self.spec, deadline)
         # A request that was answered is the last one that was played again.
@@ -293,7 +282,7 @@ class Session(Calls):
         Raises:
             InvalidArgument: It is in this process, and ends with it.
         """
-        if self.link.endpoint == EMBEDDED:
+        if not self.link.carrier.is_remote:
             raise InvalidArgument(
                 "boards in this process can't be resumed by another and have no token: make them "
                 "on a server, with endpoint=",
@@ -304,7 +293,7 @@ class Session(Calls):
     @property
     def last_seq(self) -> int:
         """How many requests of this session were carried out, its create included."""
-        return self.state.seq - isinstance(self.state, Open)
+        return self.state.seq - isinstance(self.state, Unanswered)
 
     def again(self, create: environment.CreateRequest) -> Session:
         """Another session at the same place, of another create request; it recovers as this does.
@@ -343,14 +332,14 @@ class Session(Calls):
             with contextlib.suppress(Exception):
                 self._say_goodbye(deadline)
         finally:
-            self.state = Closed(self.last_seq)
+            self.state = states.Closed(self.last_seq)
             self.link.carrier.close()
             self.lock.release()
 
     def _say_goodbye(self, deadline: float) -> None:
-        if isinstance(self.state, Lost) or self.link.carrier.is_dead:
+        if isinstance(self.state, states.Lost) or self.link.carrier.is_dead:
             return
-        if isinstance(self.state, Open):
+        if isinstance(self.state, Unanswered):
             self._finish(deadline)
         if self.state.seq:
             self.link.transmit(CLOSE, self.state.seq + 1, deadline)
@@ -365,6 +354,9 @@ class Session(Calls):
         with contextlib.suppress(Exception):
             self.close()
 
+
+taken_over: ContextVar[Session | None] = ContextVar("twofold_taken_over", default=None)
+"""The session that the next environment gets, instead of one of its own."""
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 

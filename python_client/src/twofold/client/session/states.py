@@ -80,7 +80,7 @@ class State:
         """The newest request, if no call has returned its result."""
         return None
 
-    def wants(self, operation: Operation) -> Open | Task:
+    def wants(self, operation: Operation) -> Unanswered | Task:
         """A call wants an operation: the state to ask for its reply in, or what comes first.
 
         Raises:
@@ -110,13 +110,13 @@ class Closed(State):
     """The session is over."""
 
     @override
-    def wants(self, operation: Operation) -> Open | Task:
+    def wants(self, operation: Operation) -> Unanswered | Task:
         raise ClosedError("this environment is closed")
 
 
 @dataclass(slots=True)
-class Open(State):
-    """The newest request has no answer yet: the base of Sent, Unanswered, Begun and Lost."""
+class Unanswered(State):
+    """It has no answer yet. Of this very class: its call has failed, or it has no call."""
 
     operation: Operation
 
@@ -126,19 +126,18 @@ class Open(State):
         return self.operation
 
     @override
-    def wants(self, operation: Operation) -> Open | Task:
+    def wants(self, operation: Operation) -> Unanswered | Task:
         if operation == self.operation:
             return self.again()
         # A network is given for a rollout.
-        is_played = operation.slot in ("step", "rollout", "policy")
-        if is_played and self.operation.slot == "step":
+        if self.operation.slot == "step" and operation.slot in ("step", "rollout", "policy"):
             raise StepPending(
                 "the last step has no answer yet, and its rewards would be lost: collect() returns "
                 "its result, and discard() drops it"
             )
         return Task.FINISH
 
-    def again(self) -> Open:
+    def again(self) -> Unanswered:
         """A call makes the same request again, and gets the reply."""
         return Sent(self.seq, self.operation)
 
@@ -156,7 +155,7 @@ class Open(State):
 
 
 @dataclass(slots=True)
-class Sent(Open):
+class Sent(Unanswered):
     """A call has sent it, and waits."""
 
     @override
@@ -173,18 +172,13 @@ class Sent(Open):
 
 
 @dataclass(slots=True)
-class Unanswered(Open):
-    """Its call has failed, or it is the session's own and has no call."""
-
-
-@dataclass(slots=True)
-class Begun(Open):
+class Begun(Unanswered):
     """`step_async` has sent it and returned."""
 
     is_awaited = True
 
     @override
-    def again(self) -> Open:
+    def again(self) -> Unanswered:
         return self
 
     @override
@@ -193,10 +187,10 @@ class Begun(Open):
 
 
 @dataclass(slots=True)
-class Lost(Open):
+class Lost(Unanswered):
     """The service no longer has the boards; the newest request was in this state before."""
 
-    before: Open
+    before: State
 
     @property
     @override
@@ -204,13 +198,12 @@ class Lost(Open):
         return self.before.is_awaited
 
     @override
-    def wants(self, operation: Operation) -> Open | Task:
+    def wants(self, operation: Operation) -> Unanswered | Task:
         return Task.RECOVER
 
     @override
     def left(self) -> State:
-        before = self.before.left()
-        return before.lost() if isinstance(before, Open) and before is not self.before else self
+        return dataclasses.replace(self, before=self.before.left())
 
     @override
     def lost(self) -> Lost:
@@ -248,7 +241,7 @@ class Unseen(State):
         return self.operation
 
     @override
-    def wants(self, operation: Operation) -> Open | Task:
+    def wants(self, operation: Operation) -> Unanswered | Task:
         # A repeat gets the stored reply.
         is_same = operation == self.operation
         return Sent(self.seq, self.operation) if is_same else Task.SEND
@@ -285,10 +278,10 @@ def note(before: State, after: State) -> str:
         after: What the interrupt left of it.
     """
     operation = after.unreturned
-    if operation is None or (after is before and not after.is_awaited):
+    if operation is None or (after == before and not after.is_awaited):
         return "the interrupted call was not applied; nothing was sent."
     what = "was applied"
-    if isinstance(before, Open):
+    if isinstance(before, Unanswered):
         what = "was sent and has no answer yet; it is applied once, before anything else"
     again, other = "The same call again", "any other goes on from there"
     if after.is_awaited:

@@ -1,8 +1,10 @@
-"""Spaces and payload layouts, as the server describes them when a session is created."""
+"""Payloads of replies: the memory that they come in, and the arrays and spaces they hold."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections import deque
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +13,50 @@ from numpy.typing import NDArray
 
 from twofold.errors import ProtocolError
 from twofold.v1 import environment_pb2 as environment
+
+Buffer = tuple[NDArray[np.uint8], int]
+"""An array of bytes, and its address."""
+
+
+class BufferPool:
+    """A few arrays of bytes, handed out again when all views of them are gone.
+
+    Large arrays come from the system page by page, and the first touch of each page costs more than
+    writing a step's results there. Views keep a reference to their array, so an array that only the
+    pool refers to can't be seen from outside, and is as good as a fresh one.
+
+    Args:
+        capacity: Arrays that are kept.
+    """
+
+    def __init__(self, capacity: int = 4) -> None:
+        self._buffers = deque[Buffer](maxlen=capacity)
+
+    def take(self, size: int) -> Buffer:
+        """An array of `size` bytes without other references, its content arbitrary."""
+        for buffer in self._buffers:
+            if buffer[0].size == size and sys.getrefcount(buffer[0]) == _UNUSED:
+                return buffer
+        array = np.empty(size, np.uint8)
+        buffer = (array, array.ctypes.data)
+        self._buffers.append(buffer)
+        return buffer
+
+
+def _count_unused() -> int:
+    """What `getrefcount` returns in `take` for an array that only the pool refers to.
+
+    Interpreters count differently. One without a global lock may miscount: there no array is used
+    again.
+    """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return -1
+    for buffer in [(np.empty(1, np.uint8), 0)]:
+        return sys.getrefcount(buffer[0])
+    raise AssertionError
+
+
+_UNUSED = _count_unused()
 
 _DTYPES: dict[int, np.dtype[Any]] = {
     environment.DATA_TYPE_BOOL: np.dtype(np.bool_),
@@ -38,7 +84,6 @@ class Layout:
 
     def __init__(self, wire: environment.PayloadLayout, needed: tuple[str, ...]) -> None:
         self.size = wire.size
-        dtypes = [_dtype(array.dtype) for array in wire.arrays]
         self._names = [array.name for array in wire.arrays]
         for array in wire.arrays:
             if array.offset + self.bytes_of(array) > wire.size:
@@ -51,10 +96,7 @@ class Layout:
             self._record = np.dtype(
                 {
                     "names": self._names,
-                    "formats": [
-                        (dtype, tuple(array.shape))
-                        for array, dtype in zip(wire.arrays, dtypes, strict=True)
-                    ],
+                    "formats": [(_dtype(array.dtype), tuple(array.shape)) for array in wire.arrays],
                     "offsets": [array.offset for array in wire.arrays],
                     "itemsize": wire.size,
                 }
