@@ -30,18 +30,16 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InvalidArgument(
-            f"{name} is {value!r}; expected an integer, {span}", field=name
-        ) from None
+        raise _wrong(name, value, f"an integer, {span}") from None
     if number < low or (high is not None and number > high):
-        raise InvalidArgument(f"{name} is {number}; expected {span}", field=name)
+        raise _wrong(name, number, span)
     return number
 
 
 def boolean(name: str, value: object) -> bool:
     """`value` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InvalidArgument(f"{name} is {value!r}; expected True or False", field=name)
+        raise _wrong(name, value, "True or False")
     return bool(value)
 
 
@@ -58,7 +56,7 @@ def real(
         with contextlib.suppress(OverflowError):
             number = float(value)
     if not (math.isfinite(number) and low <= number <= high):
-        raise InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)
+        raise _wrong(name, value, expected)
     return number
 
 
@@ -76,9 +74,7 @@ def sides(value: object, low: int, high: int) -> tuple[int, int]:
     """`size` as (rows, columns), each in low ... high; one integer stands for both."""
     both = value if isinstance(value, (tuple, list)) else (value, value)
     if len(both) != 2:
-        raise InvalidArgument(
-            f"size is {value!r}; expected an integer or (rows, columns)", field="size"
-        )
+        raise _wrong("size", value, "an integer or (rows, columns)")
     rows, columns = (integer("size", side, low, high) for side in both)
     return rows, columns
 
@@ -86,15 +82,14 @@ def sides(value: object, low: int, high: int) -> tuple[int, int]:
 def text(name: str, value: object) -> str:
     """`value` as a str."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{name} is {value!r}; expected a string", field=name)
+        raise _wrong(name, value, "a string")
     return value
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:
     """`value` as one of some strings."""
     if not isinstance(value, str) or value not in known:
-        expected = ", ".join(map(repr, known))
-        raise InvalidArgument(f"{name} is {value!r}; expected one of {expected}", field=name)
+        raise _wrong(name, value, f"one of {', '.join(map(repr, known))}")
     return value
 
 
@@ -105,11 +100,8 @@ def autoreset(value: object) -> AutoresetMode:
         spellings |= {mode: mode, mode.value: mode, mode.name: mode, mode.name.lower(): mode}
     mode_of = spellings.get(value) if isinstance(value, (str, AutoresetMode)) else None
     if mode_of is None:
-        raise InvalidArgument(
-            f"autoreset_mode is {value!r}; expected a gymnasium.vector.AutoresetMode, its name or "
-            "its value",
-            field="autoreset_mode",
-        )
+        expected = "a gymnasium.vector.AutoresetMode, its name or its value"
+        raise _wrong("autoreset_mode", value, expected)
     return mode_of
 
 
@@ -121,9 +113,7 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
     """
     array = np.asarray(value)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-        raise InvalidArgument(
-            f"lanes is {value!r}; expected a non-empty list of board numbers", field="lanes"
-        )
+        raise _wrong("lanes", value, "a non-empty list of board numbers")
     outside = (array < 0) | (array >= num_envs)
     if outside.any():
         wrong = int(array[outside][0])
@@ -182,3 +172,7 @@ def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span
         lane = int(np.argwhere(is_bad)[0, 0])
         worst = values[lane][is_bad[lane]].flat[0]
         raise InvalidArgument(f"{name}[{lane}] is {worst}; expected {span}", field=name, lane=lane)
+
+
+def _wrong(name: str, value: object, expected: str) -> InvalidArgument:
+    return InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,6 @@ from twofold.client import system
 from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps, Unavailable
 from twofold.client.lookup import VERSION, find_library, no_library
 from twofold.client.payloads import Buffer, BufferPool
-from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -137,9 +137,8 @@ class EmbeddedCarrier(Carrier):
 
     is_remote = False
 
-    def __init__(self, clock: Clock = CLOCK) -> None:
+    def __init__(self) -> None:
         super().__init__("embedded", is_ours=True)
-        self._clock = clock
         global _service
         with _lock:
             if _service is None:
@@ -174,7 +173,7 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
-        if self._clock.now() >= deadline:
+        if time.monotonic() >= deadline:
             raise DeadlineExceeded(f"no time was left for {call.slot}")
         if call.slot == "create":
             self._warn_of_threads(envelope.Request.FromString(call.request).create.num_envs)

@@ -8,7 +8,7 @@ import warnings
 
 from twofold.client.carrier import Carrier, Unavailable
 from twofold.client.curve import CurveKeys
-from twofold.client.system import CLOCK, LONGEST_IPC_PATH, Clock
+from twofold.client.system import LONGEST_IPC_PATH
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument, ServerStartFailed
 
@@ -76,22 +76,14 @@ def _default() -> str:
     return EMBEDDED
 
 
-def _embedded(clock: Clock = CLOCK) -> Carrier:
+def _embedded() -> Carrier:
     from twofold.client.embedded import EmbeddedCarrier
 
-    return EmbeddedCarrier(clock)
+    return EmbeddedCarrier()
 
 
-def open_carrier(
-    endpoint: str, curve: CurveKeys | None, deadline: float, clock: Clock = CLOCK
-) -> Carrier:
-    """A carrier to a resolved endpoint.
-
-    Args:
-        endpoint: From `resolve`.
-        curve: Keys, or None for those that environment variables name.
-        deadline: When to give up starting a server, on the clock of `time.monotonic`.
-        clock: The clock of deadlines.
+def open_carrier(endpoint: str, curve: CurveKeys | None, deadline: float) -> Carrier:
+    """A carrier to an endpoint from `resolve`, with keys as in `check_curve`.
 
     Raises:
         InvalidArgument: The endpoint takes no keys.
@@ -100,15 +92,15 @@ def open_carrier(
     keys = check_curve(endpoint, curve)
     if endpoint == EMBEDDED:
         try:
-            return _embedded(clock)
+            return _embedded()
         except Unavailable as error:
             raise ServerStartFailed(str(error)) from None
     if endpoint == PRIVATE:
         from twofold.client import private_server
 
         server = private_server.acquire(deadline)
-        return ZeroMQCarrier(server.endpoint, server=server, clock=clock)
-    return ZeroMQCarrier(endpoint, curve=keys, clock=clock)
+        return ZeroMQCarrier(server.endpoint, server=server)
+    return ZeroMQCarrier(endpoint, curve=keys)
 
 
 def check_curve(endpoint: str, curve: object) -> CurveKeys | None:

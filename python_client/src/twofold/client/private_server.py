@@ -39,11 +39,8 @@ class PrivateServer:
     The directory is /tmp/twofold-private-xxxxxxxx, open to this user only: the socket `s`, and
     `log`. This process holds a lock on it, so that the next one can remove what a killed one left.
 
-    Args:
-        deadline: When to give up starting it, on the clock of `time.monotonic`.
-
     Raises:
-        ServerStartFailed: No server program was found, or it did not start.
+        ServerStartFailed: No server program was found, or it did not start until the deadline.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -52,7 +49,7 @@ class PrivateServer:
         self._log = self._directory / "log"
         self.endpoint = f"ipc://{self._directory}/s"
         self.users = 0
-        # That is the address of another server.
+        # TWOFOLD_ENDPOINT is the address of another server.
         environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
         command = [str(program), "serve", "--endpoint", self.endpoint]
         # This process may think for days between two steps.
@@ -71,16 +68,12 @@ class PrivateServer:
         except OSError as error:
             self._remove_directory()
             raise ServerStartFailed(f"{program} could not be started: {error}") from error
+        self.pid = self._process.pid
         try:
             self._wait_until_listening(deadline)
         except BaseException:
             self.stop()
             raise
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
 
     @property
     def is_alive(self) -> bool:
@@ -157,36 +150,31 @@ class PrivateServer:
         return f"(process {self.pid}) {how}"
 
     def _log_tail(self) -> str:
-        try:
+        lines: list[str] = []
+        with contextlib.suppress(OSError):
             lines = self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        except OSError:
-            lines = []
         if not lines:
             return "; its log is empty"
         return "; the end of its log:\n" + "\n".join(f"    {line}" for line in lines)
 
 
 def _make_directory() -> tuple[Path, int]:
-    """A new directory for a server, and the descriptor that holds its lock."""
+    """A new directory for a server, and the descriptor that holds its lock.
+
+    First removes the directories of processes that were killed.
+    """
     parent = tempfile.gettempdir()
     if len(os.fsencode(f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s")) > system.LONGEST_IPC_PATH:
         parent = "/tmp"
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):
-        _remove_if_abandoned(path)
+        # Otherwise it is in use, gone already, or another user's.
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime >= _ABANDONED_AGE:
+                lock = system.lock_directory(path)
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
     directory = Path(tempfile.mkdtemp(prefix=_DIRECTORY_PREFIX, dir=parent))
     return directory, system.lock_directory(directory)
-
-
-def _remove_if_abandoned(directory: Path) -> None:
-    """Removes the directory of a process that was killed."""
-    try:
-        if time.time() - directory.stat().st_mtime < _ABANDONED_AGE:
-            return
-        lock = system.lock_directory(directory)
-    except OSError:  # in use, gone already, or another user's
-        return
-    shutil.rmtree(directory, ignore_errors=True)
-    os.close(lock)
 
 
 # ---- the one server of this process --------------------------------------------------------------
@@ -195,7 +183,7 @@ _lock = threading.RLock()
 _current: PrivateServer | None = None
 _timer: threading.Timer | None = None
 # Servers of the process that forked this one: kept, so that nothing here touches them.
-_inherited: list[PrivateServer] = []
+_inherited: list[PrivateServer | None] = []
 
 
 def acquire(deadline: float) -> PrivateServer:
@@ -243,11 +231,8 @@ def stop_at_exit() -> None:
 
 def _forget_in_child() -> None:
     global _lock, _current, _timer
-    _lock = threading.RLock()
-    _timer = None
-    if _current is not None:
-        _inherited.append(_current)
-        _current = None
+    _inherited.append(_current)
+    _lock, _current, _timer = threading.RLock(), None, None
 
 
 system.after_fork_in_child(_forget_in_child)

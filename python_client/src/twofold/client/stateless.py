@@ -49,14 +49,7 @@ class Client:
         reply_size: int,
         deadline: float,
     ) -> Answer:
-        """Carries out one request.
-
-        Args:
-            slot: The request's slot.
-            request: The request.
-            payload: Its payload frame.
-            reply_size: Largest payload of the reply in bytes.
-            deadline: When to give up, on the clock of `time.monotonic`.
+        """Carries out one request, whose reply has a payload of at most `reply_size` bytes.
 
         Raises:
             RequestError: The server refused.

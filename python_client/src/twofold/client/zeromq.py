@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import functools
 import math
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,6 @@ from twofold.client import system
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.payloads import Buffer, BufferPool
-from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -43,16 +44,12 @@ class Backoff:
     20 ms or four round trips, whichever is more; then twice as long, and so on up to a second.
     """
 
-    _FIRST = 0.020
-    _LONGEST = 1.0
-
-    def __init__(self) -> None:
-        self._round_trip = 0.0
+    _round_trip = 0.0
 
     def seconds(self, tries: int, patience: float) -> float:
         """The wait after this many tries before; at first no less than `patience`."""
-        first = max(self._FIRST, patience, 4 * self._round_trip)
-        return min(first * float(2 ** min(tries, 10)), self._LONGEST)
+        first = max(0.020, patience, 4 * self._round_trip)
+        return min(first * 2.0 ** min(tries, 10), 1.0)
 
     def answered(self, seconds: float) -> None:
         """A reply came after this time; counted from the last try, so that lost ones don't add."""
@@ -70,7 +67,6 @@ class ZeroMQCarrier(Carrier):
         endpoint: A checked address.
         curve: Keys for an encrypted endpoint.
         server: The private server at this address, which is released at the end.
-        clock: The clock of deadlines.
     """
 
     def __init__(
@@ -79,13 +75,11 @@ class ZeroMQCarrier(Carrier):
         *,
         curve: CurveKeys | None = None,
         server: PrivateServer | None = None,
-        clock: Clock = CLOCK,
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
         self.server = server
         self._curve = curve
         self._socket: zmq.Socket[bytes] | None = None
-        self._receive_timeout = -1
         self._handshakes = HandshakeWatch(endpoint, has_keys=curve is not None)
         # From before a request goes out until its reply is there: after an interrupt the next
         # request needs another socket.
@@ -93,7 +87,6 @@ class ZeroMQCarrier(Carrier):
         # The request that was sent ahead, until `exchange` asks for its reply.
         self._begun: Call | None = None
         self._backoff = Backoff()
-        self._clock = clock
         self._buffers = BufferPool()
 
     @property
@@ -134,22 +127,15 @@ class ZeroMQCarrier(Carrier):
         except (zmq.ZMQError, TransportError):
             # Nothing is lost: `exchange` sends it.
             self.drop()
-        except BaseException:
-            self.drop()
-            raise
 
     def exchange(
         self, call: Call, deadline: float, room: Buffer | None = None, plain: bytes = b""
     ) -> Answer:
         """Sends one request, again where necessary, and waits for its reply.
 
-        Args:
-            call: The request.
-            deadline: When to give up, on the carrier's clock.
-            room: Where the payload goes; None for memory of its own.
-            plain: The encoded Reply with nothing in it but the seq, if it is known.
+        `plain` is the encoded Reply with nothing in it but the seq, if it is known.
         """
-        started = sent = self._clock.now()
+        started = sent = time.monotonic()
         tries = 0
         try:
             while True:
@@ -157,14 +143,14 @@ class ZeroMQCarrier(Carrier):
                     self._send(call)
                 self._begun = None
                 wait = self._backoff.seconds(tries, call.patience)
-                until = min(self._clock.now() + wait, deadline)
-                received = self._receive(call, until, plain, room)
-                now = self._clock.now()
-                if received is not None:
+                until = min(time.monotonic() + wait, deadline)
+                answer = self._receive(call, until, plain, room)
+                now = time.monotonic()
+                if answer is not None:
                     self._handshakes.succeeded()
                     self._backoff.answered(now - sent)
                     self._is_under_way = False
-                    return received
+                    return answer
                 self._handshakes.check(is_last=now >= deadline)
                 if now >= deadline:
                     advice = (
@@ -178,7 +164,7 @@ class ZeroMQCarrier(Carrier):
                     )
                 self.drop()
                 tries += 1
-                sent = self._clock.now()
+                sent = time.monotonic()
         except BaseException:
             self.drop()
             raise
@@ -245,13 +231,10 @@ class ZeroMQCarrier(Carrier):
         """The reply to a request, for `exchange`; None if it does not arrive by then."""
         socket = self._socket
         assert socket is not None
-        while True:
-            frame = self._receive_frame(socket, until - self._clock.now())
-            if frame is not None:
-                break
+        while (frame := self._receive_frame(socket, until - time.monotonic())) is None:
             if self.server is not None:
                 self.server.check()
-            if self._clock.now() >= until:
+            if time.monotonic() >= until:
                 return None
         payload = NO_PAYLOAD
         if socket.get(zmq.RCVMORE):
@@ -266,7 +249,7 @@ class ZeroMQCarrier(Carrier):
         slot = reply.WhichOneof("result")
         # A request that the server cannot read is answered with seq 0.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
-            self._clock.sleep(max(0.0, until - self._clock.now()))
+            time.sleep(max(0.0, until - time.monotonic()))
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
@@ -306,14 +289,13 @@ class ZeroMQCarrier(Carrier):
             return None
 
 
-_own_context: tuple[int, zmq.Context[zmq.Socket[bytes]]] | None = None
+@functools.cache
+def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
+    context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
+    return context
 
 
 def _context() -> zmq.Context[zmq.Socket[bytes]]:
     """This process's ZeroMQ context; a forked child makes its own."""
-    global _own_context
-    pid = os.getpid()
-    if _own_context is None or _own_context[0] != pid:
-        _own_context = (pid, zmq.Context())
-        _own_context[1].set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
-    return _own_context[1]
+    return _context_of(os.getpid())

@@ -185,7 +185,7 @@ def make_again(
         link: The lost session's; leads to the new one afterwards.
         journal: The operations to repeat.
         create: The create request of the boards.
-        spec: The reply to it.
+        spec: What the lost server replied to it.
         deadline: When to give up.
 
     Returns:
@@ -198,7 +198,6 @@ def make_again(
     last_seq = 0
 
     def repeat(operation: Operation) -> Answer:
-        """Carries out an operation of the lost session as the new one's next."""
         nonlocal last_seq
         answer = link.transmit(operation, last_seq + 1, deadline)
         last_seq += 1

@@ -10,7 +10,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.payloads import Buffer
 from twofold.client.session.states import Operation
-from twofold.client.system import Clock
+from twofold.client.system import CLOCK
 from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -24,29 +24,21 @@ class Link:
     """Sends the requests of one session, and turns error replies into exceptions.
 
     Args:
-        endpoint: As a `Session` takes it.
+        endpoint: As a `Session` takes it, and the attribute as resolved.
         curve: Keys for an encrypted endpoint.
         deadline: When to give up starting a server.
-        clock: The clock of deadlines.
 
     Attributes:
-        endpoint: As resolved.
-        curve: As given.
         carrier: Brings requests to the service.
         id: The session's id; a secret, since any client that knows it can use the session.
         spec: The reply to the create request.
     """
 
-    def __init__(
-        self,
-        endpoint: str | None,
-        curve: CurveKeys | None,
-        deadline: float,
-        clock: Clock,
-    ) -> None:
+    _clock = CLOCK
+
+    def __init__(self, endpoint: str | None, curve: CurveKeys | None, deadline: float) -> None:
         self.endpoint, self.curve = resolve(endpoint), curve
-        self.carrier = open_carrier(self.endpoint, curve, deadline, clock)
-        self._clock = clock
+        self.carrier = open_carrier(self.endpoint, curve, deadline)
 
     def create(
         self,
@@ -54,13 +46,7 @@ class Link:
         carry_out: Callable[[Operation], envelope.Reply],
         deadline: float,
     ) -> None:
-        """Makes boards, as a new session.
-
-        Args:
-            create: The boards to make.
-            carry_out: Carries out the session's first request.
-            deadline: When to give up.
-        """
+        """Makes boards, as a new session, whose first request is for `carry_out`."""
         self.id = os.urandom(16)
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
@@ -86,7 +72,7 @@ class Link:
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
-            self.carrier = open_carrier(self.endpoint, self.curve, deadline, self._clock)
+            self.carrier = open_carrier(self.endpoint, self.curve, deadline)
             dead.close()
 
     def transmit(
@@ -128,19 +114,14 @@ class Link:
             call = self._steps.call(seq, payload)
         else:
             request = self._steps.header + seq.to_bytes(8, "little") + request
-            call = Call(slot, seq, request, payload, self._reply_size(slot), room)
+            call = Call(slot, seq, request, payload, self._reply_sizes.get(slot, 0), room)
         self.carrier.check_size(call)
         return call
 
-    def _reply_size(self, slot: str) -> int | None:
-        if slot in ("reset", "observe", "restore"):
-            return self.spec.reset.size
-        if slot == "snapshot":
-            return None
-        return self.spec.afterstates.size if slot == "afterstates" else 0
-
     def _set_spec(self, epoch: int, spec: environment.CreateReply) -> None:
         self.spec = spec
+        sizes: dict[str, int | None] = {"afterstates": spec.afterstates.size, "snapshot": None}
+        self._reply_sizes = sizes | dict.fromkeys(("reset", "observe", "restore"), spec.reset.size)
         header = envelope.Request(session=self.id, epoch=epoch, seq=2**64 - 1).SerializeToString()
         size = spec.step.size
         room = max(size, spec.finals.size)

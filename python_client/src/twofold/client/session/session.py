@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import time
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -28,7 +29,6 @@ from twofold.client.session.journal import (
 )
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation, Sent, Unanswered
-from twofold.client.system import CLOCK, Clock
 from twofold.errors import InvalidArgument, RequestError, ServerDied
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -70,7 +70,6 @@ class Session(Calls):
         timeout: Seconds that each call may take.
         recover: Whether to make lost boards again, on whatever server answers.
         resumed_id: The session to take over, instead of making one; `create` is then not used.
-        clock: The clock of deadlines.
 
     Attributes:
         link: Brings the requests to the service.
@@ -93,10 +92,8 @@ class Session(Calls):
         timeout: float,
         recover: bool = False,
         resumed_id: bytes | None = None,
-        clock: Clock = CLOCK,
     ) -> None:
         super().__init__(timeout)
-        self._clock = clock
         self.create = create
         self.inherited: Answer | None = None
         self.was_reset = False
@@ -104,8 +101,8 @@ class Session(Calls):
         self.seeds: Seeds | None = None
         self.rollouts = BufferPool(capacity=2)
 
-        deadline = clock.now() + timeout
-        self.link = Link(endpoint, curve, deadline, clock)
+        deadline = time.monotonic() + timeout
+        self.link = Link(endpoint, curve, deadline)
         self._journal = Journal() if recover and self.link.carrier.is_remote else None
         self._owner = system.generation
         try:
@@ -203,7 +200,7 @@ class Session(Calls):
 
     def _perform(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
         """Carries out what a call wants, after whatever the state puts before it."""
-        deadline = self._clock.now() + self._timeout
+        deadline = time.monotonic() + self._timeout
         while True:
             try:
                 state = self.state
@@ -222,7 +219,7 @@ class Session(Calls):
                 else:
                     self._recover(deadline)
             except (RequestError, ServerDied) as error:
-                if not loses_boards(error, self._journal) or self._clock.now() >= deadline:
+                if not loses_boards(error, self._journal) or time.monotonic() >= deadline:
                     raise
                 assert isinstance(self.state, Unanswered)
                 self.state = self.state.lost()
@@ -308,7 +305,6 @@ class Session(Calls):
             curve=self.link.curve,
             timeout=self._timeout,
             recover=self._journal is not None,
-            clock=self._clock,
         )
 
     def keep_journal(self) -> None:
@@ -324,7 +320,7 @@ class Session(Calls):
         if self._owner is not system.generation:
             return
         self._owner = None
-        deadline = self._clock.now() + timeout
+        deadline = time.monotonic() + timeout
         if not self.lock.acquire(timeout=timeout):
             # Another thread goes on with its call; the server's idle timeout ends the session.
             return
@@ -363,9 +359,9 @@ _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 def _close_at_exit() -> None:
     """Closes the sessions on servers that live on; the private server has ended before."""
-    deadline = CLOCK.now() + _CLOSE_DEADLINE
+    deadline = time.monotonic() + _CLOSE_DEADLINE
     for session in list(_open_sessions):
-        session.close(max(0.0, deadline - CLOCK.now()))
+        session.close(max(0.0, deadline - time.monotonic()))
 
 
 atexit.register(_close_at_exit)
