@@ -147,7 +147,7 @@ def test_an_exception_passes_through_a_process_pool_unchanged(cls: Any) -> None:
     error = cls("the message", **arguments)
     if cls is twofold.errors.ShuttingDown:
         error.retry_after = 0.5
-    errors.add_note(error, "a note")
+    error.__notes__ = ["a note"]
     for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(again) is cls
         assert str(again) == "the message"

@@ -200,21 +200,15 @@ class ClosedError(TwofoldError, gymnasium.error.ClosedEnvironmentError):
     """The environment is closed, or belongs to the process that forked this one."""
 
 
-_CLASSES = {cls.code: cls for cls in RequestError.__subclasses__()}
+_CLASSES: dict[int, type[RequestError]] = {
+    envelope.ErrorCode.Value(f"ERROR_CODE_{cls.code}"): cls for cls in RequestError.__subclasses__()
+}
 
 
 def from_reply(error: envelope.Error) -> RequestError:
     """The exception for an error reply; InternalError for an unknown code."""
-    known = error.code in envelope.ErrorCode.values()
-    name = envelope.ErrorCode.Name(error.code) if known else ""
-    cls = _CLASSES.get(name.removeprefix("ERROR_CODE_"), InternalError)
     lane = error.lane if error.HasField("lane") else None
-    exception = cls(error.message, field=error.field, lane=lane)
+    exception = _CLASSES.get(error.code, InternalError)(error.message, field=error.field, lane=lane)
     if isinstance(exception, ShuttingDown) and error.HasField("retry_after_ms"):
         exception.retry_after = error.retry_after_ms / 1000
     return exception
-
-
-def add_note(error: BaseException, note: str) -> None:
-    """Does what `error.add_note(note)` does, a method that Python 3.10 does not have."""
-    error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]

@@ -215,7 +215,11 @@ class EmbeddedCarrier(Carrier):
         memory, reply.payload = room or self._buffers.take(steps.room)
         kind = steps, len(actions), width
         if kind != self._kind:
-            self._prepare(*kind)
+            request = self._steps
+            request.session[:], request.epoch = steps.session, steps.epoch
+            request.width, request.count = width, len(actions) // abs(width)
+            reply.payload_capacity = steps.room
+            self._kind = kind
         while True:
             status = self._step(self._steps, seq, actions)
             if status == _STEPPED:
@@ -223,14 +227,6 @@ class EmbeddedCarrier(Carrier):
             if status == _ANSWERED:
                 return self._read_header(reply), memory[: reply.payload_size]
             self._make_room(status, "step", reply)
-
-    def _prepare(self, steps: Steps, size: int, width: int) -> None:
-        """For steps of another session, or other actions."""
-        request = self._steps
-        request.session[:], request.epoch = steps.session, steps.epoch
-        request.width, request.count = width, size // abs(width)
-        self._step_reply.payload_capacity = steps.room
-        self._kind = steps, size, width
 
     def _read_header(self, reply: _Reply) -> envelope.Reply:
         return envelope.Reply.FromString(ctypes.string_at(self._header, reply.header_size))

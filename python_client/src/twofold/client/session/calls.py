@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from twofold.client import system
 from twofold.client.session.states import Idle, Operation, State, note
-from twofold.errors import ClosedError, DeadlineExceeded, add_note
+from twofold.errors import ClosedError, DeadlineExceeded
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -47,10 +47,10 @@ class Calls:
         return operation if operation is not None and operation.slot == "step" else None
 
     def enter(self, is_wait: bool = False) -> int:
-        """Begins a call, once no other thread is in one: takes the lock. Returns its number.
+        """Begins a call, `step_wait` or another, once no other thread is in one; takes the lock.
 
-        Args:
-            is_wait: Whether it is `step_wait`.
+        Returns:
+            The call's number.
 
         Raises:
             ClosedError: The session is closed, or belongs to the process that forked this one.
@@ -90,12 +90,8 @@ class Calls:
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for another try, and adds a note to an interrupt.
 
-        If this is interrupted, too, the next `enter` does the same.
-
-        Args:
-            call: Its number.
-            error: What ended it.
-            kept: The state before it returned, if it was just returning.
+        If this is interrupted, too, the next `enter` does the same. `kept` is the state before the
+        call returned, if it was just returning.
         """
         if self._number != call:
             # Another thread's call has begun meanwhile.
@@ -103,7 +99,8 @@ class Calls:
         before = kept or self.state
         self.state = before.left()
         if isinstance(error, KeyboardInterrupt) and not hasattr(error, "__notes__"):
-            add_note(error, "twofold: " + note(before, self.state))
+            # As `add_note`, a method that Python 3.10 does not have.
+            error.__notes__ = ["twofold: " + note(before, self.state)]  # type: ignore[attr-defined]
 
     def _closed(self) -> ClosedError:
         if self._owner is None:

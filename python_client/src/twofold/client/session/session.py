@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -48,13 +48,6 @@ _SEND, _FINISH = states.Task.SEND, states.Task.FINISH
 _new: Callable[..., Any] = tuple.__new__
 
 
-class Seeds(Protocol):
-    """Keeps an account of the boards' seeds."""
-
-    def done(self, operation: object, payload: bytes | None) -> None:
-        """A reset or restore with this payload was carried out; twice is once."""
-
-
 class Session(Calls):
     """Boards made by one create request, each of whose requests is carried out exactly once.
 
@@ -77,7 +70,7 @@ class Session(Calls):
         create: The create request.
         server_version: The service's version.
         network: The n-tuple network that the session has been given.
-        seeds: Informed of each reset and restore that was carried out.
+        on_seeds: Called with each reset and restore that was carried out, perhaps twice.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
@@ -98,7 +91,7 @@ class Session(Calls):
         self.inherited: Answer | None = None
         self.was_reset = False
         self.network: object = None
-        self.seeds: Seeds | None = None
+        self.on_seeds: Callable[[Operation, bytes | None], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = time.monotonic() + timeout
@@ -235,8 +228,8 @@ class Session(Calls):
                 self.state = state.refused()
             raise
         # In this order: an interrupt in between repeats a request that is answered already.
-        if answer[0] is not DONE and operation.slot in ("reset", "restore") and self.seeds:
-            self.seeds.done(operation, operation.payload)
+        if answer[0] is not DONE and operation.slot in ("reset", "restore") and self.on_seeds:
+            self.on_seeds(operation, operation.payload)
         if self._journal is not None:
             self._journal.add(operation, *answer)
         self.state = state.answered(answer)

@@ -271,12 +271,7 @@ class Held(Unseen):
 
 
 def note(before: State, after: State) -> str:
-    """What became of a call that an interrupt ended, and how to go on.
-
-    Args:
-        before: The state in which it was interrupted.
-        after: What the interrupt left of it.
-    """
+    """What became of a call that an interrupt ended, and how to go on."""
     operation = after.unreturned
     if operation is None or (after == before and not after.is_awaited):
         return "the interrupted call was not applied; nothing was sent."
