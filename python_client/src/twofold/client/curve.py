@@ -109,10 +109,6 @@ class HandshakeWatch:
     """Watches the handshakes of one socket after another, all with the same endpoint.
 
     libzmq repeats a failed handshake silently, and reports it to the socket's monitor only.
-
-    Args:
-        endpoint: Where the sockets connect to.
-        has_keys: Whether the connection is encrypted.
     """
 
     def __init__(self, endpoint: str, has_keys: bool) -> None:

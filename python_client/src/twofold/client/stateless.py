@@ -33,11 +33,7 @@ class Client:
         self._carrier: Carrier | None = None
 
     def limits(self, deadline: float) -> environment.Limits:
-        """What the service accepts.
-
-        Raises:
-            TransportError: No server.
-        """
+        """What the service accepts."""
         with self._turn(deadline) as carrier:
             return carrier.limits
 

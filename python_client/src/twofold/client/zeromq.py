@@ -186,7 +186,20 @@ class ZeroMQCarrier(Carrier):
 
     def _open(self) -> zmq.Socket[bytes]:
         try:
-            return self._connect(_context().socket(zmq.REQ))
+            socket = self._socket = _context().socket(zmq.REQ)
+            socket.linger = 0
+            # A plain REQ would take a late reply to an earlier try for that to the next request.
+            socket.set(zmq.REQ_CORRELATE, 1)
+            if "[" in self.endpoint:
+                socket.set(zmq.IPV6, 1)
+            if self._curve is not None:
+                socket.curve_serverkey = self._curve.server_key.encode()
+                socket.curve_publickey = self._curve.public_key.encode()
+                socket.curve_secretkey = self._curve.secret_key.encode()
+            self._handshakes.attach(socket)
+            # libzmq connects later, in a thread of its own, and goes on trying without files.
+            system.check_descriptors(socket.FD)
+            socket.connect(self.endpoint)
         except (zmq.ZMQError, OSError) as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
@@ -195,22 +208,6 @@ class ZeroMQCarrier(Carrier):
                 "several files. Close environments after use, make one with more boards "
                 "(num_envs), or allow this process more files (ulimit -n)"
             ) from None
-
-    def _connect(self, socket: zmq.Socket[bytes]) -> zmq.Socket[bytes]:
-        self._socket = socket
-        socket.linger = 0
-        # A plain REQ would take a late reply to an earlier try for the answer to the next request.
-        socket.set(zmq.REQ_CORRELATE, 1)
-        if "[" in self.endpoint:
-            socket.set(zmq.IPV6, 1)
-        if self._curve is not None:
-            socket.curve_serverkey = self._curve.server_key.encode()
-            socket.curve_publickey = self._curve.public_key.encode()
-            socket.curve_secretkey = self._curve.secret_key.encode()
-        self._handshakes.attach(socket)
-        # libzmq connects later, in a thread of its own, and goes on trying where no file is left.
-        system.check_descriptors(socket.FD)
-        socket.connect(self.endpoint)
         self._receive_timeout = -1
         return socket
 

@@ -60,7 +60,12 @@ class Calls:
         """
         # First, since a forked child has no thread that would release the lock.
         if self._owner is not system.generation:
-            raise self._closed()
+            raise ClosedError(
+                "this environment is closed"
+                if self._owner is None
+                else f"this environment belongs to process {self._pid}, which this one was forked "
+                "from; make environments after the fork"
+            )
         if not self.lock.acquire(False) and not self.lock.acquire(timeout=self._timeout):
             raise DeadlineExceeded(
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
@@ -101,14 +106,6 @@ class Calls:
         if isinstance(error, KeyboardInterrupt) and not hasattr(error, "__notes__"):
             # As `add_note`, a method that Python 3.10 does not have.
             error.__notes__ = ["twofold: " + note(before, self.state)]  # type: ignore[attr-defined]
-
-    def _closed(self) -> ClosedError:
-        if self._owner is None:
-            return ClosedError("this environment is closed")
-        return ClosedError(
-            f"this environment belongs to process {self._pid}, which this one was forked from; "
-            "make environments after the fork"
-        )
 
 
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

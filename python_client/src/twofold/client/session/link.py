@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 from twofold.client.carrier import DONE, Answer, Call, Steps
@@ -10,7 +11,6 @@ from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.payloads import Buffer
 from twofold.client.session.states import Operation
-from twofold.client.system import CLOCK
 from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -34,7 +34,8 @@ class Link:
         spec: The reply to the create request.
     """
 
-    _clock = CLOCK
+    # Tests bring a clock of their own.
+    _now, _sleep = staticmethod(time.monotonic), staticmethod(time.sleep)
 
     def __init__(self, endpoint: str | None, curve: CurveKeys | None, deadline: float) -> None:
         self.endpoint, self.curve = resolve(endpoint), curve
@@ -97,9 +98,9 @@ class Link:
             error = from_reply(answer[0].error)
             # Another server may take the place of one that is about to stop.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
-            if wait is None or self._clock.now() + wait >= deadline:
+            if wait is None or self._now() + wait >= deadline:
                 raise error
-            self._clock.sleep(wait)
+            self._sleep(wait)
 
     def encode(self, operation: Operation, seq: int) -> Call:
         """An operation as the session's request of this number.
@@ -123,9 +124,8 @@ class Link:
         sizes: dict[str, int | None] = {"afterstates": spec.afterstates.size, "snapshot": None}
         self._reply_sizes = sizes | dict.fromkeys(("reset", "observe", "restore"), spec.reset.size)
         header = envelope.Request(session=self.id, epoch=epoch, seq=2**64 - 1).SerializeToString()
-        size = spec.step.size
-        room = max(size, spec.finals.size)
-        self._steps = Steps(self.id, epoch, header.removesuffix(b"\xff" * 8), size, room)
+        header, size = header.removesuffix(b"\xff" * 8), spec.step.size
+        self._steps = Steps(self.id, epoch, header, size, max(size, spec.finals.size))
 
     def largest_payload(self, wanted: int) -> int:
         """As many bytes as are wanted for a payload, fewer where the service accepts less."""

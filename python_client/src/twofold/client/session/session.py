@@ -40,9 +40,6 @@ _SNAPSHOT = Operation(
     "snapshot", envelope.Request(snapshot=environment.SnapshotRequest()).SerializeToString(), None
 )
 
-_Act = Callable[[Unanswered, float, "Buffer | None"], Answer]
-"""Does something with the newest request until a deadline: `_ask` or `_send`."""
-
 _SEND, _FINISH = states.Task.SEND, states.Task.FINISH
 # Faster than a NamedTuple's own constructor.
 _new: Callable[..., Any] = tuple.__new__
@@ -191,8 +188,10 @@ class Session(Calls):
 
     # ---- the life of one request -----------------------------------------------------------------
 
-    def _perform(self, operation: Operation, into: Buffer | None, act: _Act) -> Answer:
-        """Carries out what a call wants, after whatever the state puts before it."""
+    def _perform(
+        self, operation: Operation, into: Buffer | None, act: Callable[..., Answer]
+    ) -> Answer:
+        """Has `_ask` or `_send` do what a call wants, after whatever the state puts before it."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:

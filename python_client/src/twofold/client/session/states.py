@@ -60,15 +60,12 @@ class Task(enum.Enum):
 
 @dataclass(slots=True)
 class State:
-    """A state; never changed once it is made.
-
-    Attributes:
-        seq: The newest request's number in the session.
-        is_settled: Whether any call may come, and its request is the next one.
-    """
+    """A state; never changed once it is made."""
 
     seq: int
+    """The newest request's number in the session."""
     is_settled: ClassVar[bool] = False
+    """Whether any call may come, and its request is the next one."""
 
     @property
     def is_awaited(self) -> bool:
