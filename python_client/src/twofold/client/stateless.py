@@ -38,12 +38,7 @@ class Client:
             return carrier.limits
 
     def ask(
-        self,
-        slot: str,
-        request: envelope.Request,
-        payload: bytes,
-        reply_size: int,
-        deadline: float,
+        self, slot: str, request: envelope.Request, payload: bytes, reply_size: int, deadline: float
     ) -> Answer:
         """Carries out one request, whose reply has a payload of at most `reply_size` bytes.
 

@@ -70,11 +70,7 @@ class ZeroMQCarrier(Carrier):
     """
 
     def __init__(
-        self,
-        endpoint: str,
-        *,
-        curve: CurveKeys | None = None,
-        server: PrivateServer | None = None,
+        self, endpoint: str, *, curve: CurveKeys | None = None, server: PrivateServer | None = None
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
         self.server = server

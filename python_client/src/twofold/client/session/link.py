@@ -79,12 +79,7 @@ class Link:
     def transmit(
         self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
     ) -> Answer:
-        """Sends an operation as the session's request of this number, and waits for its reply.
-
-        Raises:
-            RequestError: The service refused.
-            TransportError: No answer.
-        """
+        """Sends an operation as the session's request of this number, and waits for its reply."""
         while True:
             slot, _, payload, _, width = operation
             if slot == "step" and payload is not None:

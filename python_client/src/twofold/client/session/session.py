@@ -21,12 +21,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.session import states
 from twofold.client.session.calls import Calls
-from twofold.client.session.journal import (
-    Journal,
-    begin_with_snapshot,
-    loses_boards,
-    make_again,
-)
+from twofold.client.session.journal import Journal, begin_with_snapshot, loses_boards, make_again
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation, Sent, Unanswered
 from twofold.errors import InvalidArgument, RequestError, ServerDied
@@ -148,10 +143,9 @@ class Session(Calls):
 
     def step_async(self, actions: NDArray[np.integer[Any]], into: Buffer | None) -> None:
         """Begins such a step, and ends it too where nothing can be sent ahead."""
-        carrier = self.link.carrier
-        payload, width = carrier.pack(actions)
-        operation = Operation("step", b"", payload, 0, width)
-        answer = self._perform(operation, into, self._send if carrier.is_remote else self._ask)
+        payload, width = self.link.carrier.pack(actions)
+        act = self._send if self.link.carrier.is_remote else self._ask
+        answer = self._perform(Operation("step", b"", payload, 0, width), into, act)
         state = self.state
         if isinstance(state, states.Answered):
             self.state = states.Carried(state.seq, state.operation, answer)
