@@ -8,7 +8,7 @@ import warnings
 
 from twofold.client.carrier import Carrier, Unavailable
 from twofold.client.curve import CurveKeys
-from twofold.client.system import LONGEST_IPC_PATH
+from twofold.client.system import CLOCK, LONGEST_IPC_PATH, Clock
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument, ServerStartFailed
 
@@ -82,7 +82,9 @@ def _embedded() -> Carrier:
     return EmbeddedCarrier()
 
 
-def open_carrier(endpoint: str, curve: CurveKeys | None, deadline: float) -> Carrier:
+def open_carrier(
+    endpoint: str, curve: CurveKeys | None, deadline: float, clock: Clock = CLOCK
+) -> Carrier:
     """A carrier to an endpoint from `resolve`, with keys as in `check_curve`.
 
     Raises:
@@ -99,8 +101,8 @@ def open_carrier(endpoint: str, curve: CurveKeys | None, deadline: float) -> Car
         from twofold.client import private_server
 
         server = private_server.acquire(deadline)
-        return ZeroMQCarrier(server.endpoint, server=server)
-    return ZeroMQCarrier(endpoint, curve=keys)
+        return ZeroMQCarrier(server.endpoint, server=server, clock=clock)
+    return ZeroMQCarrier(endpoint, curve=keys, clock=clock)
 
 
 def check_curve(endpoint: str, curve: object) -> CurveKeys | None:

@@ -6,7 +6,6 @@ import errno
 import functools
 import math
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from twofold.client import system
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.payloads import Buffer, BufferPool
+from twofold.client.system import CLOCK, Clock
 from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -67,13 +67,19 @@ class ZeroMQCarrier(Carrier):
         endpoint: A checked address.
         curve: Keys for an encrypted endpoint.
         server: The private server at this address, which is released at the end.
+        clock: Counts towards deadlines and retries.
     """
 
     def __init__(
-        self, endpoint: str, *, curve: CurveKeys | None = None, server: PrivateServer | None = None
+        self,
+        endpoint: str,
+        *,
+        curve: CurveKeys | None = None,
+        server: PrivateServer | None = None,
+        clock: Clock = CLOCK,
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
-        self.server = server
+        self.server, self._clock = server, clock
         self._curve = curve
         self._socket: zmq.Socket[bytes] | None = None
         self._handshakes = HandshakeWatch(endpoint, has_keys=curve is not None)
@@ -131,7 +137,7 @@ class ZeroMQCarrier(Carrier):
 
         `plain` is the encoded Reply with nothing in it but the seq, if it is known.
         """
-        started = sent = time.monotonic()
+        started = sent = self._clock.now()
         tries = 0
         try:
             while True:
@@ -139,9 +145,9 @@ class ZeroMQCarrier(Carrier):
                     self._send(call)
                 self._begun = None
                 wait = self._backoff.seconds(tries, call.patience)
-                until = min(time.monotonic() + wait, deadline)
+                until = min(self._clock.now() + wait, deadline)
                 answer = self._receive(call, until, plain, room)
-                now = time.monotonic()
+                now = self._clock.now()
                 if answer is not None:
                     self._handshakes.succeeded()
                     self._backoff.answered(now - sent)
@@ -160,7 +166,7 @@ class ZeroMQCarrier(Carrier):
                     )
                 self.drop()
                 tries += 1
-                sent = time.monotonic()
+                sent = self._clock.now()
         except BaseException:
             self.drop()
             raise
@@ -224,10 +230,10 @@ class ZeroMQCarrier(Carrier):
         """The reply to a request, for `exchange`; None if it does not arrive by then."""
         socket = self._socket
         assert socket is not None
-        while (frame := self._receive_frame(socket, until - time.monotonic())) is None:
+        while (frame := self._receive_frame(socket, until - self._clock.now())) is None:
             if self.server is not None:
                 self.server.check()
-            if time.monotonic() >= until:
+            if self._clock.now() >= until:
                 return None
         payload = NO_PAYLOAD
         if socket.get(zmq.RCVMORE):
@@ -242,7 +248,7 @@ class ZeroMQCarrier(Carrier):
         slot = reply.WhichOneof("result")
         # A request that the server cannot read is answered with seq 0.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
-            time.sleep(max(0.0, until - time.monotonic()))
+            self._clock.sleep(max(0.0, until - self._clock.now()))
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")

@@ -15,7 +15,6 @@ from twofold import _arguments
 from twofold.client import stateless
 from twofold.client.payloads import Layout
 from twofold.envs.arguments import ServiceArguments
-from twofold.client.curve import CurveKeys
 from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
 from twofold.rules.boards import Boards, CheckedBoards, check_actions, check_boards, check_seeds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 
 from twofold.client.carrier import DONE, Answer, Call, Steps
@@ -11,6 +10,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.payloads import Buffer
 from twofold.client.session.states import Operation
+from twofold.client.system import CLOCK, Clock
 from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -27,6 +27,7 @@ class Link:
         endpoint: As a `Session` takes it, and the attribute as resolved.
         curve: Keys for an encrypted endpoint.
         deadline: When to give up starting a server.
+        clock: Counts towards deadlines, here and in the carrier.
 
     Attributes:
         carrier: Brings requests to the service.
@@ -34,12 +35,11 @@ class Link:
         spec: The reply to the create request.
     """
 
-    # Tests bring a clock of their own.
-    _now, _sleep = staticmethod(time.monotonic), staticmethod(time.sleep)
-
-    def __init__(self, endpoint: str | None, curve: CurveKeys | None, deadline: float) -> None:
-        self.endpoint, self.curve = resolve(endpoint), curve
-        self.carrier = open_carrier(self.endpoint, curve, deadline)
+    def __init__(
+        self, endpoint: str | None, curve: CurveKeys | None, deadline: float, clock: Clock = CLOCK
+    ) -> None:
+        self.endpoint, self.curve, self._clock = resolve(endpoint), curve, clock
+        self.carrier = open_carrier(self.endpoint, curve, deadline, clock)
 
     def create(
         self,
@@ -93,9 +93,9 @@ class Link:
             error = from_reply(answer[0].error)
             # Another server may take the place of one that is about to stop.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
-            if wait is None or self._now() + wait >= deadline:
+            if wait is None or self._clock.now() + wait >= deadline:
                 raise error
-            self._sleep(wait)
+            self._clock.sleep(wait)
 
     def encode(self, operation: Operation, seq: int) -> Call:
         """An operation as the session's request of this number.

@@ -24,6 +24,7 @@ from twofold.client.session.calls import Calls
 from twofold.client.session.journal import Journal, begin_with_snapshot, loses_boards, make_again
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation, Sent, Unanswered
+from twofold.client.system import CLOCK, Clock
 from twofold.errors import InvalidArgument, RequestError, ServerDied
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -55,6 +56,7 @@ class Session(Calls):
         timeout: Seconds that each call may take.
         recover: Whether to make lost boards again, on whatever server answers.
         resumed_id: The session to take over, instead of making one; `create` is then not used.
+        clock: Counts towards deadlines and retries.
 
     Attributes:
         link: Brings the requests to the service.
@@ -77,8 +79,10 @@ class Session(Calls):
         timeout: float,
         recover: bool = False,
         resumed_id: bytes | None = None,
+        clock: Clock = CLOCK,
     ) -> None:
         super().__init__(timeout)
+        self._clock = clock
         self.create = create
         self.inherited: Answer | None = None
         self.was_reset = False
@@ -86,8 +90,8 @@ class Session(Calls):
         self.on_seeds: Callable[[Operation, bytes | None], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
-        deadline = time.monotonic() + timeout
-        self.link = Link(endpoint, curve, deadline)
+        deadline = clock.now() + timeout
+        self.link = Link(endpoint, curve, deadline, clock)
         self._journal = Journal() if recover and self.link.carrier.is_remote else None
         self._owner = system.generation
         try:
@@ -186,7 +190,7 @@ class Session(Calls):
         self, operation: Operation, into: Buffer | None, act: Callable[..., Answer]
     ) -> Answer:
         """Has `_ask` or `_send` do what a call wants, after whatever the state puts before it."""
-        deadline = time.monotonic() + self._timeout
+        deadline = self._clock.now() + self._timeout
         while True:
             try:
                 state = self.state
@@ -205,7 +209,7 @@ class Session(Calls):
                 else:
                     self._recover(deadline)
             except (RequestError, ServerDied) as error:
-                if not loses_boards(error, self._journal) or time.monotonic() >= deadline:
+                if not loses_boards(error, self._journal) or self._clock.now() >= deadline:
                     raise
                 assert isinstance(self.state, Unanswered)
                 self.state = self.state.lost()
@@ -306,7 +310,7 @@ class Session(Calls):
         if self._owner is not system.generation:
             return
         self._owner = None
-        deadline = time.monotonic() + timeout
+        deadline = self._clock.now() + timeout
         if not self.lock.acquire(timeout=timeout):
             # Another thread goes on with its call; the server's idle timeout ends the session.
             return
