@@ -87,7 +87,7 @@ extension Concentration {
     }
 
     public func potential(_ term: Term, table: [Double], of state: CardTable) -> Double {
-        preconditionFailure("\(term.rawValue) is no potential")
+        preconditionFailure("\(term.rawValue) is not a potential")
     }
 
     // MARK: extra infos

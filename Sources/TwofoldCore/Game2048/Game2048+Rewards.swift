@@ -128,7 +128,7 @@ extension Game2048 {
             case .tileSum: board.tileSum
             case .mergeScore, .mergeExponent, .mergeCount, .mergeTable, .newMaxTile, .goal, .survival,
                 .illegalAction, .gameOver:
-                preconditionFailure("\(term.rawValue) is no potential")
+                preconditionFailure("\(term.rawValue) is not a potential")
             }
         return Double(potential)
     }

@@ -19,7 +19,7 @@ public enum CurveFiles {
         let publicText = "metadata\ncurve\n    public-key = \"\(pair.publicKey)\"\n"
         let head = "# A Twofold key, made by twofold-server keygen.\n"
         try write(
-            head + "# This file is a secret: whoever has it is let in in its owner's place.\n" + publicText
+            head + "# This file is a secret: anyone who has it is let in as its owner.\n" + publicText
                 + "    secret-key = \"\(pair.secretKey.secretText)\"\n",
             to: path + ".key_secret", mode: 0o600)
         do throws(ServerError) {

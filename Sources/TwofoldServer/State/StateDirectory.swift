@@ -57,7 +57,7 @@ final class StateDirectory {
             throw ServerError("it can't be read")
         }
         guard data.count >= Self.headSize, data.starts(with: Self.magic) else {
-            throw ServerError("it is no session of a Twofold server")
+            throw ServerError("it is not a session of a Twofold server")
         }
         let (version, checksum) = data.withUnsafeBytes {
             (

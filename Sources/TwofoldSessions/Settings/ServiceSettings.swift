@@ -52,7 +52,7 @@ public struct ServiceSettings: Sendable {
             self.engine = engine
         } else if let name = variable("ENGINE") {
             guard let engine = Engine(rawValue: name) else {
-                throw SettingError("TWOFOLD_ENGINE is '\(name)', which is no engine")
+                throw SettingError("TWOFOLD_ENGINE is '\(name)', which is not an engine")
             }
             self.engine = engine
         }
