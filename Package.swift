@@ -32,6 +32,16 @@ let fuzzTargets: [Target] =
             path: "Tests/FuzzRequests", swiftSettings: settings)
     ]
 
+/// The archive of libzmq that a wheel's server is linked with, so that it runs without Debian's library; see
+/// python_client/packaging. Everything else uses the system's.
+let zeroMQ: [LinkerSetting] =
+    Context.environment["TWOFOLD_ZEROMQ_ARCHIVES"].map { archives in
+        [
+            .unsafeFlags(archives.split(separator: ":").flatMap { ["-Xlinker", String($0)] }),
+            .linkedLibrary("stdc++"),
+        ]
+    } ?? [.linkedLibrary("zmq")]
+
 /// For settings that paths are a part of.
 let sources = Context.packageDirectory + "/Sources"
 
@@ -50,7 +60,8 @@ let package = Package(
         .target(name: "CConnections"),
         .target(name: "CLinux"),
         .systemLibrary(name: "CZeroMQ"),
-        .target(name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings),
+        .target(
+            name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings, linkerSettings: zeroMQ),
         .target(name: "Kernel2048", swiftSettings: settings),
         .target(
             name: "TwofoldCore",

@@ -1,0 +1,30 @@
+"""What pyproject.toml can't say of a wheel: whether a library and a server are in it.
+
+With TWOFOLD_BUNDLE naming a folder (packaging/build.py makes it), the folder's files go to `twofold/_bin` and the
+wheel is one for this platform, whatever the Python. Without it the wheel is the pure client, for every system.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class BundleHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds the library, the server and their licences to a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling before it collects files."""
+        bundle = os.environ.get("TWOFOLD_BUNDLE")
+        if bundle is None or version == "editable":
+            return
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform}"
+        for file in sorted(Path(bundle).rglob("*")):
+            if file.is_file():
+                build_data["force_include"][str(file)] = f"twofold/_bin/{file.relative_to(bundle)}"

