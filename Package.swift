@@ -98,7 +98,7 @@ let package = Package(
             linkerSettings: [
                 .unsafeFlags([
                     "-Xlinker", "--version-script=\(sources)/twofold-library/twofold.map",
-                    "-Xlinker", "--strip-all",
+                    "-Xlinker", "--strip-all", "-Xlinker", "-soname=libtwofold.so",
                 ])
             ]),
         .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),

@@ -119,7 +119,9 @@ def make_bundle(zeromq: Path) -> Path:
         run(
             *("swift", "build", "-c", "release", "-Xswiftc", "-static-stdlib", "--product", product),
             *("--scratch-path", scratch, "--package-path", CHECKOUT),
-            *("-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
+            # No path of this machine, and nothing that is counted from one.
+            *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
+            *("-Xlinker", "--build-id=none"),
             TWOFOLD_ZEROMQ_ARCHIVES=f"{zeromq}:{SODIUM}",
         )  # fmt: skip
     bundle = WORK / "bundle"
@@ -127,7 +129,7 @@ def make_bundle(zeromq: Path) -> Path:
     (bundle / "licenses").mkdir(parents=True)
     for name in ("libtwofold.so", "twofold-server"):
         shutil.copy(scratch / "release" / name, bundle)
-        run("strip", bundle / name)
+        run("strip", "--remove-section=.swift_modhash", bundle / name)
         needed = {
             line.split("[")[1].rstrip("]")
             for line in output("readelf", "--dynamic", "--wide", bundle / name).splitlines()
