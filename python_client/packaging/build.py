@@ -95,6 +95,8 @@ def make_zeromq(tools: Path) -> Path:
     archive = WORK / "zeromq" / "lib" / "libzmq.a"
     if archive.exists():
         return archive
+    if not (SODIUM.exists() and shutil.which("dpkg-source")):
+        run("apt-get", "install", "--yes", "--no-install-recommends", "libsodium-dev", "dpkg-dev")
     source = WORK / "zeromq-source"
     shutil.rmtree(source, ignore_errors=True)
     (source / "lists" / "partial").mkdir(parents=True)
@@ -107,6 +109,7 @@ def make_zeromq(tools: Path) -> Path:
     [description] = source.glob("*.dsc")
     run("dpkg-source", "--extract", description, source / "zeromq3", cwd=source)
     options = [f"-D{name}={value}" for name, value in ZEROMQ_OPTIONS.items()]
+    options.append(f"-DCMAKE_CXX_FLAGS=-ffile-prefix-map={source}=.")
     run(tools / "cmake", "-S", source / "zeromq3", "-B", WORK / "zeromq", *options)
     run(tools / "cmake", "--build", WORK / "zeromq", "--parallel")
     return archive
