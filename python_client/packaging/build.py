@@ -32,6 +32,9 @@ SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 """The libraries that a binary in a wheel may need."""
 
+BINARIES = {"twofold": "libtwofold.so", "twofold-server": "twofold-server"}
+"""The products of Package.swift, and the files that come of them."""
+
 ZEROMQ_OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
     "BUILD_SHARED": "OFF",
@@ -118,7 +121,9 @@ def make_zeromq(tools: Path) -> Path:
 def make_bundle(zeromq: Path) -> Path:
     """The folder that becomes `twofold/_bin`: library, server, licences."""
     scratch = WORK / "swift"
-    for product in ("twofold", "twofold-server"):
+    for product, name in BINARIES.items():
+        # SwiftPM does not see a change of the archives, or of the version script.
+        (scratch / "release" / name).unlink(missing_ok=True)
         run(
             *("swift", "build", "-c", "release", "-Xswiftc", "-static-stdlib", "--product", product),
             *("--scratch-path", scratch, "--package-path", CHECKOUT),
@@ -130,7 +135,7 @@ def make_bundle(zeromq: Path) -> Path:
     bundle = WORK / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)
     (bundle / "licenses").mkdir(parents=True)
-    for name in ("libtwofold.so", "twofold-server"):
+    for name in BINARIES.values():
         shutil.copy(scratch / "release" / name, bundle)
         run("strip", "--remove-section=.swift_modhash", bundle / name)
         needed = {
