@@ -107,6 +107,14 @@ bench: server $(VENV)/installed ## Measure the server beside its peers and the t
 certify: server $(VENV)/installed ## Check the rules against exact values and other packages (ten minutes).
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 
+.PHONY: wheel wheel-test
+wheel: .build/system-packages ## Build the wheels and the sdist into python_client/dist.
+	$(PYTHON) python_client/packaging/build.py
+
+wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use them (as root).
+	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
+	$(PYTHON) python_client/packaging/try_wheel.py
+
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).
 	proto/generate.sh
 

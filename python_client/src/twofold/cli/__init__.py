@@ -28,6 +28,10 @@ SUBCOMMANDS = {
     "replay": ("twofold.cli.replay", "show and verify a recorded game"),
     "rollout": ("twofold.cli.rollout", "play with a policy and save every transition"),
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
+    "serve": ("twofold.cli.server", "start a server (twofold-server serve)"),
+    "keygen": ("twofold.cli.server", "make a pair of keys (twofold-server keygen)"),
+    "ping": ("twofold.cli.server", "ask a server whether it is there (twofold-server ping)"),
+    "doctor": ("twofold.cli.doctor", "find out why something does not work, and how to mend it"),
     "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }
 

@@ -12,7 +12,10 @@ from twofold.errors import ServerStartFailed
 VERSION = importlib.metadata.version("twofold")
 
 _LIBRARY, _PROGRAM = "libtwofold.so", "twofold-server"
-_HOW_TO_BUILD = "Build it with `make server` in a checkout of Twofold, or name one in"
+_WAYS_OUT = (
+    "Install a wheel for this platform, build it with `make server` in a checkout of Twofold, name "
+    "one in the environment variable {}, or connect to a running server with endpoint="
+)
 
 
 def find_library() -> Path | None:
@@ -35,7 +38,7 @@ def no_library() -> str:
     """The message for a missing library."""
     return (
         f"there is no {_LIBRARY}; looked for {', '.join(map(str, _candidates(_LIBRARY)))}. "
-        f"{_HOW_TO_BUILD} the environment variable TWOFOLD_LIBRARY"
+        + _WAYS_OUT.format("TWOFOLD_LIBRARY")
     )
 
 
@@ -56,8 +59,7 @@ def find_program() -> Path:
         raise ServerStartFailed(f"TWOFOLD_SERVER is {named!r}, which is not a program")
     raise ServerStartFailed(
         f"there is no {_PROGRAM} program; looked for {', '.join(map(str, candidates))} and on "
-        f"PATH. {_HOW_TO_BUILD} the environment variable TWOFOLD_SERVER, or connect to a running "
-        "server with endpoint="
+        f"PATH. {_WAYS_OUT.format('TWOFOLD_SERVER')}"
     )
 
 

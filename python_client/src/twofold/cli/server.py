@@ -1,0 +1,25 @@
+"""`twofold serve`, `keygen` and `ping`: the commands of the same names of twofold-server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from twofold.client.lookup import find_program
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Leaves everything, --help included, to twofold-server."""
+    parser.prefix_chars = "\0"
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Becomes twofold-server, so that signals and the exit status are its own."""
+    command = [str(find_program()), arguments.command, *arguments.arguments]
+    sys.stdout.flush()
+    if sys.platform != "win32":
+        os.execv(command[0], command)
+    return subprocess.run(command, check=False).returncode

@@ -1,0 +1,8 @@
+"""Why Twofold does not work on this machine: checks that each return a finding and its mend."""
+
+from twofold.doctor.findings import Finding
+from twofold.doctor.machine import machine_findings
+from twofold.doctor.network import network_findings
+from twofold.doctor.service import service_findings
+
+__all__ = ["Finding", "machine_findings", "network_findings", "service_findings"]

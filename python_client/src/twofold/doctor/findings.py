@@ -1,0 +1,40 @@
+"""What a check returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check.
+
+    Args:
+        check: The name of the check, such as "library".
+        status: "failed" where something does not work, "warning" where it could work better.
+        found: What was found, in one line.
+        mend: The sentence that mends it; "" where nothing is wrong.
+    """
+
+    check: str
+    status: Status
+    found: str
+    mend: str = ""
+
+
+def ok(check: str, found: str) -> Finding:
+    """Nothing is wrong."""
+    return Finding(check, "ok", found)
+
+
+def warning(check: str, found: str, mend: str) -> Finding:
+    """It works worse than it could."""
+    return Finding(check, "warning", found, mend)
+
+
+def failed(check: str, found: str, mend: str) -> Finding:
+    """It does not work."""
+    return Finding(check, "failed", found, mend)

@@ -1,0 +1,159 @@
+"""Checks of the machine and of Python's packages."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from twofold.client.system import LONGEST_IPC_PATH
+from twofold.doctor.findings import Finding, failed, ok, warning
+
+# The socket of a private server, below the directory for temporary files.
+_SOCKET = "/twofold-12345678/server"
+_LEAST_FILES = 256
+_LEAST_MEMORY = 256 << 20
+# Longer pauses between two readings would make deadlines late.
+_COARSEST_CLOCK = 0.016
+
+
+def machine_findings() -> Iterator[Finding]:
+    """Python, its packages, the processor, memory, open files, temporary files, and the clock."""
+    yield _python()
+    yield from _packages()
+    yield _processor()
+    yield _memory()
+    yield _open_files()
+    yield _temporary_files()
+    yield _clock()
+
+
+def _python() -> Finding:
+    text = f"Python {platform.python_version()} on {platform.platform()}"
+    if sys.maxsize < 2**32:
+        return failed("python", f"{text}, 32 bits", "Use a 64-bit Python.")
+    return ok("python", text)
+
+
+def _packages() -> Iterator[Finding]:
+    """The packages that the installed metadata asks for, each with its version."""
+    for requirement in importlib.metadata.requires("twofold") or ():
+        match = re.fullmatch(r"([\w.-]+)\s*([^;]*)", requirement)
+        if match is None or "extra ==" in requirement:
+            continue
+        name, wanted = match[1], match[2].strip()
+        install = f'Run `pip install "{name}{wanted}"`.'
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield failed("packages", f"{name} is not installed", install)
+            continue
+        if not _fits(version, wanted):
+            yield failed("packages", f"{name} {version} is installed; needs {wanted}", install)
+        else:
+            yield ok("packages", f"{name} {version}")
+
+
+def _fits(version: str, wanted: str) -> bool:
+    """Whether a version is within ">=1.2,<2": the two operators that our requirements use."""
+    found = _numbers(version)
+    for part in filter(None, wanted.replace(" ", "").split(",")):
+        if part.startswith(">=") and found < _numbers(part[2:]):
+            return False
+        if part.startswith("<") and found >= _numbers(part[1:]):
+            return False
+    return True
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+
+
+def _processor() -> Finding:
+    machine, cores = platform.machine(), os.cpu_count() or 1
+    text = f"{machine}, {cores} processors"
+    if hasattr(os, "sched_getaffinity"):
+        usable = len(os.sched_getaffinity(0))
+        if usable < cores:
+            text += f", of which this process may use {usable}"
+    cpuinfo = Path("/proc/cpuinfo")
+    if machine == "x86_64" and cpuinfo.exists() and "avx2" not in cpuinfo.read_text():
+        return warning(
+            "processor", f"{text}, no AVX2", "Boards step at about half the speed; nothing to mend."
+        )
+    return ok("processor", text)
+
+
+def _memory() -> Finding:
+    limits = [bytes_ for bytes_ in (_address_space(), _cgroup_memory()) if bytes_ is not None]
+    if not limits:
+        return ok("memory", "no limit on this process")
+    text = f"this process may use {min(limits) / 2**20:,.0f} MiB"
+    if min(limits) < _LEAST_MEMORY:
+        return failed("memory", text, "Raise the limit (`ulimit -v`, or the container's memory).")
+    return ok("memory", text)
+
+
+def _address_space() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _cgroup_memory() -> int | None:
+    try:
+        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
+
+
+def _open_files() -> Finding:
+    try:
+        import resource
+    except ImportError:
+        return ok("open files", "not limited by this system")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    text = f"this process may open {soft:,} files"
+    if soft < _LEAST_FILES:
+        return failed("open files", text, f"Run `ulimit -n {_LEAST_FILES}` or more beforehand.")
+    return ok("open files", text)
+
+
+def _temporary_files() -> Finding:
+    """A private server's socket lies there."""
+    try:
+        directory = tempfile.gettempdir()
+        with tempfile.TemporaryDirectory() as path:
+            Path(path, "file").touch()
+    except OSError as error:
+        return failed(
+            "temporary files", str(error), "Set TMPDIR to a directory that you may write to."
+        )
+    if len(os.fsencode(directory + _SOCKET)) > LONGEST_IPC_PATH:
+        return failed(
+            "temporary files",
+            f"{directory} is too long for a socket's path ({LONGEST_IPC_PATH} bytes)",
+            "Set TMPDIR to a shorter path.",
+        )
+    return ok("temporary files", directory)
+
+
+def _clock() -> Finding:
+    resolution = time.get_clock_info("monotonic").resolution
+    if resolution > _COARSEST_CLOCK:
+        return warning(
+            "clock",
+            f"the monotonic clock counts in steps of {resolution * 1e3:.0f} ms",
+            "Deadlines are that much later; use another clock source.",
+        )
+    return ok("clock", f"the monotonic clock counts in steps of {resolution * 1e9:.0f} ns")

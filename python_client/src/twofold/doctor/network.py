@@ -1,0 +1,143 @@
+"""Checks of a server: its address, the way there, its keys, and its protocol."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from twofold.client.carrier import PROTOCOL_VERSION
+from twofold.client.curve import CurveKeys
+from twofold.client.endpoints import EMBEDDED, PRIVATE, check_address, check_curve
+from twofold.client.lookup import VERSION
+from twofold.client.zeromq import ZeroMQCarrier
+from twofold.doctor.findings import Finding, failed, ok, warning
+from twofold.errors import (
+    AuthenticationFailed,
+    InvalidArgument,
+    PermissionDenied,
+    TransportError,
+    TwofoldError,
+    UnsupportedVersion,
+)
+
+_START = "Start a server there (`twofold serve --endpoint {endpoint}`), or correct the address."
+_KEYS = (
+    "Ask the operator for the server's public key, give the operator yours for "
+    "`--curve-clients`, and name both files (--curve-server, --curve-client)."
+)
+
+
+def network_findings(endpoint: str, curve: CurveKeys | None, timeout: float) -> Iterator[Finding]:
+    """Findings about one server; the first failure is the last finding.
+
+    Args:
+        endpoint: The address of a server.
+        curve: Keys, or None for those that environment variables name.
+        timeout: Seconds for each of the checks.
+    """
+    if endpoint in (EMBEDDED, PRIVATE):
+        yield ok("endpoint", f"{endpoint!r}: no server elsewhere is used")
+        return
+    try:
+        check_address(endpoint)
+    except InvalidArgument as error:
+        yield failed("endpoint", str(error), "Correct the address (TWOFOLD_ENDPOINT, --endpoint).")
+        return
+    yield ok("endpoint", endpoint)
+    try:
+        keys = check_curve(endpoint, curve)
+    except TwofoldError as error:
+        yield failed(
+            "keys",
+            str(error),
+            "Correct TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT, or unset them.",
+        )
+        return
+    yield ok("keys", "encrypted with CURVE" if keys else "none: not encrypted")
+    reach = _reach(endpoint, timeout)
+    yield reach
+    if reach.status != "failed":
+        yield from _server(endpoint, keys, timeout)
+
+
+def _reach(endpoint: str, timeout: float) -> Finding:
+    """Whether anything listens there."""
+    if endpoint.startswith("ipc://"):
+        return _reach_path(endpoint)
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+    except socket.gaierror as error:
+        return failed("reach", f"{host}: {error.strerror}", "Correct the host's name.")
+    except TimeoutError:
+        return failed(
+            "reach",
+            f"{endpoint} does not answer within {timeout:g} s",
+            "Open the port in the firewalls on the way, or correct the address.",
+        )
+    except OSError as error:
+        return failed("reach", f"{endpoint}: {error.strerror}", _START.format(endpoint=endpoint))
+    return ok("reach", f"{endpoint} takes connections")
+
+
+def _reach_path(endpoint: str) -> Finding:
+    path = Path(endpoint.removeprefix("ipc://"))
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(os.fspath(path))
+    except PermissionError:
+        return failed(
+            "reach",
+            f"{path}: no permission",
+            "Ask the owner for access: the socket's file and its directory have to be writable.",
+        )
+    except OSError as error:
+        return failed("reach", f"{path}: {error.strerror}", _START.format(endpoint=endpoint))
+    finally:
+        connection.close()
+    return ok("reach", f"{endpoint} takes connections")
+
+
+def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:
+    """What a hello returns."""
+    carrier = ZeroMQCarrier(endpoint, curve=keys)
+    began = time.monotonic()
+    try:
+        carrier.hello(began + timeout)
+        took = time.monotonic() - began
+    except AuthenticationFailed as error:
+        yield failed("handshake", str(error), _KEYS)
+        return
+    except UnsupportedVersion as error:
+        yield failed("protocol", str(error), "Install the same version of Twofold on both sides.")
+        return
+    except PermissionDenied as error:
+        yield failed("handshake", str(error), _KEYS)
+        return
+    except TransportError as error:
+        yield failed(
+            "protocol",
+            str(error),
+            "Something else listens there, or the server hangs: correct the address or restart it.",
+        )
+        return
+    finally:
+        carrier.close()
+    yield ok("protocol", f"version {PROTOCOL_VERSION}; hello took {took * 1e3:.1f} ms")
+    if carrier.server_version != VERSION:
+        yield warning(
+            "server",
+            f"version {carrier.server_version}; this package has {VERSION}",
+            "Install the same version of Twofold on both sides.",
+        )
+    else:
+        yield ok("server", f"version {carrier.server_version}, {carrier.threads} threads")
+    limits = carrier.limits
+    yield ok(
+        "limits",
+        f"{limits.max_boards_per_session:,} boards in a session, {limits.max_sessions:,} sessions, "
+        f"{limits.max_bytes / 2**20:,.0f} MiB",
+    )

@@ -1,0 +1,95 @@
+"""Checks of the library, the server's program, and libzmq."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from twofold.client.lookup import VERSION, find_library, find_program, no_library
+from twofold.doctor.findings import Finding, failed, ok, warning
+from twofold.errors import TwofoldError
+
+_REINSTALL = (
+    "Reinstall the wheel (`pip install --force-reinstall twofold`), or run `make server` in the "
+    "checkout."
+)
+_BUNDLED = (
+    "Install the wheel for this platform, run `make server` in a checkout of Twofold, or use a "
+    "server elsewhere (endpoint=)."
+)
+_UNSET = "Unset {variable}, or name the file that `make server` builds."
+
+
+def service_findings() -> Iterator[Finding]:
+    """The library, a step in this process, the server's program, and libzmq."""
+    yield from _library()
+    yield _program()
+    yield _zeromq()
+
+
+def _library() -> Iterator[Finding]:
+    try:
+        path = find_library()
+    except TwofoldError as error:
+        yield failed("library", str(error), _UNSET.format(variable="TWOFOLD_LIBRARY"))
+        return
+    if path is None:
+        yield warning("library", no_library().split(";")[0], _BUNDLED)
+        return
+    yield ok("library", str(path))
+    yield _step(path)
+
+
+def _step(path: Path) -> Finding:
+    """A step of four boards through the library."""
+    from twofold.envs.game2048 import Game2048VectorEnv
+
+    try:
+        envs = Game2048VectorEnv(4, endpoint="embedded")
+        try:
+            envs.reset(seed=0)
+            envs.step([0, 1, 2, 3])
+        finally:
+            envs.close()
+    except TwofoldError as error:
+        text = str(error)
+        mend = _REINSTALL
+        if "TWOFOLD_" in text and "LIBRARY" not in text:
+            mend = "Correct the environment variable, or unset it."
+        return failed("step", text, mend)
+    return ok("step", f"{path.name} steps four boards")
+
+
+def _program() -> Finding:
+    try:
+        program = find_program()
+    except TwofoldError as error:
+        text = str(error)
+        if "TWOFOLD_SERVER" in text.split(";")[0]:
+            return failed("server program", text, _UNSET.format(variable="TWOFOLD_SERVER"))
+        return warning("server program", text.split(";")[0], _BUNDLED)
+    try:
+        ran = subprocess.run(
+            [program, "version"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        return failed("server program", f"{program}: {error.stderr.strip() or error}", _REINSTALL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return failed("server program", f"{program}: {error}", _REINSTALL)
+    version = ran.stdout.strip()
+    if version != VERSION:
+        return failed(
+            "server program", f"{program} has version {version}, this package {VERSION}", _REINSTALL
+        )
+    return ok("server program", f"{program}, version {version}")
+
+
+def _zeromq() -> Finding:
+    import zmq
+
+    text = f"libzmq {zmq.zmq_version()}, pyzmq {zmq.pyzmq_version()}"
+    mend = "Run `pip install --force-reinstall --only-binary=:all: pyzmq`."
+    if not zmq.has("curve"):
+        return warning("libzmq", f"{text}, without CURVE", mend)
+    return ok("libzmq", text)

@@ -1,0 +1,242 @@
+"""`twofold doctor`: each set-up is broken on purpose, and the finding names it with its mend."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from servers import Server
+
+import twofold
+from twofold import cli
+from twofold.v1 import envelope_pb2 as envelope
+
+
+def doctor(*arguments: str, limits: tuple[str, ...] = (), **variables: str) -> tuple[int, Any]:
+    """The exit status and the findings by the name of their check, in a process of its own."""
+    command = [*limits, sys.executable, "-m", "twofold", "doctor", "--json", "--timeout", "2"]
+    ran = subprocess.run(
+        [*command, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.stdout, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["works"] is (ran.returncode == 0)
+    assert all(
+        bool(finding["mend"]) is (finding["status"] != "ok") for finding in document["findings"]
+    )
+    return ran.returncode, {finding["check"]: finding for finding in document["findings"]}
+
+
+def fails(findings: Any, check: str, found: str, mend: str) -> None:
+    """Asserts that a check failed, with these words in what it found and in its mend."""
+    finding = findings[check]
+    assert finding["status"] == "failed"
+    assert found in finding["found"]
+    assert mend in finding["mend"]
+
+
+def test_a_set_up_that_works_has_no_failures(server: Server) -> None:
+    status, findings = doctor("--endpoint", server.tcp)
+    assert status == 0
+    assert findings["step"]["status"] == findings["server program"]["status"] == "ok"
+    assert findings["server"]["found"].startswith(f"version {twofold.__version__}")
+
+
+def test_findings_are_printed_with_their_mends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
+    assert cli.main(["doctor"]) == 1
+    output = capsys.readouterr().out
+    assert "FAILED   server program" in output
+    assert "Unset TWOFOLD_SERVER" in output
+    assert output.splitlines()[-1] == "Something does not work; see FAILED above."
+
+
+def test_a_library_that_is_not_there_is_named() -> None:
+    status, findings = doctor(TWOFOLD_LIBRARY="/nowhere/libtwofold.so")
+    assert status == 1
+    fails(findings, "library", "/nowhere/libtwofold.so", "Unset TWOFOLD_LIBRARY")
+
+
+def test_a_library_that_cannot_be_loaded_is_named() -> None:
+    _, findings = doctor(TWOFOLD_LIBRARY=__file__)
+    fails(findings, "step", "can't be loaded", "Reinstall the wheel")
+
+
+def test_a_library_of_another_version_is_named(tmp_path: Path) -> None:
+    source, library = tmp_path / "old.c", tmp_path / "libtwofold.so"
+    source.write_text(
+        'const char *twofold_version(void) { return "0.0.1"; }\n'
+        "int twofold_interface(void) { return 1; }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    _, findings = doctor(TWOFOLD_LIBRARY=str(library))
+    fails(findings, "step", "version 0.0.1", "Reinstall the wheel")
+
+
+def test_a_setting_of_the_library_that_is_not_valid_is_named() -> None:
+    _, findings = doctor(TWOFOLD_MAX_BYTES="many")
+    fails(findings, "step", "TWOFOLD_MAX_BYTES", "environment variable")
+
+
+def test_a_server_program_that_is_not_there_is_named() -> None:
+    _, findings = doctor(TWOFOLD_SERVER="/nowhere/twofold-server")
+    fails(findings, "server program", "/nowhere/twofold-server", "Unset TWOFOLD_SERVER")
+
+
+def test_a_server_program_of_another_version_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "twofold-server"
+    program.write_text("#!/bin/sh\necho 0.0.1\n")
+    program.chmod(0o755)
+    _, findings = doctor(TWOFOLD_SERVER=str(program))
+    fails(findings, "server program", "version 0.0.1", "Reinstall the wheel")
+
+
+def test_a_server_program_that_lacks_a_library_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "twofold-server"
+    program.write_text(
+        "#!/bin/sh\necho 'libzmq.so.5: cannot open shared object file' >&2\nexit 127\n"
+    )
+    program.chmod(0o755)
+    _, findings = doctor(TWOFOLD_SERVER=str(program))
+    fails(findings, "server program", "libzmq.so.5", "Reinstall the wheel")
+
+
+@pytest.mark.parametrize("address", ["tcp://localhost", "http://localhost:5555", "tcp://*:5555"])
+def test_an_address_that_is_not_valid_is_named(address: str) -> None:
+    _, findings = doctor(TWOFOLD_ENDPOINT=address)
+    fails(findings, "endpoint", address, "TWOFOLD_ENDPOINT")
+
+
+def test_a_port_that_nobody_listens_on_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+    _, findings = doctor("--endpoint", address)
+    fails(findings, "reach", "refused", f"twofold serve --endpoint {address}")
+
+
+def test_a_host_without_an_address_is_named() -> None:
+    _, findings = doctor("--endpoint", "tcp://host.invalid:5555")
+    fails(findings, "reach", "host.invalid", "Correct the host's name")
+
+
+def test_a_path_without_a_server_is_named(tmp_path: Path) -> None:
+    _, findings = doctor("--endpoint", f"ipc://{tmp_path}/s")
+    fails(findings, "reach", str(tmp_path), "twofold serve")
+
+
+def test_a_program_that_is_not_a_server_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        _, findings = doctor("--endpoint", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+    fails(findings, "protocol", "no reply to hello", "Something else listens there")
+
+
+@contextlib.contextmanager
+def server_of_another_protocol() -> Iterator[str]:
+    """Refuses every hello, as a server does that speaks another version of the protocol."""
+    error = envelope.Error(code=envelope.ERROR_CODE_UNSUPPORTED_VERSION, message="protocol 2 only")
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        router.linger = 0
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        is_done = threading.Event()
+
+        def answer() -> None:
+            while not is_done.is_set():
+                if router.poll(50):
+                    *route, _ = router.recv_multipart()
+                    router.send_multipart([*route, envelope.Reply(error=error).SerializeToString()])
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"tcp://127.0.0.1:{port}"
+        finally:
+            is_done.set()
+            thread.join()
+
+
+def test_a_server_of_another_protocol_is_named() -> None:
+    with server_of_another_protocol() as address:
+        _, findings = doctor("--endpoint", address)
+    fails(findings, "protocol", "protocol 2 only", "the same version of Twofold")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """Pairs of keys: server, alice, eve; only alice is in the list of clients."""
+    for name in ("server", "alice", "eve"):
+        zmq.auth.create_certificates(tmp_path, name)
+    lines = (tmp_path / "alice.key").read_text().splitlines()
+    public = next(line.split('"')[1] for line in lines if "public-key" in line)
+    (tmp_path / "clients").write_text(f"{public} alice\n")
+    return tmp_path
+
+
+@pytest.fixture
+def encrypted(keys: Path) -> Iterator[Server]:
+    with Server(
+        "--curve-secret-key", str(keys / "server.key_secret"),
+        "--curve-clients", str(keys / "clients"),
+    ) as server:  # fmt: skip
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("server_key", "client_key", "found"),
+    [
+        (None, None, "requires a key"),
+        ("server.key", "eve.key_secret", "refuses this client's key"),
+        ("eve.key", "alice.key_secret", "hangs up during the handshake"),
+    ],
+)
+def test_keys_that_are_not_accepted_are_named(
+    encrypted: Server, keys: Path, server_key: str | None, client_key: str | None, found: str
+) -> None:
+    given: list[str] = []
+    if server_key and client_key:
+        given = ["--curve-server", str(keys / server_key), "--curve-client", str(keys / client_key)]
+    _, findings = doctor("--endpoint", encrypted.tcp, "--timeout", "10", *given)
+    fails(findings, "handshake", found, "--curve-clients")
+
+
+def test_keys_that_are_accepted_are_no_failure(encrypted: Server, keys: Path) -> None:
+    status, findings = doctor(
+        *("--endpoint", encrypted.tcp, "--curve-server", str(keys / "server.key")),
+        *("--curve-client", str(keys / "alice.key_secret")),
+    )
+    assert status == 0
+    assert findings["keys"]["found"] == "encrypted with CURVE"
+
+
+def test_a_file_without_a_key_is_named(keys: Path) -> None:
+    _, findings = doctor(
+        *("--endpoint", "tcp://127.0.0.1:5555", "--curve-server", str(keys / "clients")),
+        *("--curve-client", str(keys / "alice.key_secret")),
+    )
+    fails(findings, "keys", "clients", "--curve-server")
+
+
+def test_too_few_open_files_are_named() -> None:
+    _, findings = doctor(limits=("prlimit", "--nofile=100"))
+    fails(findings, "open files", "100 files", "ulimit -n")
+
+
+def test_a_long_path_for_temporary_files_is_named(tmp_path: Path) -> None:
+    directory = tmp_path / ("long" * 25)
+    directory.mkdir()
+    _, findings = doctor(TMPDIR=str(directory))
+    fails(findings, "temporary files", "too long", "TMPDIR")
