@@ -22,15 +22,15 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// What the observation shows of a pair that was found, from the step after on.
+/// How the observation shows a found pair, from the step after on.
 public nonisolated enum Twofold_V1_MatchedCards: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
 
-  /// A code of their own.
+  /// As removed cards, with a code of their own.
   case removed // = 1
 
-  /// Their symbols.
+  /// As their symbols.
   case faceUp // = 2
   case UNRECOGNIZED(Int)
 
@@ -65,7 +65,7 @@ public nonisolated enum Twofold_V1_MatchedCards: SwiftProtobuf.Enum, Swift.CaseI
 
 }
 
-/// What an action does that the mask forbids: mostly the touch of a card that is not face down.
+/// The effect of an action that the mask forbids: usually choosing a card that is not face down.
 public nonisolated enum Twofold_V1_UnturnableCard: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
@@ -153,7 +153,7 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
   /// How often an episode's cards may be shown all at once.
   public var peeks: Twofold_V1_ConcentrationConfig.OneOf_Peeks? = nil
 
-  /// At most so often, up to 2^31 - 1; 0 means that there is no such action.
+  /// At most this many, up to 2^31 - 1; 0 removes the action.
   public var peekBudget: UInt32 {
     get {
       if case .peekBudget(let v)? = peeks {return v}
@@ -162,7 +162,7 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
     set {peeks = .peekBudget(newValue)}
   }
 
-  /// True: any number, which is the default. False: no such action.
+  /// True (the default): any number. False removes the action.
   public var unlimitedPeeks: Bool {
     get {
       if case .unlimitedPeeks(let v)? = peeks {return v}
@@ -177,7 +177,7 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
   /// Unspecified means NOOP.
   public var illegalAction: Twofold_V1_UnturnableCard = .unspecified
 
-  /// Whether the observation is flat and has the last action behind the cards; default false.
+  /// Whether the observation is flat, with the last action after the cards; default false.
   public var observeLastAction: Bool = false
 
   /// Whether the infos have `deck`, the symbols of all cards; default false.
@@ -187,9 +187,9 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
 
   /// How often an episode's cards may be shown all at once.
   public nonisolated enum OneOf_Peeks: Equatable, Sendable {
-    /// At most so often, up to 2^31 - 1; 0 means that there is no such action.
+    /// At most this many, up to 2^31 - 1; 0 removes the action.
     case peekBudget(UInt32)
-    /// True: any number, which is the default. False: no such action.
+    /// True (the default): any number. False removes the action.
     case unlimitedPeeks(Bool)
 
   }

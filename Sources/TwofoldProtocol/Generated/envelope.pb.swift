@@ -8,7 +8,7 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// The two messages that travel, and what they carry.
+// The two messages of the protocol, Request and Reply, and errors.
 //
 // A request is one protobuf frame (Request), then at most one payload frame of raw little-endian
 // arrays. A reply is one protobuf frame (Reply), then at most one payload frame. Over ZeroMQ the
@@ -44,17 +44,17 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
   /// Not now: a step before the first reset, a step of a finished lane with autoreset disabled.
   case failedPrecondition // = 3
 
-  /// Neither the last seq nor the next one; `expected_seq` tells the next.
+  /// Neither the last seq nor the next one; `expected_seq` is the next.
   case outOfSequence // = 4
 
-  /// A seq that was used already, with other bytes; or a create with a session id that is taken.
+  /// A seq that was already used, with other bytes; or a create with a session id that is taken.
   case conflict // = 5
 
-  /// Somebody else has resumed this session.
+  /// Another client has resumed this session.
   case staleEpoch // = 6
   case permissionDenied // = 7
 
-  /// A limit of the server; the message tells which and how much.
+  /// A limit of the server; the message has its name and value.
   case resourceExhausted // = 8
 
   /// The server does not speak this version of the protocol.
@@ -137,16 +137,16 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
     set {_uniqueStorage()._session = newValue}
   }
 
-  /// Who holds the session. Create starts it at 1, resume raises it. An older one is refused:
+  /// The session's holder. Create starts it at 1, resume raises it. An older epoch is refused:
   /// STALE_EPOCH. 0 in a resume.
   public var epoch: UInt32 {
     get {_storage._epoch}
     set {_uniqueStorage()._epoch = newValue}
   }
 
-  /// Position of this request in the session: create is 1, and each request that was carried out adds
-  /// one. The last number again, with the same bytes, gets the stored reply again; with other bytes,
-  /// CONFLICT. A refused request uses up no number. 0 for requests that belong to no session.
+  /// Position of this request in the session: create is 1, and each executed request adds one. A repeat of
+  /// the last number with the same bytes gets the stored reply again; with other bytes, CONFLICT. A refused
+  /// request uses up no number. 0 for requests that belong to no session.
   public var seq: UInt64 {
     get {_storage._seq}
     set {_uniqueStorage()._seq = newValue}
@@ -303,13 +303,13 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   fileprivate var _storage = _StorageClass.defaultInstance
 }
 
-/// One reply. A result stands in the slot of its request's number; an error in a slot of its own.
+/// One reply. A result has the slot number of its request; an error has a slot of its own.
 public nonisolated struct Twofold_V1_Reply: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The request's seq; 0 where the request could not be read.
+  /// The request's seq; 0 if the request could not be read.
   public var seq: UInt64 = 0
 
   public var result: Twofold_V1_Reply.OneOf_Result? = nil
@@ -475,14 +475,14 @@ public nonisolated struct Twofold_V1_Error: Sendable {
 
   public var code: Twofold_V1_ErrorCode = .unspecified
 
-  /// One sentence for a person: what was wrong, what was expected.
+  /// One sentence for a person: the mistake and the expected value.
   public var message: String = String()
 
-  /// The request's field that was wrong, by the name that a Python user knows ("actions", "size").
-  /// Empty where no single field is to blame.
+  /// The wrong field of the request, by its name in Python ("actions", "size"); empty if no single field is
+  /// to blame.
   public var field: String = String()
 
-  /// The first lane (board of the batch) that was wrong, where one was.
+  /// The first wrong lane (board of the batch); absent if no lane is to blame.
   public var lane: UInt64 {
     get {_lane ?? 0}
     set {_lane = newValue}
@@ -502,7 +502,7 @@ public nonisolated struct Twofold_V1_Error: Sendable {
   /// Clears the value of `expectedSeq`. Subsequent reads from it will return its default value.
   public mutating func clearExpectedSeq() {self._expectedSeq = nil}
 
-  /// With SHUTTING_DOWN: milliseconds after which to send the same bytes again, to whoever answers then.
+  /// With SHUTTING_DOWN: milliseconds after which to send the same bytes again, to any server at this address.
   public var retryAfterMs: UInt32 {
     get {_retryAfterMs ?? 0}
     set {_retryAfterMs = newValue}

@@ -10,8 +10,8 @@
 
 // The requests of an environment's life: hello, create, reset, step, observe, afterstates, snapshot,
 // restore, keepalive, resume, close.
-// Nothing here knows a game: spaces, arrays and actions are told by name, so a new game adds its
-// configuration to CreateRequest and no message.
+// Nothing here depends on a game: replies describe spaces, arrays and actions by name, so a new game adds only
+// its configuration to CreateRequest.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -38,8 +38,8 @@ public nonisolated enum Twofold_V1_AutoresetMode: SwiftProtobuf.Enum, Swift.Case
   /// observation, with reward 0.
   case nextStep // = 1
 
-  /// The episode's last step already returns the new episode's first observation; what the episode's
-  /// end looked like is told in StepReply.finals.
+  /// The episode's last step already returns the new episode's first observation; StepReply.finals has the
+  /// ended episode's last one.
   case sameStep // = 2
 
   /// A finished lane has to be reset by a reset request; a step of it is refused.
@@ -190,14 +190,14 @@ public nonisolated struct Twofold_V1_EnvironmentInfo: Sendable {
   /// "twofold/Game2048-v0"
   public var id: String = String()
 
-  /// Names of the actions in the order of their numbers: "up", "right", "down", "left". Where the number of
-  /// actions depends on the configuration, those of the default one.
+  /// Names of the actions in the order of their numbers: "up", "right", "down", "left". If the number of
+  /// actions depends on the configuration, those of the default configuration.
   public var actions: [String] = []
 
-  /// The reward terms that it has: "merge_score", "empty_cells".
+  /// The environment's reward terms: "merge_score", "empty_cells".
   public var rewardTerms: [String] = []
 
-  /// What CreateRequest.extra_infos may name.
+  /// The names that CreateRequest.extra_infos may have.
   public var extraInfos: [String] = []
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -205,8 +205,7 @@ public nonisolated struct Twofold_V1_EnvironmentInfo: Sendable {
   public init() {}
 }
 
-/// What the server accepts. Check before sending: libzmq drops the connection of an oversize frame
-/// without a word.
+/// The server's limits. Check them before sending: libzmq silently drops the connection of an oversize frame.
 public nonisolated struct Twofold_V1_Limits: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -226,8 +225,7 @@ public nonisolated struct Twofold_V1_Limits: Sendable {
   /// kept to recognise repeats.
   public var maxBytes: UInt64 = 0
 
-  /// Sessions of one client key at a time; has a meaning on encrypted endpoints only, where clients can
-  /// be told apart.
+  /// Sessions of one client key at a time; applies to encrypted endpoints only, where clients have keys.
   public var maxSessionsPerClient: UInt64 = 0
 
   /// Seconds without a request after which a session ends; 0 means never.
@@ -271,7 +269,7 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
   /// Clears the value of `maxEpisodeSteps`. Subsequent reads from it will return its default value.
   public mutating func clearMaxEpisodeSteps() {_uniqueStorage()._maxEpisodeSteps = nil}
 
-  /// What a step earns; absent means the game's own reward.
+  /// The reward of a step; absent means the game's own reward.
   public var reward: Twofold_V1_RewardSpec {
     get {_storage._reward ?? Twofold_V1_RewardSpec()}
     set {_uniqueStorage()._reward = newValue}
@@ -281,14 +279,14 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
   /// Clears the value of `reward`. Subsequent reads from it will return its default value.
   public mutating func clearReward() {_uniqueStorage()._reward = nil}
 
-  /// Arrays that StepReply has beyond the usual ones, in this order behind them: "reward_terms" (float32
-  /// [num_envs, terms]: each term's weighted value, before scale and clip) and the game's own.
+  /// Arrays that StepReply has in addition to the usual ones, after them and in this order: "reward_terms"
+  /// (float32 [num_envs, terms]: each term's weighted value, before scale and clip) and the game's own.
   public var extraInfos: [String] {
     get {_storage._extraInfos}
     set {_uniqueStorage()._extraInfos = newValue}
   }
 
-  /// What the client wants to be told when the session is resumed; the server does not look at it.
+  /// Returned to the client when the session is resumed; the server does not interpret it.
   public var clientArguments: String {
     get {_storage._clientArguments}
     set {_uniqueStorage()._clientArguments = newValue}
@@ -330,14 +328,14 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
   fileprivate var _storage = _StorageClass.defaultInstance
 }
 
-/// What a step earns: clip(scale * (weight_1 * term_1 + weight_2 * term_2 + ...)), summed in this order
-/// in float64 and rounded once, to float32. Numbers have to be finite, 10^9 at most either way.
+/// The reward of a step: clip(scale * (weight_1 * term_1 + weight_2 * term_2 + ...)), summed in this order
+/// in float64 and rounded once, to float32. Numbers have to be finite and from -10^9 to 10^9.
 public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// 1 ... 32 of them; one may stand here twice.
+  /// 1 ... 32 terms; a term may occur twice.
   public var terms: [Twofold_V1_RewardTerm] = []
 
   /// Default 1.
@@ -350,7 +348,7 @@ public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   /// Clears the value of `scale`. Subsequent reads from it will return its default value.
   public mutating func clearScale() {self._scale = nil}
 
-  /// Absent means no such bound.
+  /// Absent means no bound.
   public var clipLow: Double {
     get {_clipLow ?? 0}
     set {_clipLow = newValue}
@@ -378,7 +376,7 @@ public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   fileprivate var _clipHigh: Double? = nil
 }
 
-/// One term of the environment by its name; docs/rewards.md has the formulas.
+/// One of the environment's terms by name; docs/rewards.md has the formulas.
 public nonisolated struct Twofold_V1_RewardTerm: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -405,8 +403,7 @@ public nonisolated struct Twofold_V1_RewardTerm: Sendable {
   fileprivate var _weight: Double? = nil
 }
 
-/// "gamma" of a potential term: the learner's discount, one number in 0 ... 1. "table" of a term that
-/// takes one.
+/// "gamma" of a potential term: the learner's discount, one number in 0 ... 1. "table" of a term with a table.
 public nonisolated struct Twofold_V1_RewardParameter: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -431,7 +428,7 @@ public nonisolated struct Twofold_V1_CreateReply: @unchecked Sendable {
     set {_uniqueStorage()._epoch = newValue}
   }
 
-  /// Of one board; the batch adds a leading axis of num_envs.
+  /// The space of one board; the batch adds a leading axis of num_envs.
   public var observationSpace: Twofold_V1_Space {
     get {_storage._observationSpace ?? Twofold_V1_Space()}
     set {_uniqueStorage()._observationSpace = newValue}
@@ -470,7 +467,7 @@ public nonisolated struct Twofold_V1_CreateReply: @unchecked Sendable {
   /// Clears the value of `step`. Subsequent reads from it will return its default value.
   public mutating func clearStep() {_uniqueStorage()._step = nil}
 
-  /// Payload of AfterstatesReply; no arrays where the game has no afterstates.
+  /// Payload of AfterstatesReply; no arrays if the game has no afterstates.
   public var afterstates: Twofold_V1_PayloadLayout {
     get {_storage._afterstates ?? Twofold_V1_PayloadLayout()}
     set {_uniqueStorage()._afterstates = newValue}
@@ -480,14 +477,14 @@ public nonisolated struct Twofold_V1_CreateReply: @unchecked Sendable {
   /// Clears the value of `afterstates`. Subsequent reads from it will return its default value.
   public mutating func clearAfterstates() {_uniqueStorage()._afterstates = nil}
 
-  /// The terms of the reward in their order: the columns of the extra info "reward_terms".
+  /// The terms of the reward in order: the columns of the extra info "reward_terms".
   public var rewardTerms: [String] {
     get {_storage._rewardTerms}
     set {_uniqueStorage()._rewardTerms = newValue}
   }
 
-  /// With SAME_STEP: StepReply.finals as it is when all episodes end in the same step. No step's payload
-  /// is longer than this one's size. Absent in the other modes.
+  /// With SAME_STEP: StepReply.finals for a step in which all episodes end. No step's payload is longer than
+  /// its size. Absent in the other modes.
   public var finals: Twofold_V1_PayloadLayout {
     get {_storage._finals ?? Twofold_V1_PayloadLayout()}
     set {_uniqueStorage()._finals = newValue}
@@ -579,8 +576,8 @@ public nonisolated struct Twofold_V1_DiscreteSpace: Sendable {
   public init() {}
 }
 
-/// Where the arrays of a payload lie. Little-endian, C order, no gaps inside an array. Each offset is
-/// a multiple of 64 from the start of the payload; the payload's own address may be odd.
+/// The places of the arrays in a payload. Little-endian, C order, no gaps inside an array. Each offset is a
+/// multiple of 64 from the start of the payload; the payload's own address may be odd.
 public nonisolated struct Twofold_V1_PayloadLayout: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -616,17 +613,17 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
   public init() {}
 }
 
-/// Starts new episodes. The payload holds the arrays that are announced here, in this order, one
-/// behind the other without padding:
+/// Starts new episodes. The payload holds the arrays that are announced here, in this order, one after the
+/// other without padding:
 ///
-///   seeds   uint64 [num_envs]                 the board's stream of random numbers starts anew
-///   mask    uint8  [num_envs]                 1: reset this lane, 0: leave it as it is, 2: reset it and go on with its
+///   seeds   uint64 [num_envs]                 restarts the board's stream of random numbers
+///   mask    uint8  [num_envs]                 1: reset this lane, 0: leave it as it is, 2: reset it and continue its
 ///                                             stream, whatever its row of seeds says
 ///   boards  uint8  [num_envs, board_space…]   the board to start from; score 0
 ///
-/// Rows of seeds and boards outside the mask are ignored. A lane without new seeds goes on with its
-/// stream. A session's first reset has to bring seeds and to include all lanes. The reply's payload holds all num_envs rows,
-/// the lanes outside the mask as they stand.
+/// Rows of seeds and boards outside the mask are ignored. A lane without new seeds continues its stream. A
+/// session's first reset has to bring seeds and to include all lanes. The reply's payload holds all num_envs
+/// rows, those outside the mask as they are.
 public nonisolated struct Twofold_V1_ResetRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -653,8 +650,8 @@ public nonisolated struct Twofold_V1_ResetReply: Sendable {
   public init() {}
 }
 
-/// Payload: actions uint8 [num_envs]. The reply's payload is CreateReply.step, and with SAME_STEP what
-/// StepReply.finals announces behind it.
+/// Payload: actions uint8 [num_envs]. The reply's payload is CreateReply.step, with SAME_STEP followed by the
+/// arrays of StepReply.finals.
 public nonisolated struct Twofold_V1_StepRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -670,13 +667,13 @@ public nonisolated struct Twofold_V1_StepReply: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// With SAME_STEP, where k >= 1 episodes have ended in this step: what they ended with, behind the
-  /// arrays of CreateReply.step in the same payload. Absent where none has ended. The arrays are
+  /// With SAME_STEP, if k >= 1 episodes have ended in this step: their last observations and infos, after the
+  /// arrays of CreateReply.step in the same payload. Absent if no episode has ended. The arrays are
   ///
   ///   lanes         uint64 [k]       the lanes whose episode has ended, ascending
   ///   observation … [k, …]           the arrays of CreateReply.reset, with a row for each of those lanes
   ///
-  /// The offsets count from the start of the payload, and `size` is that of the whole payload.
+  /// Offsets count from the start of the payload, and `size` is that of the whole payload.
   public var finals: Twofold_V1_PayloadLayout {
     get {_finals ?? Twofold_V1_PayloadLayout()}
     set {_finals = newValue}
@@ -693,7 +690,7 @@ public nonisolated struct Twofold_V1_StepReply: Sendable {
   fileprivate var _finals: Twofold_V1_PayloadLayout? = nil
 }
 
-/// Tells the current state again and changes nothing; no payload. The reply's payload is
+/// Returns the current state again and changes nothing; no payload. The reply's payload is
 /// CreateReply.reset.
 public nonisolated struct Twofold_V1_ObserveRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -738,8 +735,8 @@ public nonisolated struct Twofold_V1_AfterstatesReply: Sendable {
 }
 
 /// Copies lanes with everything that their future depends on; changes nothing. Payload: the lanes' numbers,
-/// uint64 [k], all different; no payload for all lanes in their order. The reply's payload is the snapshot,
-/// whose form docs/snapshots.md describes.
+/// uint64 [k], all different; no payload for all lanes in their order. The reply's payload is the snapshot
+/// (docs/snapshots.md describes its format).
 public nonisolated struct Twofold_V1_SnapshotRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -760,16 +757,16 @@ public nonisolated struct Twofold_V1_SnapshotReply: Sendable {
   public init() {}
 }
 
-/// Puts lanes of a snapshot into lanes of this session, whose rules have to be the same; reward, autoreset
-/// mode, step limit and num_envs may differ. The payload holds the arrays that are announced here, in this
-/// order, then the snapshot, one behind the other without padding:
+/// Puts lanes of a snapshot into lanes of this session. Its rules have to be the same; reward, autoreset mode,
+/// step limit and num_envs may differ. The payload holds the arrays that are announced here, in this order, then
+/// the snapshot, one after the other without padding:
 ///
 ///   lanes   uint64 [count]   the lanes to restore, all different; absent: all, so count is num_envs
-///   rows    uint64 [count]   which of the snapshot's lanes each gets; absent: one after the other, and
+///   rows    uint64 [count]   the snapshot's lane that each of them gets; absent: one after the other, and
 ///                            the snapshot has count lanes
-///   seeds   uint64 [count]   a new stream of random numbers for each; absent: the snapshot's streams go on
+///   seeds   uint64 [count]   a new stream of random numbers for each; absent: the snapshot's streams continue
 ///
-/// A restore before the session's first reset has to include all lanes, and takes its place. The reply's
+/// A restore before the session's first reset has to include all lanes, and replaces the reset. The reply's
 /// payload is CreateReply.reset, with all num_envs rows.
 public nonisolated struct Twofold_V1_RestoreRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -800,7 +797,7 @@ public nonisolated struct Twofold_V1_RestoreReply: Sendable {
   public init() {}
 }
 
-/// Changes nothing; like every request it starts the time anew after which an idle session ends.
+/// Changes nothing; like every request it restarts the session's idle timeout.
 public nonisolated struct Twofold_V1_KeepaliveRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -821,15 +818,15 @@ public nonisolated struct Twofold_V1_KeepaliveReply: Sendable {
   public init() {}
 }
 
-/// Takes a session over, from a client that has died or from one that is to be shut out: whoever knows the
-/// session's id. Its epoch and seq are 0. While a request of the session is being carried out the answer
-/// waits for its end.
+/// Takes a session over, from a client that has died or is to be shut out; any client that knows the session's id
+/// may send it. Its epoch and seq are 0. If a request of the session is being executed, the reply waits for its
+/// end.
 public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// 16 random bytes that name who takes over. The same holder gets the same epoch again; each other one
+  /// 16 random bytes that identify the new holder. The same holder gets the same epoch again; any other holder
   /// raises it, and requests with the older epoch are refused from then on: STALE_EPOCH.
   public var holder: Data = Data()
 
@@ -838,7 +835,7 @@ public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
   public init() {}
 }
 
-/// The reply's payload frame is that of the last reply, where that has one.
+/// The reply's payload frame is that of the last reply, if it has one.
 public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -847,10 +844,10 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   /// For all requests from now on.
   public var epoch: UInt32 = 0
 
-  /// The last request that was carried out; the next one has the number behind it.
+  /// The last executed request; the next one has the number after it.
   public var lastSeq: UInt64 = 0
 
-  /// What the session was created with, and the answer to it.
+  /// The request that created the session, and its reply.
   public var create: Twofold_V1_CreateRequest {
     get {_create ?? Twofold_V1_CreateRequest()}
     set {_create = newValue}
@@ -872,7 +869,7 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   /// The first frame of the last request's reply.
   public var lastReply: Data = Data()
 
-  /// Whether the boards were reset or restored since the create; before that, a reset has to bring seeds.
+  /// Whether the boards were reset or restored since the create; until then, a reset has to bring seeds.
   public var wasReset: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -883,7 +880,7 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   fileprivate var _created: Twofold_V1_CreateReply? = nil
 }
 
-/// Ends the session and frees its boards. The id stays known as closed.
+/// Ends the session and frees its boards. The server remembers the id as closed.
 public nonisolated struct Twofold_V1_CloseRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

@@ -22,7 +22,7 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// What an action does that moves nothing.
+/// The effect of an action that moves nothing.
 public nonisolated enum Twofold_V1_IllegalAction: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
@@ -91,7 +91,7 @@ public nonisolated struct Twofold_V1_Game2048Config: Sendable {
   /// Clears the value of `columns`. Subsequent reads from it will return its default value.
   public mutating func clearColumns() {self._columns = nil}
 
-  /// A tile value, a power of two from 4 up; default 2048. Told in `goal_reached`.
+  /// A tile value, a power of two from 4 up; default 2048. Reported in `goal_reached`.
   public var goal: UInt64 {
     get {_goal ?? 0}
     set {_goal = newValue}
@@ -111,7 +111,7 @@ public nonisolated struct Twofold_V1_Game2048Config: Sendable {
   /// Clears the value of `stopAtGoal`. Subsequent reads from it will return its default value.
   public mutating func clearStopAtGoal() {self._stopAtGoal = nil}
 
-  /// How often a spawned tile is a 4 rather than a 2: 0 ... 1; default 0.1.
+  /// Probability that a spawned tile is a 4 rather than a 2: 0 ... 1; default 0.1.
   public var fourProbability: Double {
     get {_fourProbability ?? 0}
     set {_fourProbability = newValue}

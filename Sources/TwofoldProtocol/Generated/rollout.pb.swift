@@ -8,7 +8,7 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// Many steps in one request, and the policies that choose their actions in the server.
+// Many steps in one request, and the policies that choose their actions on the server.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -27,30 +27,31 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// Steps all boards, as often as asked if the reply has room and about 0.1 s suffice, at least once: ask for the
-/// other steps in another request. The payload holds the array that is announced here, if any:
+/// Steps all boards up to `steps` times: at least once, and as often as the reply has room and about 0.1 s
+/// suffice. Ask for the remaining steps in another request. The payload holds the array that is announced here,
+/// if any:
 ///
-///   policy_seeds   uint64 [num_envs]          the policy's streams start anew with these seeds
-///   actions        uint8  [steps, num_envs]   the actions, in place of a policy
+///   policy_seeds   uint64 [num_envs]          restarts the policy's streams with these seeds
+///   actions        uint8  [steps, num_envs]   the actions, instead of a policy
 ///
-/// In AUTORESET_MODE_DISABLED a finished lane waits: its action is ignored, it tells the same again.
+/// In AUTORESET_MODE_DISABLED a finished lane waits: its action is ignored, and its rows repeat.
 public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// At most so many steps, at least 1.
+  /// Maximum number of steps, at least 1.
   public var steps: UInt32 = 0
 
-  /// The reply's payload has at most so many bytes, unless a single step has more.
+  /// Maximum size of the reply's payload, unless a single step has more.
   public var maxPayloadBytes: UInt64 = 0
 
-  /// Names of the infos that are told after each step, among those of CreateReply.step.
+  /// Names of the infos to return after each step, among those of CreateReply.step.
   public var infos: [String] = []
 
   public var policySeeds: Bool = false
 
-  /// Who chooses the actions.
+  /// The source of the actions.
   public var source: Twofold_V1_RolloutRequest.OneOf_Source? = nil
 
   public var actions: Twofold_V1_GivenActions {
@@ -95,7 +96,7 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
-  /// Who chooses the actions.
+  /// The source of the actions.
   public nonisolated enum OneOf_Source: Equatable, Sendable {
     case actions(Twofold_V1_GivenActions)
     case random(Twofold_V1_RandomPolicy)
@@ -113,18 +114,18 @@ public nonisolated struct Twofold_V1_RolloutReply: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Steps that were done, T.
+  /// Number of steps done, T.
   public var steps: UInt32 = 0
 
   /// The arrays in the payload:
   ///
-  ///   observation   uint8 [T + 1, num_envs, …]         row t is what step t's actions were chosen on
+  ///   observation   uint8 [T + 1, num_envs, …]         row t is the input to the choice of step t's actions
   ///   action_mask   int8  [T + 1, num_envs, actions]
   ///   action        uint8 [T, num_envs]
-  ///   reward, terminated, truncated                    as a step tells them, [T, num_envs]
+  ///   reward, terminated, truncated                    as in a step, [T, num_envs]
   ///   valid         bool  [T, num_envs]                false where a lane began its next episode
   ///                                                    (NEXT_STEP) or waited (DISABLED)
-  ///   infos …             [T, num_envs, …]             those that were asked for
+  ///   infos …             [T, num_envs, …]             the requested ones
   public var arrays: Twofold_V1_PayloadLayout {
     get {_arrays ?? Twofold_V1_PayloadLayout()}
     set {_arrays = newValue}
@@ -134,8 +135,8 @@ public nonisolated struct Twofold_V1_RolloutReply: Sendable {
   /// Clears the value of `arrays`. Subsequent reads from it will return its default value.
   public mutating func clearArrays() {self._arrays = nil}
 
-  /// With SAME_STEP, where k >= 1 episodes have ended: steps uint64 [k], the step of this reply that ended
-  /// it; then StepReply.finals' arrays. Offsets count from the payload's start.
+  /// With SAME_STEP, if k >= 1 episodes have ended: steps uint64 [k], the step of this reply in which each ended;
+  /// then the arrays of StepReply.finals. Offsets count from the payload's start.
   public var finals: Twofold_V1_PayloadLayout {
     get {_finals ?? Twofold_V1_PayloadLayout()}
     set {_finals = newValue}
@@ -164,7 +165,7 @@ public nonisolated struct Twofold_V1_GivenActions: Sendable {
   public init() {}
 }
 
-/// A legal action, all alike.
+/// A legal action, each equally likely.
 public nonisolated struct Twofold_V1_RandomPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -175,7 +176,7 @@ public nonisolated struct Twofold_V1_RandomPolicy: Sendable {
   public init() {}
 }
 
-/// The highest reward of the next move; ties at random.
+/// The action with the highest immediate reward; ties broken at random.
 public nonisolated struct Twofold_V1_GreedyPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -192,17 +193,17 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Layers of own moves, 1 ... 8.
+  /// Layers of the player's own moves, 1 ... 8.
   public var depth: UInt32 = 0
 
-  /// Where the search would end on an afterstate with at most so many empty cells, it looks one layer
-  /// further; 0 ... 16, 0 for never.
+  /// If the search would end on an afterstate with at most this many empty cells, it looks one layer further;
+  /// 0 ... 16, 0 for never.
   public var `extension`: UInt32 = 0
 
-  /// Bytes of the table of values that were computed already; 0 for the server's choice.
+  /// Size of the table that keeps values already computed; 0 for the server's choice.
   public var tableBytes: UInt64 = 0
 
-  /// How boards are judged where the search ends; absent for the standard weights.
+  /// The value of boards at which the search ends; absent for the standard weights.
   public var heuristic: Twofold_V1_Heuristic {
     get {_heuristic ?? Twofold_V1_Heuristic()}
     set {_heuristic = newValue}
@@ -219,7 +220,7 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   fileprivate var _heuristic: Twofold_V1_Heuristic? = nil
 }
 
-/// The weights of the sum over rows and columns: docs/rollouts.md.
+/// The weights of the sum over rows and columns (docs/rollouts.md).
 public nonisolated struct Twofold_V1_Heuristic: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -246,7 +247,7 @@ public nonisolated struct Twofold_V1_Heuristic: Sendable {
   public init() {}
 }
 
-/// The highest reward + value of the afterstate, by the network that the session was given.
+/// The action with the highest reward + value of the afterstate, by the session's network.
 public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -257,7 +258,7 @@ public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   public init() {}
 }
 
-/// Gives the session an n-tuple network, in one request with its form and more with its weights.
+/// Gives the session an n-tuple network: one request has its form, more requests have its weights.
 public nonisolated struct Twofold_V1_PolicyRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -265,7 +266,7 @@ public nonisolated struct Twofold_V1_PolicyRequest: Sendable {
 
   public var part: Twofold_V1_PolicyRequest.OneOf_Part? = nil
 
-  /// A new network, in place of the last one; it has no weights yet.
+  /// A new network, which replaces the last one; it has no weights yet.
   public var network: Twofold_V1_NTupleForm {
     get {
       if case .network(let v)? = part {return v}
@@ -286,7 +287,7 @@ public nonisolated struct Twofold_V1_PolicyRequest: Sendable {
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public nonisolated enum OneOf_Part: Equatable, Sendable {
-    /// A new network, in place of the last one; it has no weights yet.
+    /// A new network, which replaces the last one; it has no weights yet.
     case network(Twofold_V1_NTupleForm)
     /// The next weights, in the payload.
     case weights(Twofold_V1_WeightsPiece)
@@ -301,7 +302,7 @@ public nonisolated struct Twofold_V1_PolicyReply: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Bytes of all weights, and those that have come.
+  /// Bytes of all weights, and bytes received so far.
   public var bytes: UInt64 = 0
 
   public var received: UInt64 = 0
@@ -312,9 +313,9 @@ public nonisolated struct Twofold_V1_PolicyReply: Sendable {
 }
 
 /// A board's value is a sum of one weight for each tuple and each image of the board. A tuple's table has
-/// exponents ^ cells weights, float32; the place of a board's weight is the number whose k-th digit, the
-/// least significant first, is the exponent in the tuple's k-th cell, at most exponents - 1. The tables lie
-/// one behind the other, in the order of the tuples.
+/// exponents ^ cells weights, float32; the index of a board's weight is the number whose k-th digit, least
+/// significant first, is the exponent in the tuple's k-th cell, at most exponents - 1. The tables follow each
+/// other in the order of the tuples.
 public nonisolated struct Twofold_V1_NTupleForm: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -322,10 +323,10 @@ public nonisolated struct Twofold_V1_NTupleForm: Sendable {
 
   public var tuples: [Twofold_V1_NTuple] = []
 
-  /// Exponents that are told apart, 2 ... 32.
+  /// Number of exponents with weights of their own, 2 ... 32.
   public var exponents: UInt32 = 0
 
-  /// Whether the images of a board, turned and mirrored, are looked at too: 8 of a square one, else 4.
+  /// Whether the sum includes the board's rotated and reflected images: 8 of a square board, else 4.
   public var symmetric: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -338,7 +339,7 @@ public nonisolated struct Twofold_V1_NTuple: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Numbers of its cells, row by row: one byte each.
+  /// The indices of its cells, counted row by row: one byte each.
   public var cells: Data = Data()
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -352,7 +353,7 @@ public nonisolated struct Twofold_V1_WeightsPiece: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Bytes that have come before.
+  /// Bytes sent before.
   public var offset: UInt64 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

@@ -8,8 +8,8 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// The rules of a game over arrays of arbitrary boards: no session, no state. What search and learning
-// from afterstates need.
+// The rules of a game over arrays of arbitrary boards, without session or state, for search and learning from
+// afterstates.
 
 import SwiftProtobuf
 
@@ -23,31 +23,31 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// What to tell about each board.
+/// The question about each board.
 public nonisolated enum Twofold_V1_ExpandOperation: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
 
-  /// What each action makes of the board, before the spawn: boards uint8 [count, 4, rows, columns],
-  /// rewards float32 [count, 4], mask int8 [count, 4]. An illegal action leaves the board, reward 0.
+  /// The board after each action, before the spawn: boards uint8 [count, 4, rows, columns], rewards float32
+  /// [count, 4], mask int8 [count, 4]. An illegal action leaves the board unchanged, with reward 0.
   case afterstates // = 1
 
-  /// What one action makes of it, before the spawn: boards uint8 [count, rows, columns], rewards float32
+  /// The board after one action, before the spawn: boards uint8 [count, rows, columns], rewards float32
   /// [count], legal bool [count].
   case move // = 2
 
   /// Which actions would move something: mask int8 [count, 4].
   case legal // = 3
 
-  /// A new tile, drawn from the stream that belongs to the row's seed: boards uint8 [count, rows,
-  /// columns], outcomes int32 [count]; -1, and the board as it is, where no cell is empty.
+  /// The board with a new tile, drawn from the stream of the row's seed: boards uint8 [count, rows, columns],
+  /// outcomes int32 [count]; if no cell is empty, -1 and the unchanged board.
   case spawn // = 4
 
-  /// What happened tile by tile from each board through its action to its next board. One row for each
-  /// thing that happened, those of a board in order: board (its row in the request), kind (0 slide, 1
-  /// merge, 2 spawn), tile, other, made, source, target, value; each int32 [rows], -1 where the kind has
-  /// no such thing. A slide moves `tile` from `source` to `target`; a merge makes `made` of `tile` and
-  /// `other` in `target`; a spawn puts `tile` into `target`. No row for an illegal action.
+  /// The move from each board through its action to its next board, tile by tile. One row for each event, those
+  /// of a board in order: board (its row in the request), kind (0 slide, 1 merge, 2 spawn), tile, other, made,
+  /// source, target, value; each int32 [rows], -1 if the kind has no such value. A slide moves `tile` from
+  /// `source` to `target`; a merge makes `made` of `tile` and `other` in `target`; a spawn puts `tile` into
+  /// `target`. No row for an illegal action.
   case explain // = 5
   case UNRECOGNIZED(Int)
 
@@ -92,7 +92,7 @@ public nonisolated enum Twofold_V1_ExpandOperation: SwiftProtobuf.Enum, Swift.Ca
 }
 
 /// Belongs to no session: `Request.session` is empty, `epoch` and `seq` are 0. It changes nothing, so a
-/// repeat simply runs again. The payload holds these arrays, one behind the other without padding:
+/// repeat simply runs again. The payload holds these arrays, one after the other without padding:
 ///
 ///   boards      uint8  [count, rows, columns]   exponents 0 ... 26, with SPAWN and as
 ///                                               next_boards 0 ... 31; reachable by play or not
@@ -104,7 +104,7 @@ public nonisolated struct Twofold_V1_ExpandRequest: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Whose rules: "twofold/Game2048-v0"
+  /// The environment with these rules: "twofold/Game2048-v0"
   public var environmentID: String = String()
 
   /// Number of boards: at least 1, and at most Limits.max_boards_per_session.
@@ -112,8 +112,8 @@ public nonisolated struct Twofold_V1_ExpandRequest: Sendable {
 
   public var operation: Twofold_V1_ExpandOperation = .unspecified
 
-  /// The game's own arguments; its slot has to fit the environment id. Only what the operation needs
-  /// counts: the size, and the spawn law for SPAWN. Absent means all defaults.
+  /// The game's own arguments; the slot has to fit the environment id. Only the size counts, and for SPAWN the
+  /// spawn law. Absent means all defaults.
   public var config: Twofold_V1_ExpandRequest.OneOf_Config? = nil
 
   public var game2048: Twofold_V1_Game2048Config {
@@ -126,8 +126,8 @@ public nonisolated struct Twofold_V1_ExpandRequest: Sendable {
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
-  /// The game's own arguments; its slot has to fit the environment id. Only what the operation needs
-  /// counts: the size, and the spawn law for SPAWN. Absent means all defaults.
+  /// The game's own arguments; the slot has to fit the environment id. Only the size counts, and for SPAWN the
+  /// spawn law. Absent means all defaults.
   public nonisolated enum OneOf_Config: Equatable, Sendable {
     case game2048(Twofold_V1_Game2048Config)
 
@@ -141,7 +141,7 @@ public nonisolated struct Twofold_V1_ExpandReply: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The arrays in the payload frame; without a row there is no payload frame.
+  /// The arrays in the payload frame; without rows there is no payload frame.
   public var arrays: Twofold_V1_PayloadLayout {
     get {_arrays ?? Twofold_V1_PayloadLayout()}
     set {_arrays = newValue}
@@ -151,8 +151,8 @@ public nonisolated struct Twofold_V1_ExpandReply: Sendable {
   /// Clears the value of `arrays`. Subsequent reads from it will return its default value.
   public mutating func clearArrays() {self._arrays = nil}
 
-  /// Boards that are answered, from the first one on: fewer than asked where all of them would take longer than
-  /// about 0.1 s. Ask for the others in another request.
+  /// Number of boards answered, from the first one on: fewer than requested if all of them would take longer
+  /// than about 0.1 s. Ask for the others in another request.
   public var count: UInt64 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

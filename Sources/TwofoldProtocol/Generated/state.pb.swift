@@ -8,8 +8,8 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// What a server writes to its --state-dir when it stops, and takes up again at its next start: a file for
-// each session. Nothing of this goes over the wire.
+// The files that a server writes to its --state-dir when it stops, one for each session, and reads at its next
+// start. None of these messages go over the wire.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -37,15 +37,15 @@ public nonisolated struct Twofold_V1_SavedSession: Sendable {
   /// The 16 bytes of its id.
   public var id: Data = Data()
 
-  /// The public key of the client that it belongs to, in Z85; empty where none was asked for.
+  /// The public key of the client that owns it, in Z85; empty if the endpoint asked for no key.
   public var clientKey: String = String()
 
   public var epoch: UInt32 = 0
 
-  /// Of the ResumeRequest that has it; empty before there was one.
+  /// The holder of the last ResumeRequest; empty before the first one.
   public var holder: Data = Data()
 
-  /// The last request that was carried out, and its reply: a repeat gets it again.
+  /// The last executed request, and its reply: a repeat gets it again.
   public var lastSeq: UInt64 = 0
 
   public var lastRequest: Twofold_V1_SavedFrames {
@@ -66,7 +66,7 @@ public nonisolated struct Twofold_V1_SavedSession: Sendable {
   /// Clears the value of `lastReply`. Subsequent reads from it will return its default value.
   public mutating func clearLastReply() {self._lastReply = nil}
 
-  /// Requests that were carried out.
+  /// Number of executed requests.
   public var requests: UInt64 = 0
 
   public var create: Twofold_V1_CreateRequest {
@@ -81,7 +81,7 @@ public nonisolated struct Twofold_V1_SavedSession: Sendable {
   /// A snapshot of all lanes; empty before the first reset.
   public var lanes: Data = Data()
 
-  /// The n-tuple network that the session was given, and the weights that have come.
+  /// The session's n-tuple network, and the weights received so far.
   public var network: Twofold_V1_NTupleForm {
     get {_network ?? Twofold_V1_NTupleForm()}
     set {_network = newValue}
@@ -111,7 +111,7 @@ public nonisolated struct Twofold_V1_SavedFrames: Sendable {
 
   public var header: Data = Data()
 
-  /// Absent where there was no such frame.
+  /// Absent if the message has no such frame.
   public var payload: Data {
     get {_payload ?? Data()}
     set {_payload = newValue}

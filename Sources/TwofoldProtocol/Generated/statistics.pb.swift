@@ -8,8 +8,8 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// What a server has counted and what it holds: for probes, dashboards and people. The request belongs to
-// no session, and like hello it can be asked at any time, by anybody who was let in.
+// A server's counters and current usage, for probes, dashboards and people. The request belongs to no session;
+// like hello, any admitted client may send it at any time.
 
 import SwiftProtobuf
 
@@ -49,7 +49,7 @@ public nonisolated struct Twofold_V1_StatsReply: @unchecked Sendable {
     set {_uniqueStorage()._uptime = newValue}
   }
 
-  /// Whether the server is about to stop: it answers what it has, and should get nothing new.
+  /// Whether the server is about to stop: it finishes its requests, and should get no new ones.
   public var draining: Bool {
     get {_storage._draining}
     set {_uniqueStorage()._draining = newValue}
@@ -88,19 +88,19 @@ public nonisolated struct Twofold_V1_StatsReply: @unchecked Sendable {
   /// Clears the value of `usage`. Subsequent reads from it will return its default value.
   public mutating func clearUsage() {_uniqueStorage()._usage = nil}
 
-  /// One entry for each kind of request that was asked at least once.
+  /// One entry for each kind of request received at least once.
   public var requests: [Twofold_V1_RequestStats] {
     get {_storage._requests}
     set {_uniqueStorage()._requests = newValue}
   }
 
-  /// Refused requests by the name of their error, "INVALID_ARGUMENT"; those that occurred.
+  /// Refused requests by the name of their error, "INVALID_ARGUMENT"; one entry for each error that occurred.
   public var refusals: [Twofold_V1_RefusalStats] {
     get {_storage._refusals}
     set {_uniqueStorage()._refusals = newValue}
   }
 
-  /// The open sessions; whoever has a client key is told of the key's own only.
+  /// The open sessions; a client with a key sees only the sessions of its key.
   public var sessions: [Twofold_V1_SessionStats] {
     get {_storage._sessions}
     set {_uniqueStorage()._sessions = newValue}
@@ -113,7 +113,7 @@ public nonisolated struct Twofold_V1_StatsReply: @unchecked Sendable {
   fileprivate var _storage = _StorageClass.defaultInstance
 }
 
-/// Since the start. Every message that was received is exactly one of executed, refused, resent, parked and
+/// Counts since the start. Every received message is exactly one of executed, refused, resent, parked and
 /// dropped, or still in progress.
 public nonisolated struct Twofold_V1_Counters: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -122,7 +122,7 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
 
   public var received: UInt64 = 0
 
-  /// Requests that were carried out.
+  /// Requests that were executed.
   public var executed: UInt64 = 0
 
   /// Requests that were refused with an error.
@@ -131,21 +131,21 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
   /// Repeats that got the stored reply.
   public var resent: UInt64 = 0
 
-  /// Repeats that came while their request was being carried out.
+  /// Repeats that arrived while their request was being executed.
   public var parked: UInt64 = 0
 
-  /// Messages without an empty delimiter: there was nobody to answer to.
+  /// Messages without an empty delimiter, which have no sender to answer.
   public var dropped: UInt64 = 0
 
   /// Boards stepped: one for each lane of each step, in requests of their own and in rollouts.
   public var steps: UInt64 = 0
 
-  /// Those that were taken up from another server are among them.
+  /// Includes sessions restored from the state directory.
   public var sessionsCreated: UInt64 = 0
 
   public var sessionsClosed: UInt64 = 0
 
-  /// Sessions that ended because nobody asked anything of them.
+  /// Sessions that ended because no request arrived within the idle timeout.
   public var sessionsExpired: UInt64 = 0
 
   /// Connections that were refused for their key.
@@ -156,7 +156,7 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
   public init() {}
 }
 
-/// Now.
+/// Current usage.
 public nonisolated struct Twofold_V1_Usage: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -166,10 +166,10 @@ public nonisolated struct Twofold_V1_Usage: Sendable {
 
   public var boards: UInt64 = 0
 
-  /// Requests that are being carried out on other threads.
+  /// Requests being executed on other threads.
   public var inProgress: UInt64 = 0
 
-  /// What counts against limits.max_bytes.
+  /// Bytes that count against limits.max_bytes.
   public var sessionBytes: UInt64 = 0
 
   /// The process's memory, as the system sees it.
@@ -195,7 +195,7 @@ public nonisolated struct Twofold_V1_RequestStats: Sendable {
 
   public var refused: UInt64 = 0
 
-  /// Seconds from a message's arrival to its reply, summed over all that were carried out.
+  /// Seconds from a message's arrival to its reply, summed over all executed requests.
   public var seconds: Double = 0
 
   /// Quantiles of the same over the last ten to twenty seconds, exact to an eighth; 0 where there were no
@@ -231,17 +231,17 @@ public nonisolated struct Twofold_V1_SessionStats: Sendable {
   /// Eight hex digits of a hash of the session's id, as the log has them.
   public var id: String = String()
 
-  /// The client key's name in the list of those that are let in; empty without encryption.
+  /// The client key's name in the list of admitted keys; empty without encryption.
   public var client: String = String()
 
   public var environmentID: String = String()
 
   public var boards: UInt64 = 0
 
-  /// Requests that were carried out.
+  /// Number of executed requests.
   public var requests: UInt64 = 0
 
-  /// Seconds since its begin.
+  /// Seconds since it was created.
   public var age: Double = 0
 
   /// Seconds since its last request.
@@ -250,7 +250,7 @@ public nonisolated struct Twofold_V1_SessionStats: Sendable {
   /// Memory of its boards and replies.
   public var bytes: UInt64 = 0
 
-  /// Whether a request of its is being carried out.
+  /// Whether one of its requests is being executed.
   public var busy: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
