@@ -14,13 +14,17 @@ import twofold
 from twofold import cli, errors
 
 
-def test_every_subcommand_of_the_table_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_subcommand_of_the_table_has_a_help(capfd: pytest.CaptureFixture[str]) -> None:
     for name, (module, _) in cli.SUBCOMMANDS.items():
         assert callable(importlib.import_module(module).run)
+        if module == "twofold.cli.server":
+            assert cli.main([name, "--help"]) == 0
+            assert f"twofold-server {name}" in capfd.readouterr().out
+            continue
         with pytest.raises(SystemExit) as exit_info:
             cli.main([name, "--help"])
         assert exit_info.value.code == 0
-        assert f"usage: twofold {name}" in capsys.readouterr().out
+        assert f"usage: twofold {name}" in capfd.readouterr().out
 
 
 def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +40,15 @@ def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixtur
             cli.main(arguments)
         assert exit_info.value.code == 2
         assert "usage: twofold" in capsys.readouterr().err
+
+
+def test_the_console_script_becomes_the_server() -> None:
+    command = [sys.executable, "-m", "twofold", "serve", "--endpoint", "tcp://127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith(b"listening on tcp://")
+        server.terminate()
+        assert server.wait(10) == 0
 
 
 def test_the_module_runs_as_a_program() -> None:

@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name == selected:
             importlib.import_module(module).add_arguments(command)
     parsed = parser.parse_args(given)
+    parsed.is_console_script = arguments is None
 
     try:
         status = int(importlib.import_module(SUBCOMMANDS[parsed.command][0]).run(parsed))

@@ -17,9 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Becomes twofold-server, so that signals and the exit status are its own."""
+    """Runs twofold-server; the console script becomes it, so that its signals are the server's."""
     command = [str(find_program()), arguments.command, *arguments.arguments]
     sys.stdout.flush()
-    if sys.platform != "win32":
+    if arguments.is_console_script and sys.platform != "win32":
         os.execv(command[0], command)
     return subprocess.run(command, check=False).returncode
