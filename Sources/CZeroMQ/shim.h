@@ -1,5 +1,5 @@
 // What Swift sees of libzmq: its own header, from Debian's libzmq3-dev.
 //
-// The module map links "zmq" by name. There is no pkgConfig entry in Package.swift: Debian's
-// libzmq.pc lists flags that SwiftPM refuses with a warning on every build.
+// Package.swift links "zmq" by name (a wheel's server: an archive of its own). There is no pkgConfig entry there:
+// Debian's libzmq.pc lists flags that SwiftPM refuses with a warning on every build.
 #include <zmq.h>
