@@ -235,8 +235,10 @@ def test_too_few_open_files_are_named() -> None:
     fails(findings, "open files", "100 files", "ulimit -n")
 
 
-def test_a_long_path_for_temporary_files_is_named(tmp_path: Path) -> None:
+def test_a_long_path_for_temporary_files_is_no_failure(tmp_path: Path) -> None:
+    """A private server puts its socket in /tmp then."""
     directory = tmp_path / ("long" * 25)
     directory.mkdir()
-    _, findings = doctor(TMPDIR=str(directory))
-    fails(findings, "temporary files", "too long", "TMPDIR")
+    status, findings = doctor(TMPDIR=str(directory))
+    assert status == 0
+    assert findings["temporary files"]["found"] == "/tmp"

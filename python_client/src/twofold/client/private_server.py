@@ -158,14 +158,23 @@ class PrivateServer:
         return "; the end of its log:\n" + "\n".join(f"    {line}" for line in lines)
 
 
+def temporary_directory() -> str:
+    """Where servers' directories are: /tmp if the one for temporary files is too long for sockets.
+
+    Raises:
+        FileNotFoundError: There is no directory to write to.
+    """
+    parent = tempfile.gettempdir()
+    socket = f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s"
+    return parent if len(os.fsencode(socket)) <= system.LONGEST_IPC_PATH else "/tmp"
+
+
 def _make_directory() -> tuple[Path, int]:
     """A new directory for a server, and the descriptor that holds its lock.
 
     First removes the directories of processes that were killed.
     """
-    parent = tempfile.gettempdir()
-    if len(os.fsencode(f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s")) > system.LONGEST_IPC_PATH:
-        parent = "/tmp"
+    parent = temporary_directory()
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):
         # Otherwise it is in use, gone already, or another user's.
         with contextlib.suppress(OSError):

@@ -12,11 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from twofold.client.system import LONGEST_IPC_PATH
+from twofold.client.private_server import temporary_directory
 from twofold.doctor.findings import Finding, failed, ok, warning
 
-# The socket of a private server, below the directory for temporary files.
-_SOCKET = "/twofold-12345678/server"
 _LEAST_FILES = 256
 _LEAST_MEMORY = 256 << 20
 # Longer pauses between two readings would make deadlines late.
@@ -132,18 +130,12 @@ def _open_files() -> Finding:
 def _temporary_files() -> Finding:
     """A private server's socket lies there."""
     try:
-        directory = tempfile.gettempdir()
-        with tempfile.TemporaryDirectory() as path:
+        directory = temporary_directory()
+        with tempfile.TemporaryDirectory(dir=directory) as path:
             Path(path, "file").touch()
     except OSError as error:
         return failed(
             "temporary files", str(error), "Set TMPDIR to a directory that you may write to."
-        )
-    if len(os.fsencode(directory + _SOCKET)) > LONGEST_IPC_PATH:
-        return failed(
-            "temporary files",
-            f"{directory} is too long for a socket's path ({LONGEST_IPC_PATH} bytes)",
-            "Set TMPDIR to a shorter path.",
         )
     return ok("temporary files", directory)
 
