@@ -560,7 +560,7 @@ func writeOutcomes(
 ) {
     let (part, numbers) = (scratch.part, scratch.counts)
     for lane in Lanes.starts {
-        // One more, so that 0 is none.
+        // One more, so that 0 means no tile.
         var outcome = Lanes(0)
         for cell in 0..<16 {
             let tile = Lanes(before + cell * 64, lane) ^ Lanes(after + cell * 64, lane)

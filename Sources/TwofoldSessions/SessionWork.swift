@@ -37,7 +37,7 @@ package enum SessionWork {
 /// What came of a request that was carried out.
 package struct SessionOutcome {
     package let result: Reply.OneOf_Result
-    /// Where the payload is; nil where there is none.
+    /// Where the payload is; nil for a reply without one.
     package let payload: EnvironmentHost.Payload?
     /// What the request made of its session.
     package let change: SessionChange

@@ -9,7 +9,7 @@ extension Socket {
     ///   doesn't have, `.terminated`.
     public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(ZeroMQError) {
         let number = option.encode(value)
-        // because: libzmq tells int from int64 by the exact size that it is given.
+        // because: libzmq distinguishes int from int64 by the exact size that it gets.
         switch option.width {
         case .int32:
             guard let number = CInt(exactly: number) else {

@@ -71,10 +71,10 @@ def test_afterstates_are_what_each_action_makes_of_a_board(carrier: Carrier) -> 
         expand(rules.EXPAND_OPERATION_AFTERSTATES), boards.tobytes()
     )
     assert answer.reply.expand.count == 2
-    told = arrays(answer.reply.expand.arrays, answer.payload)
-    assert told["mask"].tolist() == [[0, 1, 1, 1], [0, 0, 0, 0]]
-    assert told["rewards"].tolist() == [[0, 4, 0, 4], [0, 0, 0, 0]]
-    assert told["boards"][0, 0].tolist() == boards[0].tolist(), "an illegal action leaves the board"
-    assert told["boards"][0, 1, 0].tolist() == [0, 0, 2, 3]
-    assert told["boards"][0, 2, 3].tolist() == [1, 1, 0, 3]
-    assert told["boards"][0, 3, 0].tolist() == [2, 3, 0, 0]
+    rows = arrays(answer.reply.expand.arrays, answer.payload)
+    assert rows["mask"].tolist() == [[0, 1, 1, 1], [0, 0, 0, 0]]
+    assert rows["rewards"].tolist() == [[0, 4, 0, 4], [0, 0, 0, 0]]
+    assert rows["boards"][0, 0].tolist() == boards[0].tolist(), "an illegal action leaves the board"
+    assert rows["boards"][0, 1, 0].tolist() == [0, 0, 2, 3]
+    assert rows["boards"][0, 2, 3].tolist() == [1, 1, 0, 3]
+    assert rows["boards"][0, 3, 0].tolist() == [2, 3, 0, 0]

@@ -108,14 +108,11 @@ def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[F
     try:
         carrier.hello(began + timeout)
         took = time.monotonic() - began
-    except AuthenticationFailed as error:
+    except (AuthenticationFailed, PermissionDenied) as error:
         yield failed("handshake", str(error), _KEYS)
         return
     except UnsupportedVersion as error:
         yield failed("protocol", str(error), "Install the same version of Twofold on both sides.")
-        return
-    except PermissionDenied as error:
-        yield failed("handshake", str(error), _KEYS)
         return
     except TransportError as error:
         yield failed(
