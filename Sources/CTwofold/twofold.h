@@ -69,7 +69,7 @@ uint32_t twofold_interface(void);
 const char *twofold_version(void);
 
 // Makes a service with sessions, limits and memory of its own. Its settings are a server's, from the same TWOFOLD_
-// variables of the environment (docs/server.md); no session of it is ever idle for too long.
+// variables of the environment (docs/operations/server.md); no session of it is ever idle for too long.
 //
 // `service` gets its number; `message`, which has room for `capacity` bytes, what is wrong, with a closing zero.
 int32_t twofold_create(uint64_t *service, char *message, size_t capacity);

@@ -181,7 +181,10 @@ def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) ->
 
 
 def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
-    """Checks that EnvPool's step limit is as in docs/dialects.md: no limit, and a wrong flag."""
+    """Checks that EnvPool's step limit is no limit, and sets a wrong flag.
+
+    docs/environments/dialects.md says so.
+    """
     past = float(recording["steps_past_limit"])
     yield Check("steps that EnvPool goes on after max_episode_steps, up to 100", 100.0, past)
     told = {tuple(flags) for flags in recording["told_as"].tolist()}
@@ -198,7 +201,7 @@ _FOURS = 429496730  # 0.1 * 2^32
 def seeds_for(room: Array, place: Array, four: Array) -> NDArray[np.uint64]:
     """Seeds whose first tile lands on the `place`-th of `room` empty cells, as a 4 or as a 2.
 
-    By the recipe of docs/determinism.md: two words, for the cell and for the value.
+    By the recipe of docs/reference/determinism.md: two words, for the cell and for the value.
     """
     return _seed_table()[room, place, four.astype(np.intp)]
 

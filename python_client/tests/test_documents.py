@@ -1,7 +1,7 @@
 """The documents keep their promises: their Python runs, and their servers start.
 
 A block tagged `python` is run as it is, in one program with the others of its page. A block that
-can't be run (it needs an hour, a GPU, another machine) has `<!-- not run: why -->` before it.
+can't be run (it needs an hour, a GPU, another machine) has `<!-- no-run: why -->` before it.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     "README.md",
     "SECURITY.md",
-    *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md")),
+    *sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md")),
 ]
 
 FENCE = re.compile(
-    r"(?P<why><!-- not run: (?:(?!-->).)*-->\n\n?)?"
+    r"(?P<why><!-- no-run: (?:(?!-->).)*-->\n\n?)?"
     r"^```(?P<tag>[^\n`]*)\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
@@ -175,8 +175,8 @@ def test_each_block_of_python_is_run_or_says_why_not(page: str) -> None:
         ("```\nimport twofold\n```\n", True),
         ("```py\nprint(1)\n```\n", True),
         ("```pycon\n>>> 1\n```\n", True),
-        ("<!-- not run: takes an hour -->\n```pycon\n>>> 1\n```\n", False),
-        ("<!-- not run: takes an hour -->\n\nText.\n\n```pycon\n>>> 1\n```\n", True),
+        ("<!-- no-run: takes an hour -->\n```pycon\n>>> 1\n```\n", False),
+        ("<!-- no-run: takes an hour -->\n\nText.\n\n```pycon\n>>> 1\n```\n", True),
         ("- Item\n\n  ```python\n  import twofold\n  ```\n", True),
         ("```python\nimport twofold\n", True),
     ],
@@ -186,12 +186,12 @@ def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
 
 
 def test_an_excused_block_is_distinguished_from_others() -> None:
-    text = "<!-- not run: why -->\n```python\n1\n```\n\n```python\n2\n```\n"
+    text = "<!-- no-run: why -->\n```python\n1\n```\n\n```python\n2\n```\n"
     assert [(block.line, block.excused) for block in blocks(text)] == [(2, True), (6, False)]
 
 
 # The pages left out have tests of their own below.
-@pytest.mark.parametrize("page", sorted({*WITH_PYTHON} - {"README.md", "docs/rules.md"}))
+@pytest.mark.parametrize("page", sorted({*WITH_PYTHON} - {"README.md", "docs/guides/rules.md"}))
 def test_the_python_of_a_page_runs(page: str, directory: Path) -> None:
     run(page, directory)
 
@@ -208,21 +208,22 @@ def test_the_first_program_prints_what_the_page_says(directory: Path) -> None:
 
 
 def test_the_expectimax_of_the_page_plays_far_better_than_random(directory: Path) -> None:
-    score = re.fullmatch(r"mean score after 300 moves: ([\d.]+)\n", run("docs/rules.md", directory))
+    printed = run("docs/guides/rules.md", directory)
+    score = re.fullmatch(r"mean score after 300 moves: ([\d.]+)\n", printed)
     # Random play ends long before, with 1,095 on average; 300 moves without a loss score about
     # 5,000.
     assert score is not None
     assert float(score[1]) > 3000
 
 
-# ---- docs/determinism.md: whole games in plain Python --------------------------------------------
+# ---- docs/reference/determinism.md: whole games in plain Python ----------------------------------
 
 
 @pytest.fixture(scope="module")
 def play() -> Any:
     """The page's `play`."""
     names: dict[str, Any] = {}
-    exec(program("docs/determinism.md"), names)
+    exec(program("docs/reference/determinism.md"), names)
     return names["play"]
 
 

@@ -1,5 +1,5 @@
 extension Concentration {
-    /// The reward terms of Concentration, by the names that users write; docs/rewards.md has the formulas.
+    /// The reward terms of Concentration, by the names that users write; docs/environments/rewards.md has the formulas.
     public enum Term: String, RewardTerm {
         case match
         case mismatch

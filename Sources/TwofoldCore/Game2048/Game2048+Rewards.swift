@@ -1,5 +1,5 @@
 extension Game2048 {
-    /// The reward terms of 2048, by the names that users write; docs/rewards.md has the formulas.
+    /// The reward terms of 2048, by the names that users write; docs/environments/rewards.md has the formulas.
     public enum Term: String, RewardTerm {
         // Merges of the move.
         case mergeScore = "merge_score"

@@ -4,7 +4,7 @@
 ///
 /// Terms never overwrite each other. They are summed in declared order in Double, scaled, clipped, and
 /// rounded once, to Float, so that every engine gives the same bytes. Each game has its own terms;
-/// docs/rewards.md has their formulas.
+/// docs/environments/rewards.md has their formulas.
 public struct RewardSpec: Equatable, Sendable {
     /// One line of the declaration.
     public struct Term: Equatable, Sendable {

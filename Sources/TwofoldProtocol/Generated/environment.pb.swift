@@ -376,7 +376,7 @@ public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   fileprivate var _clipHigh: Double? = nil
 }
 
-/// One of the environment's terms by name; docs/rewards.md has the formulas.
+/// One of the environment's terms by name; docs/environments/rewards.md has the formulas.
 public nonisolated struct Twofold_V1_RewardTerm: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -736,7 +736,7 @@ public nonisolated struct Twofold_V1_AfterstatesReply: Sendable {
 
 /// Copies lanes with everything that their future depends on; changes nothing. Payload: the lanes' numbers,
 /// uint64 [k], all different; no payload for all lanes in their order. The reply's payload is the snapshot
-/// (docs/snapshots.md describes its format).
+/// (docs/guides/snapshots.md describes its format).
 public nonisolated struct Twofold_V1_SnapshotRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

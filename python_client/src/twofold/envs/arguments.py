@@ -38,8 +38,8 @@ class EnvArguments(ServiceArguments, total=False):
     extra_infos: Iterable[str]
     """Infos of a step beyond the usual ones, by name; every game has "reward_terms"."""
     recover: bool
-    """Whether to make boards anew that the server has lost (docs/reliability.md); False by
-    default."""
+    """Whether to make boards anew that the server has lost; False by default
+    (docs/operations/reliability.md)."""
     observation_key: str | None
     """The observation's name with obs="dict"; "observation" by default."""
     mask_key: str | None

@@ -4,7 +4,7 @@
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
 A policy chooses an action for each lane before each step. It draws from a stream of its own, never
-from the board's; see docs/rollouts.md for the recipe.
+from the board's; see docs/guides/rollouts.md for the recipe.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Snapshots(Batch[ObsT, InfosT]):
 
         Returns:
             The board, score, counts, stream of random numbers and phase of each, with the rules
-            that they are played by. docs/snapshots.md has the form.
+            that they are played by. docs/guides/snapshots.md has the form.
 
         Raises:
             InvalidArgument: There are no such lanes.

@@ -24,7 +24,7 @@ class GameArguments(TypedDict, total=False):
     (`gymnasium.make` takes it for its own TimeLimit, and it never gets here.)"""
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
-    game's own. docs/rewards.md lists the terms."""
+    game's own. docs/environments/rewards.md lists the terms."""
 
 
 class Game(abc.ABC):

@@ -61,12 +61,12 @@ class Game2048Arguments(GameArguments, total=False):
     """The effect of an action that moves nothing; None for the dialect's, "noop" without one."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
-    (docs/dialects.md); arguments that it fixes are refused where they differ."""
+    (docs/environments/dialects.md); arguments that it fixes are refused where they differ."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What another package's 2048 fixes; docs/dialects.md has the details.
+    """What another package's 2048 fixes; docs/environments/dialects.md has the details.
 
     `make certify` compares each with the package itself, transition by transition.
     """

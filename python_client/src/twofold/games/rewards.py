@@ -15,7 +15,7 @@ from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
 Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
-"""The type of `reward=`; docs/rewards.md lists the terms."""
+"""The type of `reward=`; docs/environments/rewards.md lists the terms."""
 
 _FORMS = (
     "expected a dict of terms, a list of them, or the path of a JSON file that holds one of these"
