@@ -127,7 +127,7 @@ clean: ## Remove everything that was built or installed here.
 	PYTHON=$(PYTHON) .ci/system-packages
 	@mkdir -p .build && touch $@
 
-$(VENV)/installed: python_client/pyproject.toml | .build/system-packages
+$(VENV)/installed: python_client/pyproject.toml Sources/TwofoldService/EnvironmentService.swift | .build/system-packages
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --editable 'python_client[dev,examples,data]'

@@ -4,7 +4,7 @@ public import TwofoldProtocol
 /// Turns one accepted request into one reply: synchronous, and ignorant of sockets, sessions and repeats, which are the
 /// carrier's business.
 public struct EnvironmentService: Sendable {
-    /// Twofold's version, which Hello reports.
+    /// Twofold's version, which Hello reports, and which the Python package takes from here.
     public static let version = "0.1.0"
     /// The version of the protocol that is spoken here.
     public static let protocolVersion: UInt32 = 1

@@ -20,6 +20,9 @@ from twofold import errors
 from twofold.v1 import envelope_pb2 as envelope
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
 def test_all_lists_every_public_name() -> None:
     rooms = {"datasets", "errors", "policies", "recordings", "rules"}
     public = {
@@ -33,6 +36,24 @@ def test_all_lists_every_public_name() -> None:
 
 def test_the_version_is_the_installed_one() -> None:
     assert twofold.__version__ == importlib.metadata.version("twofold")
+
+
+def test_documents_name_the_version_that_the_source_has() -> None:
+    source = (ROOT / "Sources/TwofoldService/EnvironmentService.swift").read_text()
+    [version] = re.findall(r'static let version = "(.*)"', source)
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("Sources/CTwofold/*.h")]
+    named = [
+        (page.name, found)
+        for page in pages
+        if page.name != "CHANGELOG.md"
+        for found in re.findall(r"[Tt]wofold\S*(?:-| |, \")(\d+\.\d+\.\d+)", page.read_text())
+    ]
+    assert len(named) >= 3
+    assert {found for _, found in named} == {version}, named
+
+
+def test_the_package_has_the_licence_of_the_project() -> None:
+    assert (ROOT / "python_client/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_the_package_is_marked_as_typed() -> None:
