@@ -93,6 +93,11 @@ check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	cd python_client && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check .
 	cd python_client && ../$(VENV)/bin/mypy
 
+.PHONY: hooks
+hooks: $(VENV)/installed ## Have git run the linters before each commit.
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pre-commit >=4'
+	$(VENV)/bin/pre-commit install
+
 format: $(VENV)/installed ## Format the code.
 	swift format --in-place --recursive $(SWIFT_CODE)
 	cd python_client && ../$(VENV)/bin/ruff check --fix . ; ../$(VENV)/bin/ruff format .

@@ -19,7 +19,6 @@ import twofold.testing
 from twofold import errors
 from twofold.v1 import envelope_pb2 as envelope
 
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
