@@ -48,7 +48,7 @@ BAD: list[tuple[str, Any]] = [
     ("dialect", ["jumanji"]),
     ("obs", "list"),
     ("obs", None),
-    ("mask_key", "mask"),  # and no obs="dict"
+    ("observation_key", "board"),  # without a dict
     ("observation_key", "board"),
     ("max_episode_steps", 0),
     ("max_episode_steps", -1),

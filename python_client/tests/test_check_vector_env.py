@@ -67,7 +67,9 @@ OURS: dict[str, Callable[..., VectorEnv[Any, Any, Any]]] = {
     "2048, with all observations and infos": partial(
         twofold.Game2048VectorEnv, obs="dict", extra_infos=INFOS
     ),
+    "2048 in planes": partial(twofold.Game2048VectorEnv, obs="one_hot", mask_key="mask"),
     "2048 as EnvPool has it": partial(twofold.Game2048VectorEnv, dialect="envpool"),
+    "Concentration, flat": partial(twofold.ConcentrationVectorEnv, obs="flat"),
     "Concentration": twofold.ConcentrationVectorEnv,
     "Concentration with peeks": partial(
         twofold.ConcentrationVectorEnv, size=(2, 3), peeks=2, obs="dict"

@@ -41,9 +41,10 @@ class EnvArguments(ServiceArguments, total=False):
     """Whether to make boards anew that the server has lost; False by default
     (docs/operations/reliability.md)."""
     observation_key: str | None
-    """The observation's name with obs="dict"; "observation" by default."""
+    """The observation's name in a dict; "observation" by default."""
     mask_key: str | None
-    """The mask's; "action_mask" by default."""
+    """The mask's; "action_mask" by default. Observations of any form are in a dict if it is given,
+    or with obs="dict"."""
     render_mode: Literal["ansi", "rgb_array"] | None
     """None, "ansi" for text, or "rgb_array" for pictures."""
     render_size: int
@@ -59,30 +60,6 @@ class VectorEnvArguments(EnvArguments, total=False):
     """False for the same arrays and the same dict of infos from every reset and from every step,
     overwritten in place and nothing allocated; True by default. (Gymnasium's name, where it means
     the observations only; here it means rewards, flags and infos, too.)"""
-
-
-def observation_keys(
-    obs: object, observation_key: object, mask_key: object
-) -> tuple[str, str] | None:
-    """The names of observation and mask in a dict; None for plain arrays."""
-    _arguments.choice("obs", obs, ("array", "dict"))
-    keys = {"observation_key": observation_key, "mask_key": mask_key}
-    if obs == "array":
-        for name, key in keys.items():
-            if key is not None:
-                raise InvalidArgument(f"{name} is {key!r}; it needs obs='dict'", field=name)
-        return None
-    defaults = ("observation", "action_mask")
-    first, second = (
-        default if key is None else _arguments.text(name, key)
-        for (name, key), default in zip(keys.items(), defaults, strict=True)
-    )
-    if first == second:
-        raise InvalidArgument(
-            f"mask_key is {second!r}, the same as observation_key; expected another",
-            field="mask_key",
-        )
-    return first, second
 
 
 def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:

@@ -16,7 +16,8 @@ from typing_extensions import Self, Unpack
 from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
 from twofold.client.session import Session, exactly_once, taken_over
-from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments, observation_keys
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
+from twofold.envs.observations import ObservationForm
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
 from twofold.errors import ProtocolError
@@ -94,8 +95,8 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
             _arguments.choice("render_mode", self.render_mode, RENDER_MODES)
         render_size = arguments.get("render_size", 512)
         self._render_size = _arguments.integer("render_size", render_size, 32, 4096)
-        self._obs_keys = observation_keys(
-            obs, arguments.get("observation_key"), arguments.get("mask_key")
+        self._form = ObservationForm.read(
+            obs, arguments.get("observation_key"), arguments.get("mask_key"), game.planes
         )
         order = game.action_order
         self._action_order = None if order is None else np.array(order, np.uint8)
@@ -141,22 +142,17 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
 
     def _read_spec(self, spec: environment.CreateReply) -> None:
         self._board_space = make_space(spec.board_space)
-        observation_space = make_space(spec.observation_space)
         self.single_action_space = make_space(spec.action_space)
         if not isinstance(self.single_action_space, gym.spaces.Discrete):
             raise ProtocolError("the server's actions are not integers")
         self._num_actions = int(self.single_action_space.n)
-        self.single_observation_space = observation_space
-        if self._obs_keys is not None:
-            parts = (observation_space, gym.spaces.MultiBinary(self._num_actions))
-            self.single_observation_space = gym.spaces.Dict(
-                dict(zip(self._obs_keys, parts, strict=True))
-            )
+        boards = make_space(spec.observation_space)
+        self.single_observation_space = self._form.space(boards, self._num_actions)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
         make = FreshResults if self._copies else ReusedResults
-        arguments = spec, self.num_envs, self._action_order, self._obs_keys
+        arguments = spec, self.num_envs, self._action_order, self._form
         self._results = make(*arguments)
         # For the methods that are not called at each step.
         self._fresh = self._results if self._copies else FreshResults(*arguments)

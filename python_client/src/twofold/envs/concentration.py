@@ -67,7 +67,9 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
 
     Args:
         num_envs: Number of games N.
-        obs: "array", or "dict" for observations {"observation": …, "action_mask": …}.
+        obs: "array"; "one_hot" or "one_hot_last" for float32 planes, in front of a board's axes or
+            behind them; "flat" for float32 (N, cells); "dict" for {"observation": …, "action_mask":
+            …}, the form of which `mask_key` allows for the others.
         arguments: Those of `ConcentrationArguments` (preset, size, peeks, reward …) and of
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
@@ -94,6 +96,14 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
         obs: Literal["dict"],
         **arguments: Unpack[ConcentrationVectorEnvArguments],
     ) -> None: ...
+    @overload
+    def __init__(
+        self: ConcentrationVectorEnv[NDArray[np.float32]],
+        num_envs: int = 1,
+        *,
+        obs: Literal["one_hot", "one_hot_last", "flat"],
+        **arguments: Unpack[ConcentrationVectorEnvArguments],
+    ) -> None: ...
     def __init__(self, num_envs: int = 1, **arguments: Any) -> None:
         game, others = Concentration.split(arguments)
         super().__init__(game, num_envs, **others)
@@ -117,6 +127,13 @@ class ConcentrationEnv(TwofoldEnv[BoardsT]):
         self: ConcentrationEnv[dict[str, Array]],
         *,
         obs: Literal["dict"],
+        **arguments: Unpack[ConcentrationEnvArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ConcentrationEnv[NDArray[np.float32]],
+        *,
+        obs: Literal["one_hot", "one_hot_last", "flat"],
         **arguments: Unpack[ConcentrationEnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:

@@ -59,7 +59,9 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
 
     Args:
         num_envs: Number of boards N.
-        obs: "array", or "dict" for observations {"observation": …, "action_mask": …}.
+        obs: "array"; "one_hot" or "one_hot_last" for float32 planes, in front of a board's axes or
+            behind them; "flat" for float32 (N, cells); "dict" for {"observation": …, "action_mask":
+            …}, the form of which `mask_key` allows for the others.
         arguments: Those of `Game2048Arguments` (size, goal, reward, dialect …) and of
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
@@ -82,6 +84,14 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
         num_envs: int = 1,
         *,
         obs: Literal["dict"],
+        **arguments: Unpack[Game2048VectorEnvArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Game2048VectorEnv[NDArray[np.float32]],
+        num_envs: int = 1,
+        *,
+        obs: Literal["one_hot", "one_hot_last", "flat"],
         **arguments: Unpack[Game2048VectorEnvArguments],
     ) -> None: ...
     def __init__(self, num_envs: int = 1, **arguments: Any) -> None:
@@ -107,6 +117,13 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         self: Game2048Env[dict[str, Array]],
         *,
         obs: Literal["dict"],
+        **arguments: Unpack[Game2048EnvArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Game2048Env[NDArray[np.float32]],
+        *,
+        obs: Literal["one_hot", "one_hot_last", "flat"],
         **arguments: Unpack[Game2048EnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:

@@ -11,6 +11,7 @@ from typing_extensions import NotRequired, TypedDict, TypeVar, override
 
 from twofold.client.carrier import DONE
 from twofold.client.payloads import Buffer, BufferPool, Layout
+from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -59,7 +60,7 @@ class FreshResults:
         spec: The reply to create, with the layouts of replies.
         num_envs: Boards N.
         order: The server's number of each action; None if the user's are the same.
-        keys: The names of observation and mask in a dict; None for plain arrays.
+        form: The form of the observations.
 
     Raises:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
@@ -73,11 +74,11 @@ class FreshResults:
         spec: environment.CreateReply,
         num_envs: int,
         order: NDArray[np.uint8] | None,
-        keys: tuple[str, str] | None,
+        form: ObservationForm,
     ) -> None:
         self._num_envs = num_envs
         self._order = order
-        self._keys = keys
+        self._form = form
         self._end_of_payload = max(spec.reset.size, spec.step.size, spec.finals.size)
         layouts = [self._with_masks(layout) for layout in (spec.reset, spec.step)]
         self.size = max(layout.size for layout in layouts)
@@ -160,9 +161,11 @@ class FreshResults:
         """
         if self._order is not None:
             infos["action_mask"] = infos["action_mask"][:, self._order]
-        if self._keys is None:
-            return boards
-        return {self._keys[0]: boards, self._keys[1]: infos["action_mask"].copy()}
+        formed = self._form.of(boards)
+        keys = self._form.keys
+        if keys is None:
+            return formed
+        return {keys[0]: formed, keys[1]: infos["action_mask"].copy()}
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
         """The infos that SAME_STEP adds to a step in which episodes have ended.
@@ -186,7 +189,7 @@ class FreshResults:
         # A copy, so that one kept observation does not keep the whole reply in memory.
         observations = self._observations(finals.pop("observation").copy(), finals)
         final_obs = np.empty(self._num_envs, object)
-        if self._keys is None:
+        if self._form.keys is None:
             final_obs[lanes] = np.fromiter(observations, object, lanes.size)
         else:
             pairs = zip(*observations.values(), strict=True)
@@ -219,6 +222,7 @@ class ReusedResults(FreshResults):
         boards, *others, infos = self._views(self._buffer[0])
         self._server_mask = infos["action_mask"]
         observations = self._observations(boards, infos)
+        self._boards = boards
         self._stepped: Stepped[Any, Infos] = (observations, *others, infos)
         of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
         of_reset = {name: infos[name] for name in infos if name not in of_steps}
@@ -259,5 +263,8 @@ class ReusedResults(FreshResults):
             self._has_finals = False
         if self._order is not None:
             np.take(self._server_mask, self._order, 1, infos["action_mask"])
-        if self._keys is not None:
-            np.copyto(self._stepped[0][self._keys[1]], infos["action_mask"])
+        observations, keys = self._stepped[0], self._form.keys
+        if keys is not None:
+            np.copyto(observations[keys[1]], infos["action_mask"])
+            observations = observations[keys[0]]
+        self._form.of(self._boards, observations)

@@ -32,7 +32,7 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
     Args:
         game: The game with its arguments.
         num_envs: Number of boards N.
-        obs: "array", or "dict" for observations with the action mask inside.
+        obs: The form of observations; each game's class lists them.
         arguments: Those of `VectorEnvArguments`.
 
     Attributes:

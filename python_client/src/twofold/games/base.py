@@ -47,6 +47,8 @@ class Game(abc.ABC):
 
     environment_id: ClassVar[str]
     """The published id."""
+    planes: int
+    """One more than the highest number of an observation that play leads to."""
     argument_names: ClassVar[frozenset[str]]
     """The names of the arguments of `__init__`."""
     board_numbers: ClassVar[str]

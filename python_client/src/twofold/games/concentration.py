@@ -107,6 +107,7 @@ class Concentration(Game):
         )
         self.rows, self.columns, self.symbols = config.rows, config.columns, config.symbols
         self.cards = self.rows * self.columns
+        self.planes = self.symbols + (2 if chosen["matched_cards"] == "removed" else 1)
 
     def rules(self) -> dict[str, str | int]:
         """Size, deck, peeks, found pairs, illegal actions."""

@@ -149,6 +149,8 @@ class Game2048(Game):
             reward=dialect.reward if reward is None else reward,
             action_order=dialect.action_order,
         )
+        # The highest tile of n cells is 2^(n + 1).
+        self.planes = min(config.game2048.rows * config.game2048.columns + 2, 32)
 
     def rules(self) -> dict[str, str | int]:
         """Size, spawns, goal, illegal actions, score."""

@@ -84,7 +84,11 @@ class PerfectMemory:
                 f"envs is {envs}; expected an environment of Concentration", field="envs"
             )
         self._cards, self._symbols = batch._game.cards, batch._game.symbols
-        self._key = None if batch._obs_keys is None else batch._obs_keys[0]
+        if batch._form.form != "array":
+            raise InvalidArgument(
+                f"envs has obs={batch._form.form!r}; expected observations as cards", field="envs"
+            )
+        self._key = None if batch._form.keys is None else batch._form.keys[0]
         self._seen = np.full((batch.num_envs, self._cards), -1, np.int16)
 
     def reset(self, lanes: NDArray[np.bool_]) -> None:

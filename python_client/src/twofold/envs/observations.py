@@ -1,0 +1,112 @@
+"""The forms in which observations are handed out; the wire has boards only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument
+from twofold.games.encoding import one_hot
+
+FORMS = ("array", "one_hot", "one_hot_last", "flat")
+
+
+@dataclass(frozen=True)
+class ObservationForm:
+    """What `obs`, `observation_key` and `mask_key` ask for.
+
+    Attributes:
+        form: "array" for the boards as they are; "one_hot" for float32 planes in front of a board's
+            axes, "one_hot_last" for planes behind them; "flat" for float32 (cells,).
+        keys: The names of observation and mask in a dict; None for plain arrays.
+        planes: Planes of the one-hot forms.
+    """
+
+    form: Literal["array", "one_hot", "one_hot_last", "flat"]
+    keys: tuple[str, str] | None
+    planes: int
+
+    @classmethod
+    def read(
+        cls, obs: object, observation_key: object, mask_key: object, planes: int
+    ) -> ObservationForm:
+        """The form that these arguments ask for; "dict" is "array" in a dict.
+
+        Raises:
+            InvalidArgument: An argument is wrong; `field` names it.
+        """
+        given = _arguments.choice("obs", obs, (*FORMS, "dict"))
+        form: Any = "array" if given == "dict" else given
+        if given != "dict" and mask_key is None:
+            if observation_key is None:
+                return cls(form, None, planes)
+            raise InvalidArgument(
+                f"observation_key is {observation_key!r}; it needs obs='dict' or a mask_key",
+                field="observation_key",
+            )
+        first, second = (
+            default if key is None else _arguments.text(name, key)
+            for name, key, default in (
+                ("observation_key", observation_key, "observation"),
+                ("mask_key", mask_key, "action_mask"),
+            )
+        )
+        if first == second:
+            raise InvalidArgument(
+                f"mask_key is {second!r}, the same as observation_key; expected another",
+                field="mask_key",
+            )
+        return cls(form, (first, second), planes)
+
+    def space(self, boards: gym.Space[Any], actions: int) -> gym.Space[Any]:
+        """The space of one observation, from that of a board and the number of actions.
+
+        Raises:
+            InvalidArgument: The game's observations have no rows and columns.
+        """
+        space = self._form_space(boards)
+        if self.keys is None:
+            return space
+        mask = gym.spaces.MultiBinary(actions)
+        return gym.spaces.Dict(dict(zip(self.keys, (space, mask), strict=True)))
+
+    def _form_space(self, boards: gym.Space[Any]) -> gym.Space[Any]:
+        if self.form == "array":
+            return boards
+        assert isinstance(boards, gym.spaces.Box)
+        if self.form == "flat":
+            low, high = (
+                bound.reshape(-1).astype(np.float32) for bound in (boards.low, boards.high)
+            )
+            return gym.spaces.Box(low, high, dtype=np.float32)
+        if len(boards.shape) != 2:
+            raise InvalidArgument(
+                f"obs is {self.form!r}, and needs boards of rows and columns; observations of "
+                f"shape {boards.shape} can be 'array' or 'flat'",
+                field="obs",
+            )
+        is_first = self.form == "one_hot"
+        shape = (self.planes, *boards.shape) if is_first else (*boards.shape, self.planes)
+        return gym.spaces.Box(0.0, 1.0, shape, np.float32)
+
+    def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Boards (K, …) in this form, (K, …), in `out` or in memory of their own.
+
+        With "array" they are the boards themselves. Numbers above the last plane, which only given
+        boards lead to, are in the last plane.
+        """
+        if self.form == "array":
+            return boards
+        if self.form == "flat":
+            flat = boards.reshape(len(boards), -1)
+            if out is None:
+                return flat.astype(np.float32)
+            np.copyto(out, flat)
+            return out
+        layout: Literal["chw", "hwc"] = "chw" if self.form == "one_hot" else "hwc"
+        return one_hot(np.minimum(boards, self.planes - 1), self.planes, layout, out)
