@@ -1,6 +1,7 @@
 """`twofold doctor`: each set-up is broken on purpose, and the finding names it with its mend."""
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ from servers import Server
 
 import twofold
 from twofold import cli
+from twofold.doctor import machine_findings
 from twofold.v1 import envelope_pb2 as envelope
 
 
@@ -228,6 +230,36 @@ def test_a_file_without_a_key_is_named(keys: Path) -> None:
         *("--curve-client", str(keys / "alice.key_secret")),
     )
     fails(findings, "keys", "clients", "--curve-server")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "status"),
+    [
+        ("numpy >=1.24", "ok"),
+        ("numpy >=1.24,<1.25", "failed"),
+        ("numpy ~=0.9", "failed"),
+        ("numpy >=1.24; python_version >= '3'", "ok"),
+        ("not-there >=1", "failed"),
+        ("not-there >=1; extra == 'dev'", None),
+        ("not-there >=1; python_version < '3'", None),
+    ],
+)
+def test_packages_are_compared_with_what_the_metadata_require(
+    requirement: str, status: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: [requirement])
+    findings = {each.check: each for each in machine_findings()}
+    if status is None:
+        assert "packages" not in findings
+    else:
+        assert findings["packages"].status == status
+        assert bool(findings["packages"].mend) == (status == "failed")
+
+
+def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "packaging.requirements", None)
+    findings = {each.check: each for each in machine_findings()}
+    assert findings["packages"].found == "packaging is not installed"
 
 
 def test_too_few_open_files_are_named() -> None:

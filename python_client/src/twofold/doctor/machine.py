@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import re
 import sys
 import tempfile
 import time
@@ -41,36 +40,25 @@ def _python() -> Finding:
 
 def _packages() -> Iterator[Finding]:
     """The packages that the installed metadata asks for, each with its version."""
-    for requirement in importlib.metadata.requires("twofold") or ():
-        match = re.fullmatch(r"([\w.-]+)\s*([^;]*)", requirement)
-        if match is None or "extra ==" in requirement:
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        yield failed("packages", "packaging is not installed", "Run `pip install packaging`.")
+        return
+    for requirement in map(Requirement, importlib.metadata.requires("twofold") or ()):
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
-        name, wanted = match[1], match[2].strip()
+        name, wanted = requirement.name, requirement.specifier
         install = f'Run `pip install "{name}{wanted}"`.'
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield failed("packages", f"{name} is not installed", install)
             continue
-        if not _fits(version, wanted):
+        if not wanted.contains(version, prereleases=True):
             yield failed("packages", f"{name} {version} is installed; needs {wanted}", install)
         else:
             yield ok("packages", f"{name} {version}")
-
-
-def _fits(version: str, wanted: str) -> bool:
-    """Whether a version is within ">=1.2,<2": the two operators that our requirements use."""
-    found = _numbers(version)
-    for part in filter(None, wanted.replace(" ", "").split(",")):
-        if part.startswith(">=") and found < _numbers(part[2:]):
-            return False
-        if part.startswith("<") and found >= _numbers(part[1:]):
-            return False
-    return True
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)[:3]]
 
 
 def _processor() -> Finding:
