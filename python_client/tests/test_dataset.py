@@ -176,13 +176,16 @@ def test_a_wrong_transition_is_reported_with_row_and_column(
 
 
 @pytest.mark.usefixtures("small_groups")
-def test_missing_transitions_and_another_seed_are_found(tmp_path: Path) -> None:
+def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> None:
     path = write(tmp_path)
     file = parquet.ParquetFile(path)
     metadata = json.loads(file.metadata.metadata[b"twofold"])
     for change, groups, text in (
         ({"seed": 4}, range(file.num_row_groups), r"row 0 \(lane 0, time 0\): observation"),
         ({}, range(file.num_row_groups - 1), "it says 300"),
+        ({"environment": "Dance-v0"}, (), "its environment: Dance-v0 can't be made"),
+        ({"arguments": {"env": 1}}, (), "its environment: "),
+        ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),
     ):
         other = tmp_path / "other.parquet"
         with parquet.ParquetWriter(other, file.schema_arrow) as writer:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
+from typing_extensions import Unpack
 
 from twofold.datasets import file_format
 from twofold.datasets.writer import Progress
+from twofold.envs import make_vec
+from twofold.envs.arguments import ServiceArguments
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, InvalidDataset
@@ -52,6 +54,7 @@ class DatasetFile:
             found: dict[str, Any] = json.loads(entry or b"")
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
+            is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
         except (ValueError, KeyError, TypeError):
@@ -65,25 +68,24 @@ class DatasetFile:
             )
         return found
 
-    def make_env(self, endpoint: str | None) -> TwofoldVectorEnv:
+    def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
         """The environment that the dataset was recorded from.
 
         Raises:
             InvalidDataset: It cannot be made.
+            InvalidArgument: It cannot be made with these arguments of the service.
         """
         found = self.metadata
         arguments = dict(found["arguments"])
         if isinstance(arguments.get("size"), list):
             arguments["size"] = tuple(arguments["size"])  # JSON has no tuples
         try:
-            envs = gym.make_vec(
-                found["environment"], num_envs=found["num_envs"], endpoint=endpoint, **arguments
-            )
+            envs = make_vec(found["environment"], found["num_envs"], **arguments, **service)
             return file_format.env_of_2048(envs)
-        except (InvalidArgument, TypeError, gym.error.Error) as error:
-            raise InvalidDataset(
-                f"{self.path}: its environment cannot be made: {type(error).__name__}: {error}"
-            ) from None
+        except (InvalidArgument, TypeError) as error:
+            if getattr(error, "field", "") in ServiceArguments.__optional_keys__:
+                raise
+            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     def groups(self) -> Iterator[dict[str, Array]]:
         """The row groups' columns (rows,); boards as uint8 (rows, cells)."""
@@ -124,14 +126,14 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
 
 
 def verify(
-    path: str | Path, *, endpoint: str | None = None, progress: Progress | None = None
+    path: str | Path, *, progress: Progress | None = None, **service: Unpack[ServiceArguments]
 ) -> dict[str, Any]:
     """Plays a dataset's actions again and compares every transition, bit by bit.
 
     Args:
         path: The file.
-        endpoint: The server to play on; by default one of this process's own.
         progress: Called after each row group.
+        **service: Where to play, as for an environment: endpoint, curve, timeout.
 
     Returns:
         The file's metadata: environment, arguments, seed, policy, versions, and the number of
@@ -140,12 +142,13 @@ def verify(
     Raises:
         InvalidDataset: A transition is wrong, missing or surplus, or the file is damaged; the text
             names the first wrong row and its column.
+        InvalidArgument, TransportError: As for an environment.
         MissingDependency: pyarrow is not installed.
     """
     dataset = DatasetFile(path)
     metadata = dataset.metadata
     row = time = 0
-    with contextlib.closing(dataset.make_env(endpoint)) as envs:
+    with contextlib.closing(dataset.make_env(**service)) as envs:
         envs.reset(seed=metadata["seed"])
         for recorded in dataset.groups():
             time += _verify_group(f"{path}: row", envs, recorded, row, time)

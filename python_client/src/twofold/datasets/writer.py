@@ -12,11 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 
 from twofold import _arguments
 from twofold.datasets import file_format
+from twofold.envs import make_vec
 from twofold.envs.rollout import Rollout
 from twofold.envs.seeding import draw_seed
 from twofold.envs.vector import TwofoldVectorEnv
@@ -73,7 +73,7 @@ def write(
     if "reward" in env_arguments:
         env_arguments["reward"] = read_reward(env_arguments["reward"])
     arguments = _recorded(env_arguments)
-    with contextlib.closing(gym.make_vec(env, num_envs=num_envs, **env_arguments)) as envs:
+    with contextlib.closing(make_vec(env, num_envs=num_envs, **env_arguments)) as envs:
         base = file_format.env_of_2048(envs)
         metadata = {
             "format": file_format.FORMAT,

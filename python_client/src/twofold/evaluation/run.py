@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Literal
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold import _arguments
-from twofold.envs import served_policies
+from twofold.envs import make_vec, served_policies
 from twofold.errors import InvalidArgument
 from twofold.evaluation.episodes import ActionLog, Progress, play_function, play_in_server
 from twofold.evaluation.results import Evaluation
@@ -149,7 +148,7 @@ def _opened(
     if isinstance(env, str):
         lanes = min(number, _MOST_LANES) if num_envs is None else num_envs
         lanes = _arguments.integer("num_envs", lanes, 1)
-        return contextlib.closing(gym.make_vec(env, num_envs=lanes, **env_arguments))
+        return contextlib.closing(make_vec(env, num_envs=lanes, **env_arguments))
     if not isinstance(env, VectorEnv):
         raise InvalidArgument(
             f"env is {env!r}; expected an environment's id or a gymnasium VectorEnv", field="env"

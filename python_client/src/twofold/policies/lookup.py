@@ -68,7 +68,10 @@ def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
         InvalidArgument, NotFound: There is no such policy; the text says where it was looked for.
         MissingDependency: Stable-Baselines3 is not installed.
     """
-    found = _named(text)
+    try:
+        found = _named(text)
+    except OSError as error:  # of an n-tuple network's file
+        raise NotFound(f"policy {text!r}: {error}", field="policy") from None
     if found is not None:
         return found
     if text.endswith(".zip"):
