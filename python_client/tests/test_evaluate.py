@@ -398,7 +398,7 @@ def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixtur
     command += ["--size", "2x4", "--episodes", "300", "--endpoint", "embedded"]
     assert cli.main(command) == 0
     assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
-    assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 1
+    assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 2
     assert "expected an environment of Concentration" in capsys.readouterr().err
 
 
@@ -678,7 +678,7 @@ def test_the_command_evaluates_a_function_of_a_file(
     command = ["evaluate", f"{tmp_path}/mine.py:up_first", "--episodes", "20"]
     command += ["--endpoint", "embedded", "--size", "3x4"]
     saved = tmp_path / "a.json"
-    assert cli.main([*command, "--format", "json", "--save", str(saved)]) == 0
+    assert cli.main([*command, "--json", "--save", str(saved)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["episodes"] == 20
     assert printed["rule_card"]["size"] == "3 x 4"
@@ -691,7 +691,7 @@ def test_the_command_evaluates_a_function_of_a_file(
     assert output.count("summary ") == 2
     assert "against random, the same 20 seeds each" in output
 
-    assert cli.main([*command, "--against", "random", "--format", "json"]) == 0
+    assert cli.main([*command, "--against", "random", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed.keys() == {"evaluations", "comparison"}
     assert [one["episodes"] for one in printed["evaluations"]] == [20, 20]
@@ -739,7 +739,7 @@ def test_the_command_reports_why_it_found_no_policy(
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "model.zip").write_bytes(b"no zip")
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["evaluate", word]) == 1
+    assert cli.main(["evaluate", word]) == 2
     assert text in capsys.readouterr().err
 
 
@@ -747,7 +747,7 @@ def test_a_zip_without_a_model_is_refused_before_anything_is_unpickled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.zip").write_bytes(b"no zip")
-    assert cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 1
+    assert cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 2
     assert "is not a model of Stable-Baselines3 (BadZipFile" in capsys.readouterr().err
 
 

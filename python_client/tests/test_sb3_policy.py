@@ -84,7 +84,7 @@ def test_a_trained_model_plays_whole_games(
     path = str(tmp_path / "model.zip")
     model.save(path)
     command = ["evaluate", path, "--trust-pickle", "--episodes", "10", "--endpoint", "embedded"]
-    assert cli.main([*command, "--format", "json"]) == 0
+    assert cli.main([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["policy"] == f"model.zip ({name})"
     assert printed["score"]["mean"] > 100

@@ -118,8 +118,8 @@ def test_the_session_in_the_statistics_is_no_secret(
     own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = stepped.token.partition("#")[2]
-    for form in ("table", "json", "prometheus"):
-        main(["stats", "--format", form, "--endpoint", own_server.ipc])
+    for form in (["--json"], ["--format", "prometheus"], []):
+        main(["stats", *form, "--endpoint", own_server.ipc])
         text = capsys.readouterr().out
         assert secret[:8] not in text
         assert secret[-8:] not in text
@@ -135,6 +135,17 @@ def test_top_shows_rates_and_sessions(
     assert text.count("dropped 1, ") == 2
     assert "\x1b" not in text, "control sequences are for terminals"
     assert len(re.findall(r"^[0-9a-f]{8}  ", text, re.MULTILINE)) == 2
+
+
+def test_top_prints_one_line_of_json_for_each_view(
+    own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
+    assert main([*arguments, "--json"]) == 0
+    views = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["counters"]["steps"] for each in views] == [20, 20]
+    assert all(each["steps_per_second"] == 0 for each in views)
+    assert all(each["requests_per_second"] > 0 for each in views), "the requests for statistics"
 
 
 def test_top_counts_the_requests_between_two_views() -> None:
@@ -211,9 +222,7 @@ def test_a_server_that_does_not_answer_is_one_sentence_and_status_1(
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
+    assert main(arguments) == 2
     assert "usage: twofold" in capsys.readouterr().err
 
 

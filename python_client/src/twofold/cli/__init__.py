@@ -2,23 +2,27 @@
 
 A subcommand's module is imported when it runs, so that `twofold --help` stays quick. It has
 
-    add_arguments(parser)      adds its arguments to an argparse.ArgumentParser
-    run(arguments) -> int      runs it; returns the exit status, 0 for success
+    add_arguments(parser)                 adds its arguments to an argparse.ArgumentParser
+    run(arguments) -> Iterable[Result]    runs it; each result is printed as it comes
 
-and raises TwofoldError or OSError on failure; the command line then prints one line and exits with
-1. Wrong usage exits with 2, Ctrl-C with 130.
+and raises TwofoldError or OSError on failure. Errors, exit statuses and JSON are handled here, for
+all of them; docs/guides/command_line.md describes them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
+import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from twofold.errors import TwofoldError
+from twofold.errors import InvalidArgument, TwofoldError
 
 SUBCOMMANDS = {
     # name: (module, help)
@@ -35,6 +39,35 @@ SUBCOMMANDS = {
     "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }
 
+FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+_EPILOG = (
+    "Run `twofold COMMAND --help` for the options of a command; those of serve, keygen and ping "
+    "are twofold-server's own. "
+    "Exit status: 0 success; 1 failure, or the thing asked about is not so; 2 wrong usage: an "
+    "argument is unknown or refused; 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
+)
+
+
+class UsageError(Exception):
+    """The command line can't be parsed."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived."""
+
+
+_REPORTED = (KeyboardInterrupt, UsageError, TwofoldError, OSError, UnicodeError, MemoryError)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise UsageError(message)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        print(end="", flush=True)  # --help into a closed pipe fails here, not in the interpreter
+        super().exit(status, message)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand; the console script `twofold` and `python -m twofold` call it.
@@ -44,39 +77,79 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status.
+
+    Raises:
+        SystemExit: After --help, and after a command of twofold-server.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
+    name = next((word for word in given if not word.startswith("-")), "")
+    as_json = "--json" in given
+    try:
+        parsed = _parse(given, name)
+        parsed.is_console_script = arguments is None
+        return _run(parsed, as_json)
+    except _REPORTED as error:
+        return _fail(f"twofold {name}" if name in SUBCOMMANDS else "twofold", error, as_json)
+
+
+def _parse(given: list[str], name: str) -> argparse.Namespace:
+    """The arguments. Only the module of the subcommand `name` is imported."""
+    parser = _Parser(
         prog="twofold",
         description="Reinforcement-learning environments, served.",
-        epilog="Run `twofold COMMAND --help` for the options of a command.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    # Only this one is imported; the others are lines of the help.
-    selected = next((word for word in given if not word.startswith("-")), None)
-    for name, (module, help_text) in SUBCOMMANDS.items():
+    for each, (module, help_text) in SUBCOMMANDS.items():
         description = f"{help_text[0].upper()}{help_text[1:]}."
-        command = commands.add_parser(name, help=help_text, description=description)
-        if name == selected:
+        command = commands.add_parser(
+            each, help=help_text, description=description, allow_abbrev=False
+        )
+        if each == name:
             importlib.import_module(module).add_arguments(command)
-    parsed = parser.parse_args(given)
-    parsed.is_console_script = arguments is None
+    return parser.parse_args(given)
 
-    try:
-        status = int(importlib.import_module(SUBCOMMANDS[parsed.command][0]).run(parsed))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has closed the pipe (`twofold … | head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except (TwofoldError, OSError) as error:
-        print(f"twofold {parsed.command}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+
+def _run(parsed: argparse.Namespace, as_json: bool) -> int:
+    """Prints the results of a subcommand; with JSON nothing else reaches the standard output."""
+    status, output = 0, sys.stdout
+    # A policy's function may print, too.
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        for result in importlib.import_module(SUBCOMMANDS[parsed.command][0]).run(parsed):
+            text = json.dumps(result.document, allow_nan=False) if as_json else result.text
+            print(text, file=output, flush=True)
+            status = status if result.succeeded else FAILED
     return status
+
+
+def _fail(program: str, error: BaseException, as_json: bool) -> int:
+    """Prints an error; returns the exit status."""
+    text = str(error) or type(error).__name__
+    if not isinstance(error, (KeyboardInterrupt, BrokenPipeError)):
+        print(f"{program}: {text}", file=sys.stderr)
+    fields = vars(error) if isinstance(error, TwofoldError) else {}
+    fields = {key: value for key, value in fields.items() if value not in (None, "")}
+    document = {"error": {"type": type(error).__name__, "message": text, **fields}}
+    try:
+        print(f"{json.dumps(document, default=str)}\n" if as_json else "", end="", flush=True)
+    except OSError:
+        # The pipe is closed or the disk full; the interpreter flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, KeyboardInterrupt):
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    # NotFound can also be a session that the server has lost.
+    is_usage = isinstance(error, (UsageError, InvalidArgument)) or fields.get("field") == "policy"
+    return WRONG_USAGE if is_usage else FAILED
 
 
 def script() -> NoReturn:
     """The console script."""
+
+    def terminate(*_: object) -> None:
+        raise Terminated("terminated")
+
+    # None where the caller has closed them.
+    sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
+    signal.signal(signal.SIGTERM, terminate)
     sys.exit(main())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import os
+from collections.abc import Iterator
 
 from twofold.cli import endpoint
+from twofold.cli.common import Result, add_output_arguments
 from twofold.doctor import Finding, machine_findings, network_findings, service_findings
 from twofold.errors import InvalidArgument
 
@@ -15,26 +15,24 @@ _MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the address of a server to check, and --json."""
-    endpoint.add_arguments(parser)
-    parser.set_defaults(endpoint=os.environ.get("TWOFOLD_ENDPOINT"))
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    """Adds the command's arguments."""
+    parser.epilog = "Example: twofold doctor --endpoint tcp://10.0.0.7:5555"
+    endpoint.add_arguments(parser, None, "none: only this machine is checked")
+    add_output_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Prints one line per finding, with its mend; 1 where something does not work."""
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """One line per finding, with its mend."""
     findings = [*machine_findings(), *service_findings(), *_network(arguments)]
     works = all(finding.status != "failed" for finding in findings)
-    if arguments.json:
-        document = {"works": works, "findings": [dataclasses.asdict(f) for f in findings]}
-        print(json.dumps(document, indent=2))
-        return 0 if works else 1
+    lines = []
     for finding in findings:
-        print(f"{_MARKS[finding.status]:8} {finding.check:16} {finding.found}")
+        lines.append(f"{_MARKS[finding.status]:8} {finding.check:16} {finding.found}")
         if finding.mend:
-            print(f"{'':25} {finding.mend}")
-    print("Everything works." if works else "Something does not work; see FAILED above.")
-    return 0 if works else 1
+            lines.append(f"{'':25} {finding.mend}")
+    lines.append("Everything works." if works else "Something does not work; see FAILED above.")
+    document = {"works": works, "findings": [dataclasses.asdict(each) for each in findings]}
+    yield Result("\n".join(lines), document, works)
 
 
 def _network(arguments: argparse.Namespace) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The arguments and the connection of commands that query a server."""
+"""The arguments and the connection of commands that use a server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
+from twofold.cli.common import positive
 from twofold.client.carrier import Call
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_address, check_curve
@@ -19,14 +21,22 @@ from twofold.v1 import statistics_pb2 as statistics
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --endpoint, --curve-server, --curve-client and --timeout."""
+def add_arguments(
+    parser: argparse.ArgumentParser,
+    default: str | None = DEFAULT_ENDPOINT,
+    otherwise: str = DEFAULT_ENDPOINT,
+    timeout: float = 5.0,
+) -> None:
+    """Adds --endpoint, --curve-server, --curve-client and --timeout.
+
+    `default` is the address without --endpoint and TWOFOLD_ENDPOINT, `otherwise` says so in words.
+    """
     add = parser.add_argument
     add(
         "--endpoint",
         metavar="ADDRESS",
-        default=os.environ.get("TWOFOLD_ENDPOINT") or DEFAULT_ENDPOINT,
-        help=f"address of the server (default: $TWOFOLD_ENDPOINT, or {DEFAULT_ENDPOINT})",
+        default=os.environ.get("TWOFOLD_ENDPOINT") or default,
+        help=f"address of the server (default: $TWOFOLD_ENDPOINT, or {otherwise})",
     )
     add(
         "--curve-server",
@@ -40,19 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--timeout",
-        type=seconds,
-        default=5.0,
+        type=positive,
+        default=timeout,
         metavar="SECONDS",
-        help="time that the server has to answer (default: 5)",
+        help=f"time that the server has for each answer (default: {timeout:g})",
     )
-
-
-def seconds(text: str) -> float:
-    """A positive number of seconds."""
-    value = float(text)
-    if not 0 < value < 1e6:
-        raise ValueError
-    return value
 
 
 def keys(arguments: argparse.Namespace) -> CurveKeys | None:
@@ -66,6 +68,12 @@ def keys(arguments: argparse.Namespace) -> CurveKeys | None:
     if arguments.curve_server is None or arguments.curve_client is None:
         raise InvalidArgument("--curve-server and --curve-client belong together", field="curve")
     return CurveKeys.load(arguments.curve_server, arguments.curve_client)
+
+
+def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The given ones among an environment's arguments endpoint, curve and timeout."""
+    names = {"endpoint": arguments.endpoint, "curve": keys(arguments), "timeout": arguments.timeout}
+    return {name: value for name, value in names.items() if value is not None}
 
 
 @contextlib.contextmanager

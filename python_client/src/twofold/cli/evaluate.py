@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from twofold.cli import playing
+from twofold.cli.common import Result, positive
 from twofold.evaluation import Evaluation, evaluate
 from twofold.evaluation.run import FIRST_SEED, PROTOCOLS
 from twofold.policies.lookup import NAMES, load
 
 FORMATS: dict[str, Callable[[Evaluation], str]] = {
     "table": str,
-    "json": Evaluation.to_json,
     "markdown": Evaluation.to_markdown,
     "tdl": Evaluation.to_tdl,
 }
@@ -21,6 +22,7 @@ FORMATS: dict[str, Callable[[Evaluation], str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.epilog = "Example: twofold evaluate expectimax --episodes 100 --against greedy"
     presets = ", ".join(f"{name} {number:,}" for name, number in PROTOCOLS.items())
     add = parser.add_argument
     add(
@@ -41,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="first game's seed (default: 2^63)",
     )
-    add("--format", choices=FORMATS, default="table", help="output format (default: %(default)s)")
     add("--save", type=Path, metavar="FILE", help="save every game as JSON")
     add(
         "--record",
@@ -54,15 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add(
         "--policy-timeout",
-        type=float,
+        type=positive,
         default=60.0,
         metavar="SECONDS",
         help="time limit of one call of the policy (default: 60)",
     )
-    playing.add_environment_arguments(parser)
+    playing.add_environment_arguments(parser, "as many as games, at most 4,096", list(FORMATS))
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Evaluates one policy or two."""
     names = [arguments.policy, *([arguments.against] if arguments.against else [])]
     policies = [load(name, trust_pickle=arguments.trust_pickle) for name in names]
@@ -84,16 +85,15 @@ def run(arguments: argparse.Namespace) -> int:
         results.append(result)
     _save(arguments, results)
     reports = [FORMATS[arguments.format](result) for result in results]
+    documents = [json.loads(result.to_json()) for result in results]
     if len(results) == 1:
-        print(*reports)
-        return 0
-    comparison = results[0].compare(results[1])
-    if arguments.format == "json":
-        evaluations = ", ".join(reports)
-        print(f'{{"evaluations": [{evaluations}], "comparison": {comparison.to_json()}}}')
+        yield Result(reports[0], documents[0])
     else:
-        print(*reports, comparison, sep="\n\n")
-    return 0
+        comparison = results[0].compare(results[1])
+        yield Result(
+            "\n\n".join([*reports, str(comparison)]),
+            {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
+        )
 
 
 def _save(arguments: argparse.Namespace, results: list[Evaluation]) -> None:

@@ -6,11 +6,14 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from twofold._arguments import DEFAULT_TIMEOUT
 from twofold._optional import optional_import
-from twofold.errors import InvalidArgument
+from twofold.cli import endpoint
+from twofold.cli.common import add_output_arguments
+from twofold.errors import InvalidArgument, MissingDependency
 
 # Arguments that only one of the games has.
 _OF_ONE_GAME = {
@@ -19,22 +22,26 @@ _OF_ONE_GAME = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --no-progress and --endpoint."""
-    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
-    parser.add_argument(
-        "--endpoint",
-        metavar="ADDRESS",
-        help="server to play on (default: $TWOFOLD_ENDPOINT, or in this process)",
-    )
+def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
+    """Adds --quiet, and the arguments of the output and of the server."""
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
+    add_output_arguments(parser, formats)
+    endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
+    # The environments have these defaults; those of other packages have no such arguments.
+    parser.set_defaults(endpoint=None, timeout=None)
 
 
-def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds those arguments, --trust-pickle, and the groups of arguments of the environment."""
+def add_environment_arguments(
+    parser: argparse.ArgumentParser, lanes: str, formats: Sequence[str] = ()
+) -> None:
+    """Adds those arguments, --trust-pickle, and the groups of arguments of the environment.
+
+    `lanes` is the default number of boards, in words.
+    """
     parser.add_argument(
         "--trust-pickle", action="store_true", help="load model.zip, which can run any code"
     )
-    add_arguments(parser)
+    add_arguments(parser, formats)
     add = parser.add_argument_group("environment").add_argument
     add(
         "--env",
@@ -42,18 +49,27 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="environment to play (default: %(default)s)",
     )
-    add("--num-envs", type=int, metavar="N", help="boards played at once")
-    add("--size", metavar="SIZE", help="size of the board: 4, or 3x5 for rows x columns")
-    add("--max-episode-steps", type=int, metavar="N", help="truncate episodes after N steps")
+    add("--num-envs", type=int, metavar="N", help=f"boards played at once (default: {lanes})")
+    add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
+    add(
+        "--max-episode-steps",
+        type=int,
+        metavar="N",
+        help="truncate episodes after N steps (default: the preset's, or never)",
+    )
     add = parser.add_argument_group("2048").add_argument
     add("--four-probability", type=float, metavar="P", help="probability of a 4 (default: 0.1)")
     add("--start-tiles", type=int, metavar="N", help="tiles on a new board (default: 2)")
     add("--goal", type=int, metavar="TILE", help="tile that counts as a win (default: 2048)")
     add("--stop-at-goal", action="store_true", default=None, help="end the episode at the goal")
     add = parser.add_argument_group("Concentration").add_argument
-    add("--preset", metavar="NAME", help="a named set of rules, such as playground")
-    add("--symbols", type=int, metavar="N", help="number of different cards")
-    add("--peeks", type=int, metavar="N", help="peeks per game")
+    add(
+        "--preset",
+        metavar="NAME",
+        help="playground, popgym-easy or popgym-medium (default: playground)",
+    )
+    add("--symbols", type=int, metavar="N", help="different symbols (default: half the cards)")
+    add("--peeks", type=int, metavar="N", help="peeks in an episode (default: the preset's)")
 
 
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -62,7 +78,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         InvalidArgument: The size is malformed, or an argument is another game's.
     """
-    names = ["endpoint", "max_episode_steps", *(n for own in _OF_ONE_GAME.values() for n in own)]
+    names = ["max_episode_steps", *(n for own in _OF_ONE_GAME.values() for n in own)]
     given = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
     for env, own in _OF_ONE_GAME.items():
@@ -80,7 +96,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
                 f"size is {arguments.size!r}; expected 4, or 3x5 for rows x columns", field="size"
             )
         given["size"] = sides[0] if len(sides) == 1 else sides
-    return given
+    return given | endpoint.service_arguments(arguments)
 
 
 @contextlib.contextmanager
@@ -91,15 +107,17 @@ def progress(
 
     Yields:
         A function (done, total, steps=done) that updates the bar; None without one.
-
-    Raises:
-        MissingDependency: rich is not installed.
     """
-    if arguments.no_progress or not sys.stderr.isatty():
+    if arguments.quiet or not sys.stderr.isatty():
         yield None
         return
-    rich: Any = optional_import("rich.progress", "progress bars (see --no-progress)", "cli")
-    console = optional_import("rich.console", "progress bars", "cli").Console(stderr=True)
+    try:
+        rich: Any = optional_import("rich.progress", "progress bars", "cli")
+        console = optional_import("rich.console", "progress bars", "cli").Console(stderr=True)
+    except MissingDependency as error:
+        print(error, file=sys.stderr)
+        yield None
+        return
     bar = rich.Progress(
         "{task.description}",
         rich.BarColumn(),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.cli.common import Result, add_output_arguments, positive
 from twofold.games.game2048 import Game2048
 from twofold.recordings import Recording
 from twofold.recordings.replay import ACTIONS
@@ -17,28 +20,35 @@ from twofold.recordings.replay import ACTIONS
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.epilog = "Example: twofold replay best.json --html best.html"
     add = parser.add_argument
     add("file", type=Path, help="recording of a game")
     add("--html", type=Path, metavar="FILE", help="write a page that plays it")
-    add("--verify", action="store_true", help="only verify; exit with 1 if it is wrong")
+    add("--verify", action="store_true", help="only verify, as with --json")
     add("--boards", action="store_true", help="print every board, without waiting")
-    add("--speed", type=float, default=8.0, help="moves per second on a terminal (default: 8)")
+    add(
+        "--speed",
+        type=positive,
+        default=8.0,
+        metavar="N",
+        help="moves per second on a terminal (default: 8)",
+    )
+    add_output_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Verifies the recording and shows it."""
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """Shows the recording and verifies it."""
     recording = Recording.load(arguments.file)
     verification = recording.verify()
     if arguments.html:
         arguments.html.write_text(recording.to_html())
-    elif arguments.boards:
-        _show(recording, None)
-    elif sys.stdout.isatty() and not arguments.verify:
-        _show(recording, max(arguments.speed, 0.01))
-    elif not arguments.verify:
-        print(Game2048.text(recording.board))
-    print(verification)
-    return 0 if verification.spawns_fit else 1
+    elif not (arguments.verify or arguments.json):
+        if arguments.boards or sys.stdout.isatty():
+            _show(recording, None if arguments.boards else arguments.speed)
+        else:
+            print(Game2048.text(recording.board))
+    fits = verification.spawns_fit
+    yield Result(str(verification), dataclasses.asdict(verification) | {"spawns_fit": fits}, fits)
 
 
 def _show(recording: Recording, speed: float | None) -> None:

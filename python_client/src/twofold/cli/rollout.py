@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from twofold import datasets
 from twofold.cli import playing
+from twofold.cli.common import Result
 from twofold.policies.lookup import load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.epilog = "Example: twofold rollout greedy --out data.parquet --transitions 10000000"
     add = parser.add_argument
     add("policy", help="a policy, as for `twofold evaluate`")
     add("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")
@@ -24,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of transitions, rounded up to whole steps (default: 1,000,000)",
     )
     add("--seed", type=int, metavar="N", help="seed of the boards (default: random)")
-    playing.add_environment_arguments(parser)
+    playing.add_environment_arguments(parser, "1,024")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Writes the file."""
     policy = load(arguments.policy, trust_pickle=arguments.trust_pickle)
     start = time.monotonic()
@@ -43,8 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
             **playing.environment_arguments(arguments),
         )
     seconds, size = time.monotonic() - start, arguments.out.stat().st_size
-    print(
+    rate = number / seconds
+    text = (
         f"{arguments.out}: {number:,} transitions, {size / 1e6:,.1f} MB, {seconds:.3g} s, "
-        f"{number / seconds:,.0f} per second"
+        f"{rate:,.0f} per second"
     )
-    return 0
+    document = {"file": str(arguments.out), "bytes": size, "transitions": number}
+    yield Result(text, document | {"seconds": seconds, "transitions_per_second": rate})

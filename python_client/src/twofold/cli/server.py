@@ -6,6 +6,7 @@ import argparse
 import os
 import subprocess
 import sys
+from typing import NoReturn
 
 from twofold.client.lookup import find_program
 
@@ -16,10 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> NoReturn:
     """Runs twofold-server; the console script becomes it, so that its signals are the server's."""
     command = [str(find_program()), arguments.command, *arguments.arguments]
     sys.stdout.flush()
     if arguments.is_console_script and sys.platform != "win32":
         os.execv(command[0], command)
-    return subprocess.run(command, check=False).returncode
+    sys.exit(subprocess.run(command, check=False).returncode)

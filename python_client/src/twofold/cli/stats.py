@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,22 +12,22 @@ from google.protobuf.message import Message
 from twofold._optional import optional_import
 from twofold._tables import table
 from twofold.cli import endpoint
+from twofold.cli.common import Result, add_output_arguments
 from twofold.v1 import statistics_pb2 as statistics
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.epilog = "Example: twofold stats --endpoint tcp://10.0.0.7:5555 --json"
     endpoint.add_arguments(parser)
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--format", choices=FORMATS, default="table", help="output format (default: %(default)s)")
-    add("--json", dest="format", action="store_const", const="json", help="same as --format json")
+    add_output_arguments(parser, list(FORMATS))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Queries the server once and prints."""
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """Queries the server once."""
     with endpoint.connected(arguments) as query:
-        print(FORMATS[arguments.format](query()))
-    return 0
+        stats = query()
+    yield Result(FORMATS[arguments.format](stats), as_document(stats))
 
 
 def as_text(stats: statistics.StatsReply) -> str:
@@ -128,13 +127,11 @@ def fields(message: Message) -> Iterator[tuple[str, Any]]:
         yield field.name, getattr(message, field.name)
 
 
-def as_json(stats: statistics.StatsReply) -> str:
-    """One JSON object, with the field names of proto/ and plain numbers."""
-
-    def plain(value: Any) -> Any:
-        return dict(fields(value)) if isinstance(value, Message) else list(value)
-
-    return json.dumps(stats, default=plain, indent=2)
+def as_document(value: Any) -> Any:
+    """A message in JSON's types, with the field names of proto/ and plain numbers."""
+    if isinstance(value, Message):
+        return {name: as_document(part) for name, part in fields(value)}
+    return value if isinstance(value, (str, int, float)) else [as_document(each) for each in value]
 
 
 def as_prometheus(stats: statistics.StatsReply) -> str:
@@ -203,6 +200,5 @@ _USAGE = {
 
 FORMATS: dict[str, Callable[[statistics.StatsReply], str]] = {
     "table": as_text,
-    "json": as_json,
     "prometheus": as_prometheus,
 }

@@ -12,17 +12,20 @@ from typing import Any
 
 from twofold._optional import optional_import
 from twofold.cli import endpoint
-from twofold.cli.stats import head, rate, requests_table, sessions_table
+from twofold.cli.common import Result, add_output_arguments, positive
+from twofold.cli.stats import as_document, head, rate, requests_table, sessions_table
 from twofold.v1 import statistics_pb2 as statistics
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.epilog = "Example: twofold top --interval 5"
     endpoint.add_arguments(parser)
+    add_output_arguments(parser)
     add = parser.add_argument
     add(
         "--interval",
-        type=endpoint.seconds,
+        type=positive,
         default=1.0,
         metavar="SECONDS",
         help="time between two views (default: 1)",
@@ -30,43 +33,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--count", type=int, metavar="N", help="exit after N views (default: run until Ctrl-C)")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Shows views until interrupted; in place on a terminal, otherwise one after the other."""
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """Views until interrupted: on a terminal drawn in place, otherwise one result each."""
     views = itertools.count() if arguments.count is None else range(arguments.count)
-    with endpoint.connected(arguments) as query, contextlib.suppress(KeyboardInterrupt):
+    is_drawn = sys.stdout.isatty() and not arguments.json
+    with endpoint.connected(arguments) as query:
         before, queried = query(), time.monotonic()
-        with _screen() as show:
+        with _screen() if is_drawn else contextlib.nullcontext() as draw:
             for _ in views:
                 time.sleep(max(0.0, queried + arguments.interval - time.monotonic()))
                 queried = time.monotonic()
                 now = query()
-                show(view(before, now))
+                if draw:
+                    draw(view(before, now))
+                else:
+                    document = as_document(now) | rates(before, now)
+                    yield Result(view(before, now) + "\n", document)
                 before = now
-    return 0
 
 
 @contextlib.contextmanager
 def _screen() -> Iterator[Callable[[str], None]]:
-    """A function that shows a view: on a terminal in place, cropped to it, otherwise printed."""
-    if not sys.stdout.isatty():
-        yield lambda text: print(text, end="\n\n", flush=True)
-        return
+    """A function that draws a view in place, cropped to the terminal."""
     rich: Any = optional_import("rich.live", "views on a terminal", "cli")
     rich_text: Any = optional_import("rich.text", "views on a terminal", "cli")
     with rich.Live(screen=True, auto_refresh=False) as live:
         yield lambda text: live.update(rich_text.Text(text, no_wrap=True), refresh=True)
 
 
-def view(before: statistics.StatsReply, now: statistics.StatsReply) -> str:
-    """The rates between two replies of a server, and the state at the second one."""
-    old, new, seconds = before.counters, now.counters, now.uptime - before.uptime
+def rates(before: statistics.StatsReply, now: statistics.StatsReply) -> dict[str, float]:
+    """Steps and executed requests per second between two replies of a server."""
+    old, seconds = before.counters, now.uptime - before.uptime
     if seconds < 0:  # another server has taken its place
         old, seconds = statistics.Counters(), now.uptime
     seconds = max(1e-6, seconds)
+    return {
+        "steps_per_second": (now.counters.steps - old.steps) / seconds,
+        "requests_per_second": (now.counters.executed - old.executed) / seconds,
+    }
+
+
+def view(before: statistics.StatsReply, now: statistics.StatsReply) -> str:
+    """The rates between two replies of a server, and the state at the second one."""
+    new, per_second = now.counters, rates(before, now)
     parts = [
         head(now),
-        f"{rate((new.steps - old.steps) / seconds)} steps/s, "
-        f"{rate((new.executed - old.executed) / seconds)} requests/s\n"
+        f"{rate(per_second['steps_per_second'])} steps/s, "
+        f"{rate(per_second['requests_per_second'])} requests/s\n"
         f"repeated by clients {new.resent + new.parked:,}, refused {new.refused:,}, "
         f"dropped {new.dropped:,}, keys refused {new.keys_refused:,}",
         requests_table(now),

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from twofold import datasets
-from twofold.cli import playing
+from twofold.cli import endpoint, playing
+from twofold.cli.common import Result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.epilog = "Example: twofold verify data.parquet"
     parser.add_argument("file", type=Path, help="Parquet file written by `twofold rollout`")
     playing.add_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Plays the dataset again and compares."""
     start = time.monotonic()
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
-        found = datasets.verify(arguments.file, endpoint=arguments.endpoint, progress=update)
-    print(
+        service = endpoint.service_arguments(arguments)
+        found = datasets.verify(arguments.file, progress=update, **service)
+    seconds = time.monotonic() - start
+    text = (
         f"{arguments.file}: all {found['transitions']:,} transitions are right "
         f"({found['policy']} on {found['environment']}, {found['num_envs']} lanes from seed "
-        f"{found['seed']}); {time.monotonic() - start:.3g} s"
+        f"{found['seed']}); {seconds:.3g} s"
     )
-    return 0
+    yield Result(text, {"file": str(arguments.file), "seconds": seconds, "metadata": found})

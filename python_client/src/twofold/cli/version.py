@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Iterator
 from importlib.metadata import version
+
+from twofold.cli.common import Result, add_output_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing; the command has no arguments."""
+    """Adds the command's arguments."""
+    parser.epilog = "Example: twofold version --json"
+    add_output_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Prints one line per version."""
-    print(f"twofold    {version('twofold')}")
-    print(f"python     {platform.python_version()}")
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """One line per version."""
+    versions = {"twofold": version("twofold"), "python": platform.python_version()}
     for package in ("gymnasium", "numpy", "protobuf", "pyzmq"):
-        print(f"{package:10} {version(package)}")
-    return 0
+        versions[package] = version(package)
+    yield Result("\n".join(f"{name:10} {each}" for name, each in versions.items()), versions)

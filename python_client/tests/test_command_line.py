@@ -1,0 +1,207 @@
+"""docs/guides/command_line.md is true: each command's JSON, and each exit status."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Server, wait_until
+
+import twofold
+from twofold import cli
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/guides/command_line.md").read_text()
+ROWS = [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", PAGE, re.MULTILINE)]
+NAMES = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[2])) for row in ROWS if len(row) == 3}
+NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
+OWN = ["serve", "keygen", "ping"]
+
+EVALUATE = ["evaluate", "random", "--episodes", "20"]
+# The commands that succeed, by their row in the page.
+RIGHT = {
+    "stats": ["stats", "--endpoint", "{ipc}"],
+    "top": ["top", "--count", "1", "--interval", "0.01", "--endpoint", "{ipc}"],
+    "evaluate": EVALUATE,
+    "evaluate --against": [*EVALUATE, "--against", "greedy"],
+    "replay": ["replay", "{files}/good.json"],
+    "rollout": ["rollout", "random", "--transitions", "9", "--out", "{files}/new.parquet"],
+    "verify": ["verify", "{files}/good.parquet"],
+    "doctor": ["doctor"],
+    "version": ["version"],
+}
+WRONG = [
+    (1, "stats --timeout 0.1 --endpoint ipc:///nowhere/s", "DeadlineExceeded"),
+    (1, "top --timeout 0.1 --endpoint ipc:///nowhere/s", "DeadlineExceeded"),
+    (1, "evaluate {files}/policy.py:raises --episodes 2", "PolicyError"),
+    (1, "evaluate random --episodes 2 --save {files}/nowhere/a.json", "FileNotFoundError"),
+    (1, "replay {files}/nowhere.json", "FileNotFoundError"),
+    (1, "replay {files}", "IsADirectoryError"),
+    (1, "replay {files}/bad.json", "InvalidRecording"),
+    (1, "replay {files}/good.parquet", "InvalidRecording"),
+    (1, "rollout random --transitions 9 --out {files}/nowhere/a", "FileNotFoundError"),
+    (1, "verify {files}/nowhere.parquet", "FileNotFoundError"),
+    (1, "verify {files}/bad.json", "InvalidDataset"),
+    (
+        1,
+        "verify {files}/good.parquet --endpoint ipc:///nowhere/s --timeout 0.1",
+        "DeadlineExceeded",
+    ),
+    (2, "", "UsageError"),
+    (2, "dance", "UsageError"),
+    (2, "stats --end x", "UsageError"),
+    (2, "stats --endpoint x", "InvalidArgument"),
+    (2, "stats --timeout 0", "UsageError"),
+    (2, "stats --curve-server a --endpoint {ipc}", "InvalidArgument"),
+    (2, "top --interval x", "UsageError"),
+    (2, "evaluate", "UsageError"),
+    (2, "evaluate clever", "InvalidArgument"),
+    (2, "evaluate ntuple:{files}/nowhere.npz", "NotFound"),
+    (2, "evaluate {files}/nowhere.py:f", "NotFound"),
+    (2, "evaluate random --env Dance-v0", "InvalidArgument"),
+    (2, "evaluate random --env nowhere:Dance-v0", "InvalidArgument"),
+    (2, "evaluate random --env MountainCar-v0 --size 3", "InvalidArgument"),
+    (2, "evaluate random --size 99", "InvalidArgument"),
+    (2, "rollout random --transitions 0 --out {files}/a", "InvalidArgument"),
+    (2, "verify {files}/good.parquet --endpoint x", "InvalidArgument"),
+    (2, "version --verbose", "UsageError"),
+]
+
+POLICY = """
+def raises(observations, action_mask):
+    raise KeyError("observations")
+
+def prints(observations, action_mask):
+    print("thinking")
+    return action_mask.argmax(axis=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Good and bad files."""
+    made = tmp_path_factory.mktemp("files")
+    (made / "policy.py").write_text(POLICY)
+    result = twofold.evaluate("random", episodes=1, record=True)
+    result.recording("best").save(made / "good.json")
+    (made / "bad.json").write_text(
+        (made / "good.json").read_text().replace('"score": ', '"score": 1')
+    )
+    twofold.datasets.write(made / "good.parquet", "random", transitions=9, num_envs=3)
+    return made
+
+
+@pytest.fixture
+def run(server: Server, files: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command in this process; its status, its standard output and standard error."""
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        status = cli.main([word.format(ipc=server.ipc, files=files) for word in command])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_the_page_has_all_commands_and_statuses() -> None:
+    assert {row.split()[0] for row in NAMES} | set(OWN) == cli.SUBCOMMANDS.keys()
+    assert all(f"`{name}`" in PAGE for name in OWN)
+    statuses = [0, cli.FAILED, cli.WRONG_USAGE, cli.INTERRUPTED, cli.TERMINATED]
+    assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == list(map(str, statuses))
+
+
+@pytest.mark.parametrize("row", NAMES)
+def test_a_command_that_succeeds_prints_text_or_one_line_of_json(row: str, run: Any) -> None:
+    status, text, _ = run(RIGHT[row])
+    assert status == 0
+    assert text
+    assert not text.startswith("{")
+    status, line, _ = run([*RIGHT[row], "--json"])
+    assert status == 0
+    assert line.count("\n") == 1
+    assert json.loads(line).keys() == NAMES[row]
+
+
+@pytest.mark.parametrize(("status", "command", "kind"), WRONG)
+def test_a_command_that_fails_says_so_in_text_and_in_json(
+    status: int, command: str, kind: str, run: Any
+) -> None:
+    words = command.split()
+    got, text, message = run(words)
+    assert (got, text) == (status, "")
+    assert ": " in message
+    assert "Traceback" not in message
+    got, line, message = run([*words, "--json"])
+    assert got == status
+    document = json.loads(line)
+    assert document.keys() == {"error"}
+    assert document["error"]["type"] == kind
+    assert message.endswith(f": {document['error']['message']}\n")
+
+
+def test_an_error_has_the_fields_of_the_exception(run: Any) -> None:
+    _, line, _ = run(["evaluate", "{files}/policy.py:raises", "--episodes", "2", "--json"])
+    error = json.loads(line)["error"]
+    assert error.keys() == {"type", "message", "policy", "call"}
+    _, line, _ = run(["evaluate", "random", "--size", "99", "--json"])
+    assert line in PAGE
+
+
+def test_a_finding_is_a_document_and_status_1(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
+    for words in (["doctor"], ["doctor", "--json"]):
+        status, text, _ = run(words)
+        assert status == 1
+    assert json.loads(text)["works"] is False
+
+
+def test_the_words_of_a_policy_stay_out_of_the_json(run: Any) -> None:
+    command = ["evaluate", "{files}/policy.py:prints", "--episodes", "1", "--json"]
+    status, line, other = run(command)
+    assert status == 0
+    assert json.loads(line)["episodes"] == 1
+    assert other.startswith("thinking\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "kind"),
+    [(signal.SIGINT, 130, "KeyboardInterrupt"), (signal.SIGTERM, 143, "Terminated")],
+)
+def test_a_signal_ends_a_long_command_and_its_temporary_file(
+    number: int, status: int, kind: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "twofold", "rollout", "random", "--json"]
+    command += ["--transitions", "1000000000", "--out", str(tmp_path / "long")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: any(tmp_path.iterdir()), 60)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert json.loads(output)["error"]["type"] == kind
+    assert errors == b""
+    assert not any(tmp_path.iterdir())
+
+
+def in_shell(command: list[str], redirection: str) -> tuple[int, str]:
+    """The status of a command with its output redirected, and the end of its standard error."""
+    # Its output is written at its end, when the reader has gone.
+    variables = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    line = shlex.join([sys.executable, "-m", "twofold", *command])
+    script = f"set -o pipefail; {line} {redirection}"
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=variables)
+    return ran.returncode, ran.stderr.rpartition("] ")[2]
+
+
+@pytest.mark.parametrize("command", [["version"], ["--help"], ["version", "--json"]])
+def test_output_that_cannot_be_written_is_status_1(command: list[str]) -> None:
+    assert in_shell(command, ">/dev/full") == (1, "No space left on device\n")
+    assert in_shell(command, "| true") == (1, "")
+
+
+def test_a_closed_standard_output_is_fine(files: Path) -> None:
+    assert in_shell(["replay", f"{files}/good.json"], ">&-") == (0, "")
