@@ -89,11 +89,11 @@ def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None
 
     widest = "8" * len(text)
     _, top, width, _ = font_of(100).getbbox(widest, anchor="ls")
-    font = font_of(100 * side * min(0.42 / -top, 0.76 / width))
+    font = font_of(100 * side * min(0.42 / -top, 0.84 / width))
     _, top, _, _ = font.getbbox(widest, anchor="ls")
     left, _, right, _ = font.getbbox(text, anchor="ls")
     start = (side - left - right) / 2, (side - top) / 2
-    draw.text(start, text, ink, font, "ls", stroke_width=round(font.size / 28))
+    draw.text(start, text, ink, font, "ls", stroke_width=round(font.size / 24))
 
 
 def draw_board(

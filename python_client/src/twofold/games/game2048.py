@@ -26,6 +26,8 @@ _ILLEGAL_ACTIONS = {
 _BOARD = (187, 173, 160)
 _EMPTY = (205, 193, 180)
 _DARK, _LIGHT = (119, 110, 101), (249, 246, 242)
+# On the yellow faces, 128 ... 2048, where a light number is hard to read on a small board.
+_BROWN = (94, 72, 20)
 # The faces of the tiles from 2 on; what is larger is the last one.
 _FACES = [
     (238, 228, 218),
@@ -185,7 +187,8 @@ class Game2048(Game):
             if exponent == 0:
                 return tile(side, _BOARD, _EMPTY)
             face = _FACES[min(exponent, len(_FACES)) - 1]
-            return tile(side, _BOARD, face, str(2**exponent), _DARK if exponent <= 2 else _LIGHT)
+            ink = _DARK if exponent <= 2 else _BROWN if 7 <= exponent <= 11 else _LIGHT
+            return tile(side, _BOARD, face, str(2**exponent), ink)
 
         return draw_board(observation, size, _BOARD, cell)
 
