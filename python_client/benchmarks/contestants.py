@@ -32,14 +32,6 @@ LEARNERS = tuple(
 )
 
 
-class Line(NamedTuple):
-    """A line of the plot: the limit is a grey border, Twofold stands out, peers have a hue each."""
-
-    color: str
-    style: str = "-"
-    width: float = 1.5
-
-
 @dataclass(frozen=True)
 class Contestant:
     """One row of the table."""
@@ -50,8 +42,6 @@ class Contestant:
     """Its name in the table."""
     command: tuple[str, ...]
     """The script in peers/, and its arguments before N."""
-    line: Line
-    """Its line in the plot."""
     environment: str | None = None
     """Its virtual environment; None for the one that the benchmark runs in."""
     is_stepwise: bool = True
@@ -76,95 +66,79 @@ CONTESTANTS = (
         "twofold-held",
         "**Twofold**, in the process, `copy=False`",
         ("twofold_client.py", "embedded", "held"),
-        Line("#c8102e", width=2.8),
         has_learner=True,
     ),
     Contestant(
         "twofold",
         "**Twofold**, in the process",
         ("twofold_client.py", "embedded", "vector"),
-        Line("#c8102e", "--", 2.2),
         has_learner=True,
     ),
     Contestant(
         "session",
         "Twofold, in the process, below `VectorEnv`",
         ("twofold_client.py", "embedded", "raw"),
-        Line("#c8102e", ":"),
     ),
     Contestant(
         "twofold-same-step",
         "Twofold, in the process, SAME_STEP",
         ("twofold_client.py", "embedded", "same-step"),
-        Line("#d9667a", "-."),
     ),
     Contestant(
         "twofold-reward",
         "Twofold, in the process, a reward of five terms",
         ("twofold_client.py", "embedded", "reward"),
-        Line("#d9667a", ":"),
     ),
     Contestant(
         "rollout",
         "Twofold, in the process, `VectorEnv.rollout`, random",
         ("twofold_client.py", "embedded", "rollout"),
-        Line("#8a1538", "-.", 2.0),
         is_stepwise=False,
     ),
     Contestant(
         "rollout-kernel",
         "Twofold's kernel, rollout, nothing around it, 1 thread",
         ("twofold_kernel.py",),
-        Line("#8a1538", ":", 1.2),
         is_stepwise=False,
     ),
     Contestant(
         "twofold-ipc",
         "**Twofold, ipc**",
         ("twofold_client.py", "ipc", "vector"),
-        Line("#e8772e", width=2.2),
         has_learner=True,
     ),
     Contestant(
         "rollout-ipc",
         "Twofold, ipc, `VectorEnv.rollout`, random",
         ("twofold_client.py", "ipc", "rollout"),
-        Line("#e8772e", "-."),
         is_stepwise=False,
     ),
     Contestant(
         "limit-ipc",
         "transport limit, ipc (bare echo)",
         ("zmq_echo.py", "ipc"),
-        Line("#888888", "--"),
     ),
     Contestant(
         "twofold-tcp",
         "**Twofold, tcp**",
         ("twofold_client.py", "tcp", "vector"),
-        Line("#d9a400", width=2.2),
         has_learner=True,
     ),
     Contestant(
         "twofold-tcp-same-step",
         "Twofold, tcp, SAME_STEP",
         ("twofold_client.py", "tcp", "same-step"),
-        Line("#d9a400", ":"),
     ),
     Contestant(
         "limit-tcp",
         "transport limit, tcp (bare echo)",
         ("zmq_echo.py", "tcp"),
-        Line("#bbbbbb", "--", 1.2),
     ),
-    Contestant(
-        "numba", "numba loop, in process", ("numba_loop.py",), Line("#1f5fa8"), environment="numba"
-    ),
+    Contestant("numba", "numba loop, in process", ("numba_loop.py",), environment="numba"),
     Contestant(
         "numba-bitboard",
         "numba over bitboards, in process",
         ("numba_bitboard.py", "serial"),
-        Line("#4f9bd9"),
         environment="numba",
         has_learner=True,
     ),
@@ -172,15 +146,13 @@ CONTESTANTS = (
         "numba-parallel",
         "numba over bitboards, all cores",
         ("numba_bitboard.py", "parallel"),
-        Line("#4f9bd9", "-."),
         environment="numba",
     ),
-    Contestant("numpy", "numpy with row tables, in process", ("numpy_tables.py",), Line("#2a8f57")),
+    Contestant("numpy", "numpy with row tables, in process", ("numpy_tables.py",)),
     Contestant(
         "envpool",
         "EnvPool `Game2048-v1`, dm",
         ("envpool_dm.py", "Game2048-v1"),
-        Line("#7a4fb0"),
         environment="envpool",
         has_learner=True,
     ),
@@ -188,23 +160,20 @@ CONTESTANTS = (
         "envpool-play",
         "EnvPool `Play2048-v1`, dm",
         ("envpool_dm.py", "Play2048-v1"),
-        Line("#7a4fb0", "--"),
         environment="envpool",
         has_learner=True,
     ),
-    Contestant("pgx", "pgx `2048`, CPU", ("pgx_jit.py",), Line("#b8860b"), environment="pgx"),
+    Contestant("pgx", "pgx `2048`, CPU", ("pgx_jit.py",), environment="pgx"),
     Contestant(
         "jumanji",
         "Jumanji `Game2048-v1`, CPU",
         ("jumanji_jit.py",),
-        Line("#8c564b"),
         environment="jumanji",
     ),
     Contestant(
         "gymnasium-2048",
         "gymnasium-2048, a loop",
         ("gymnasium_loop.py",),
-        Line("#333333"),
         environment="gymnasium-2048",
         largest=16,
     ),
@@ -212,9 +181,7 @@ CONTESTANTS = (
 
 
 # The rate of a learner's loop without any environment; beside learners only.
-NOTHING = Contestant(
-    "nothing", "no environment at all", ("nothing.py",), Line("#000000"), has_learner=True
-)
+NOTHING = Contestant("nothing", "no environment at all", ("nothing.py",), has_learner=True)
 
 
 @dataclass(frozen=True)

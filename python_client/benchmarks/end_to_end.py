@@ -144,8 +144,7 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds) -> None:
         "results": [asdict(one) | {"rates": one.rates} for one in results.values()],
     }
     (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")
-    title = f"{run['machine']['processor']}, {run['machine']['cores']} cores, {run['started']}"
-    plot.draw(results, title, out / "end_to_end.png")
+    plot.draw(run, results, out / "end_to_end.png")
     print(text)
     print(f"In {out}: end_to_end.md, end_to_end.json, end_to_end.png", file=sys.stderr)
 
