@@ -112,6 +112,12 @@ bench: server $(VENV)/installed ## Measure the server beside its peers and the t
 certify: server $(VENV)/installed ## Check the rules against exact values and other packages (ten minutes).
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 
+.PHONY: pictures
+pictures: server $(VENV)/installed ## Make docs/pictures (ten minutes) with Chromium, and the newest run of `make bench`.
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --editable 'python_client[pictures]'
+	$(VENV)/bin/python python_client/pictures/make.py $(PICTURES_ARGS)
+
 .PHONY: wheel wheel-test
 wheel: .build/system-packages ## Build the wheels and the sdist into python_client/dist.
 	$(PYTHON) python_client/packaging/build.py

@@ -1,0 +1,74 @@
+"""An animation of pictures with few colours: a GIF, or an animated PNG of half its size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, PngImagePlugin
+
+from twofold.games.drawing import Picture
+
+# The palette's last entry is transparent: such a pixel stays as it was in the frame before.
+_UNCHANGED = 255
+
+
+def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int]) -> None:
+    """Writes an animation that repeats for ever.
+
+    Args:
+        path: The file, .gif or .png.
+        frames: Pictures of one size.
+        milliseconds: How long each frame is shown, or all of them.
+    """
+    number_of, palette = _palette(frames)
+    images = []
+    before = np.full(frames[0].shape[:2], _UNCHANGED, np.uint8)
+    for frame in frames:
+        numbers = number_of[_codes(frame)]
+        image = Image.fromarray(np.where(numbers == before, np.uint8(_UNCHANGED), numbers))
+        image.putpalette(palette)
+        images.append(image)
+        before = numbers
+    # Each frame is drawn over the one before.
+    over: dict[str, Any] = {"disposal": 1}
+    if path.suffix == ".png":
+        over = {
+            "disposal": PngImagePlugin.Disposal.OP_NONE,
+            "blend": PngImagePlugin.Blend.OP_OVER,
+        }
+    images[0].save(
+        path,
+        save_all=True,
+        append_images=images[1:],
+        duration=milliseconds,
+        loop=0,
+        transparency=_UNCHANGED,
+        **over,
+    )
+
+
+def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
+    """The number of each colour in the palette, uint8 (2^24,), and the palette, 256 colours.
+
+    It holds the most frequent colours; the others, on smooth edges, become the nearest of these.
+    """
+    counts: Counter[int] = Counter()
+    for frame in frames:
+        codes, count = np.unique(_codes(frame), return_counts=True)
+        counts.update(dict(zip(codes.tolist(), count.tolist(), strict=True)))
+    codes = np.array([code for code, _ in counts.most_common()])
+    colours = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1)
+    chosen = colours[:_UNCHANGED]
+    number_of = np.zeros(1 << 24, np.uint8)
+    number_of[codes] = ((colours[:, np.newaxis] - chosen) ** 2).sum(axis=2).argmin(axis=1)
+    return number_of, chosen.astype(np.uint8).tobytes().ljust(3 * 256, b"\0")
+
+
+def _codes(frame: Picture) -> NDArray[np.uint32]:
+    """The colours of a picture, one number each: uint32 (height, width)."""
+    return np.asarray(frame @ np.array([1 << 16, 1 << 8, 1], np.uint32), np.uint32)

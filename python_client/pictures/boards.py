@@ -1,0 +1,81 @@
+"""A board of 2048 and a table of Concentration, for the environments' pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import animation
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+import twofold
+from twofold.games.drawing import Picture
+from twofold.policies import PerfectMemory
+from twofold.rules import Slide, explain
+
+# A board of this many pixels is filled by its four cells and five gaps.
+SIZE, CELL, GAP = 288, 62, 8
+MOVES = 30
+
+
+def draw_game2048(path: Path) -> None:
+    """Writes the moves that lead to a 2048, each with its tiles on their way."""
+    envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", render_size=SIZE)
+
+    def render(board: NDArray[np.uint8]) -> Picture:
+        envs.reset(options={"boards": board[np.newaxis]})
+        rendered: Any = envs.render()
+        return np.asarray(rendered[0])
+
+    envs.reset(seed=0)
+    game = envs.rollout(1200, policy="expectimax")
+    boards, actions = game.observations[:, 0], game.actions[:, 0]
+    last = int((boards.max(axis=(1, 2)) == 11).argmax())
+    empty = render(boards[0])[_place(int(boards[0].argmin()))]
+    frames, milliseconds = [], []
+    for step in range(last - MOVES, last):
+        frames.append(render(boards[step]))
+        happened = explain(boards[step], actions[step], boards[step + 1])
+        slides = [one for one in happened if isinstance(one, Slide)]
+        frames += [_under_way(frames[-1], slides, share, empty) for share in (0.3, 0.7)]
+        milliseconds += [160, 40, 40]
+    frames.append(render(boards[last]))
+    envs.close()
+    animation.save(path, frames, [*milliseconds, 2500])
+
+
+def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture) -> Picture:
+    """The picture of a board whose tiles have gone this share of their way."""
+    picture: Picture = board.copy()
+    for slide in slides:
+        picture[_place(slide.source)] = empty
+    for slide in slides:
+        picture[_place(slide.source, slide.target, share)] = board[_place(slide.source)]
+    return picture
+
+
+def _place(cell: int, target: int = 0, share: float = 0) -> tuple[slice, slice]:
+    """Rows and columns of the pixels of a cell, or of a tile on its way from there."""
+    place = np.array(divmod(cell, 4)) * (1 - share) + np.array(divmod(target, 4)) * share
+    top, left = map(int, GAP + np.rint(place * (CELL + GAP)))
+    return slice(top, top + CELL), slice(left, left + CELL)
+
+
+def draw_concentration(path: Path) -> None:
+    """Writes a game played from memory, with a peek after the third turn."""
+    env: Any = gym.make("twofold/Concentration-v0", render_mode="rgb_array", render_size=SIZE)
+    memory, peek = PerfectMemory(env), env.action_space.n - 1
+    observation, info = env.reset(seed=0)
+    frames, milliseconds, is_over = [env.render()], [800], False
+    while not is_over:
+        action = memory(observation, info["action_mask"])
+        if info["turns"] == 3 and info["peeks"] == 0:
+            action = peek
+        observation, _, is_over, _, info = env.step(action)
+        frames.append(env.render())
+        milliseconds.append(2000 if action == peek else 600)
+    env.close()
+    milliseconds[-1] = 2000
+    animation.save(path, frames, milliseconds)

@@ -1,0 +1,69 @@
+"""Makes the pictures of the documents, docs/pictures, from real runs.
+
+make bench                                              measures what benchmark.png shows
+python python_client/pictures/make.py                   all pictures: ten minutes, of training
+python python_client/pictures/make.py wall.png          this one
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import boards
+import learning_curve
+import oxipng
+import plot
+import replay_page
+import wall
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "docs" / "pictures"
+RUNS = REPOSITORY / "runs"
+
+
+def benchmark(path: Path) -> None:
+    """Draws the newest measurements of `make bench`."""
+    measured = sorted(RUNS.glob("bench/*/end_to_end.json"))
+    if not measured:
+        raise SystemExit(f"no measurements in {RUNS / 'bench'}; run: make bench")
+    print(f"measurements: {measured[-1]}")
+    plot.draw(*plot.read(measured[-1]), path)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
+    parser.add_argument("pictures", nargs="*", help="their names (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, default=120, help="of each of the three trainings (default 120)"
+    )
+    arguments = parser.parse_args()
+    learn = partial(learning_curve.draw, seconds=arguments.seconds, reports=RUNS / "learning_curve")
+    # Those that need something come first, and the one that takes minutes last.
+    draw: dict[str, Callable[[Path], None]] = {
+        "benchmark.png": benchmark,
+        "replay.png": replay_page.draw,
+        "wall.png": wall.draw,
+        "game2048.gif": boards.draw_game2048,
+        "concentration.gif": boards.draw_concentration,
+        "learning_curve.png": learn,
+    }
+    if unknown := set(arguments.pictures) - set(draw):
+        parser.error(f"no picture {', '.join(unknown)}; there are {', '.join(draw)}")
+    PICTURES.mkdir(exist_ok=True)
+    for name in arguments.pictures or draw:
+        path = PICTURES / name
+        draw[name](path)
+        if path.suffix == ".png":
+            oxipng.optimize(path, level=6, strip=oxipng.StripChunks.safe())
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
