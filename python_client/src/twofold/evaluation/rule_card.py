@@ -78,7 +78,7 @@ def policy_card(policy: NamedPolicy, more: Mapping[str, Any] | None) -> dict[str
     card = {"policy": policy.name}
     for key, (line, read) in _ENTRIES.items():
         value = entries.get(key)
-        card[line] = "not told" if value is None else read(f"card['{key}']", value)
+        card[line] = "not reported" if value is None else read(f"card['{key}']", value)
     return card
 
 
