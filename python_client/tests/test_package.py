@@ -131,7 +131,7 @@ def test_the_exception_tree_matches_its_drawing() -> None:
     assert errors.__doc__ is not None
     drawn: dict[str, tuple[str, str]] = {}
     stack: list[tuple[int, str]] = []
-    for line in errors.__doc__.splitlines()[1:]:
+    for line in errors.__doc__.split("```")[1].splitlines():
         words = line.replace("│", " ").replace("├──", "   ").replace("└──", "   ")
         if not words.strip():
             continue

@@ -1,5 +1,6 @@
 """The exceptions that this package raises.
 
+```
 TwofoldError
 ├── RequestError                 refused, by the server or in the client; nothing has changed
 │   ├── InvalidArgument          also ValueError
@@ -26,6 +27,7 @@ TwofoldError
 ├── InvalidDataset               also ValueError: a dataset is damaged, or has a wrong transition
 ├── MissingDependency            also ImportError: an optional package that is not installed
 └── ClosedError                  also gymnasium's ClosedEnvironmentError
+```
 """
 
 from __future__ import annotations

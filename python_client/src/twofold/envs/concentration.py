@@ -32,6 +32,7 @@ class ConcentrationInfos(AllInfos):
     """(N, rows, columns): what became of each card: 0 nothing, 1 turned face up, 2 turned back, 3
     found its mate, 4 shown by a peek."""
     final_info: NotRequired[ConcentrationInfos]
+    """With SAME_STEP: the infos of the episodes that this step ended."""
     _pairs: NDArray[np.bool_]
     _turns: NDArray[np.bool_]
     _peeks: NDArray[np.bool_]

@@ -21,9 +21,11 @@ class Game2048Infos(AllInfos):
     score: NDArray[np.int32]
     """Sums of merged values."""
     max_exponent: NDArray[np.uint8]
+    """Exponents of the highest tiles."""
     moves: NDArray[np.int32]
     """The episode's legal actions."""
     goal_reached: NDArray[np.bool_]
+    """Whether the highest tile is the goal or above."""
     merges: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the exponents that merges made, in their cells of the afterstate."""
     chance: NotRequired[NDArray[np.int32]]
@@ -31,6 +33,7 @@ class Game2048Infos(AllInfos):
     afterstates: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the board before the spawn."""
     final_info: NotRequired[Game2048Infos]
+    """With SAME_STEP: the infos of the episodes that this step ended."""
     _score: NDArray[np.bool_]
     _max_exponent: NDArray[np.bool_]
     _moves: NDArray[np.bool_]

@@ -40,6 +40,7 @@ class AllInfos(TypedDict):
     reward_terms: NotRequired[NDArray[np.float32]]
     """(N, terms): each term's weighted part of the reward, before scale and clip; on request."""
     final_obs: NotRequired[NDArray[np.object_]]
+    """With SAME_STEP: the last observations of the episodes that this step ended, else None."""
     _action_mask: NDArray[np.bool_]
     _episode_length: NDArray[np.bool_]
     _reward_terms: NotRequired[NDArray[np.bool_]]

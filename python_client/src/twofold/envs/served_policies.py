@@ -183,6 +183,7 @@ class NTuple:
 
 
 Policy: TypeAlias = "Random | Greedy | Expectimax | NTuple"
+"""A policy that plays in the service."""
 
 CLASSES = (Random, Greedy, Expectimax, NTuple)
 NAMES: dict[str, Policy] = {"random": Random(), "greedy": Greedy(), "expectimax": Expectimax()}

@@ -1,7 +1,9 @@
 """Policies: those that run in the server, and the interfaces of one's own.
 
-envs.rollout(128, policy="greedy")
-envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
+    envs.rollout(128, policy="greedy")
+    envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
+
+A name stands for the policy with its defaults, "greedy" for `Greedy()`.
 """
 
 from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
