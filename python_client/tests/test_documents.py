@@ -33,6 +33,8 @@ PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md")),
 ]
 
+# How a page's commands call the server.
+SERVER = r"^\S*twofold(-server)?"
 FENCE = re.compile(
     r"(?P<why><!-- no-run: (?:(?!-->).)*-->\n\n?)?"
     r"^```(?P<tag>[^\n`]*)\n(?P<code>.*?)^```$",
@@ -93,7 +95,7 @@ def commands(page: str, command: str) -> list[str]:
     """The lines of a page that call the server in this way."""
     text = (ROOT / page).read_text()
     lines = [line for block in blocks(text) if not block.tag for line in block.code.splitlines()]
-    return [line for line in lines if re.match(rf"\S*twofold-server {command}\b", line)]
+    return [line for line in lines if re.match(rf"{SERVER} {command}\b", line)]
 
 
 WITH_PYTHON = [page for page in PAGES if program(page).strip()]
@@ -116,7 +118,7 @@ def directory() -> Iterator[Path]:
 def serving(page: str, number: int, directory: Path) -> Iterator[int]:
     """The page's server, on a free port instead of 5555 and with its files here; its port."""
     for line in commands(page, "keygen"):
-        line = line.replace("twofold-server", shlex.quote(str(find_program())), 1)
+        line = re.sub(SERVER, shlex.quote(str(find_program())), line)
         subprocess.run(["bash", "-euc", line], cwd=directory, check=True, capture_output=True)
     line = commands(page, "serve")[number].replace(":5555", ":0").replace("/tmp/", f"{directory}/")
     arguments = shlex.split(line, comments=True)[1:]
@@ -192,7 +194,9 @@ def test_an_excused_block_is_distinguished_from_others() -> None:
 
 
 # The pages left out have tests of their own below.
-@pytest.mark.parametrize("page", sorted({*WITH_PYTHON} - {"README.md", "docs/guides/rules.md"}))
+@pytest.mark.parametrize(
+    "page", sorted({*WITH_PYTHON} - {"README.md", "docs/guides/rules.md", "docs/quick_start.md"})
+)
 def test_the_python_of_a_page_runs(page: str, directory: Path) -> None:
     run(page, directory)
 
@@ -206,6 +210,17 @@ def test_the_servers_of_a_page_start(page: str, number: int, directory: Path) ->
 def test_the_first_program_prints_what_the_page_says(directory: Path) -> None:
     (line,) = re.findall(r"^print\(.*# (\d+)$", program("README.md"), re.MULTILINE)
     assert run("README.md", directory) == f"best tile on 4096 boards: {line}\n"
+
+
+def test_the_quick_start_prints_what_it_shows(directory: Path) -> None:
+    page = "docs/quick_start.md"
+    printed = run(page, directory)
+    numbers = re.findall(r"^print\(.*# (\w+)$", program(page), re.MULTILINE)
+    assert [line for line in printed.splitlines() if line in numbers] == numbers
+    texts = [block.code for block in blocks((ROOT / page).read_text()) if not block.tag]
+    outputs = [text for text in texts if not re.match("pip|twofold|TWOFOLD_", text)]
+    assert len(outputs) == 2
+    assert all(output in printed for output in outputs)
 
 
 def test_the_expectimax_of_the_page_plays_far_better_than_random(directory: Path) -> None:
