@@ -126,6 +126,14 @@ wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_wheel.py
 
+# NO_MKDOCS_2_WARNING silences mkdocs-material's notice about its successor.
+.PHONY: docs docs-serve
+docs: $(VENV)/installed ## Build the documentation site into .build/site.
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
+docs-serve: $(VENV)/installed ## Serve the site on http://127.0.0.1:8000, anew after each change in docs.
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs serve
+
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).
 	proto/generate.sh
 

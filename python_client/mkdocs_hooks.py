@@ -1,0 +1,65 @@
+"""The repository's documents in the site: `mkdocs.yml` loads these hooks.
+
+Documents outside `docs/` become pages of the site. Their links, and links to them, work in the
+repository and in the site. A link to a file that is not in the site, such as a source, becomes
+its path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "operations/security.md",
+    "python_client/benchmarks/README.md": "reference/benchmarks.md",
+}
+"""Documents outside `docs/`, and their places in the site."""
+
+_SOURCES = {place: document for document, place in PAGES.items()}
+# A link to a file: not one to an address (https://…), nor to a heading of the same page.
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Adds the documents outside `docs/`."""
+    for document, place in PAGES.items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / document)))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Mends the links of a page."""
+    return mended(markdown, page.file.src_uri)
+
+
+def mended(markdown: str, place: str) -> str:
+    """A page's text with links for the site. Those to missing files stay: MkDocs warns about them.
+
+    Args:
+        markdown: The text, whose links are those of the repository.
+        place: The page's place in the site.
+    """
+    document = _SOURCES.get(place, f"docs/{place}")
+
+    def mend(link: re.Match[str]) -> str:
+        picture, text, target, anchor = link.groups(default="")
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
+        if path in PAGES or path.startswith("docs/"):
+            to = PAGES.get(path, path.removeprefix("docs/"))
+            relative = posixpath.relpath(to, posixpath.dirname(place))
+            return f"{picture}[{text}]({relative}{anchor})"
+        if picture or not (ROOT / path).exists():
+            return link[0]
+        return f"`{path}`" if text.strip("`") in path else f"{text} (`{path}`)"
+
+    return _LINK.sub(mend, markdown)
