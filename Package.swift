@@ -57,15 +57,16 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
     ],
     targets: [
-        .target(name: "CConnections"),
         .target(name: "CLinux"),
+        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: settings),
         .systemLibrary(name: "CZeroMQ"),
         .target(
-            name: "ZeroMQ", dependencies: ["CZeroMQ"], swiftSettings: settings, linkerSettings: zeroMQ),
+            name: "ZeroMQ", dependencies: ["CZeroMQ", "Platform"], swiftSettings: settings,
+            linkerSettings: zeroMQ),
         .target(name: "Kernel2048", swiftSettings: settings),
         .target(
             name: "TwofoldCore",
-            dependencies: ["CLinux", "Kernel2048"] + avx2Targets.map { .target(name: $0.name) },
+            dependencies: ["Kernel2048", "Platform"] + avx2Targets.map { .target(name: $0.name) },
             swiftSettings: settings),
         .target(
             name: "TwofoldProtocol",
@@ -76,12 +77,12 @@ let package = Package(
             swiftSettings: settings),
         .target(
             name: "TwofoldSessions",
-            dependencies: ["CLinux", "TwofoldCore", "TwofoldProtocol", "TwofoldService"],
+            dependencies: ["Platform", "TwofoldCore", "TwofoldProtocol", "TwofoldService"],
             swiftSettings: settings),
         .target(
             name: "TwofoldServer",
             dependencies: [
-                "CConnections", "CLinux", "TwofoldCore", "TwofoldService", "TwofoldSessions", "ZeroMQ",
+                "Platform", "TwofoldCore", "TwofoldService", "TwofoldSessions", "ZeroMQ",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -89,7 +90,7 @@ let package = Package(
         .target(
             name: "TwofoldEmbedded",
             dependencies: [
-                "CTwofold", "TwofoldCore", "TwofoldProtocol", "TwofoldService", "TwofoldSessions",
+                "CTwofold", "Platform", "TwofoldCore", "TwofoldProtocol", "TwofoldService", "TwofoldSessions",
             ],
             swiftSettings: settings),
         .target(
@@ -105,11 +106,12 @@ let package = Package(
         .executableTarget(
             name: "twofold-server",
             dependencies: [
-                "TwofoldBench", "TwofoldCore", "TwofoldServer", "TwofoldSessions", "ZeroMQ",
+                "Platform", "TwofoldBench", "TwofoldCore", "TwofoldServer", "TwofoldSessions", "ZeroMQ",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
-        .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"], swiftSettings: settings),
+        .testTarget(name: "PlatformTests", dependencies: ["CLinux", "Platform"], swiftSettings: settings),
+        .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: settings),
         .testTarget(name: "TwofoldCoreTests", dependencies: ["TwofoldCore"], swiftSettings: settings),
         .testTarget(
             name: "TwofoldProtocolTests",
@@ -120,7 +122,8 @@ let package = Package(
             name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",
             swiftSettings: settings),
         .testTarget(
-            name: "TwofoldSessionsTests", dependencies: ["TwofoldSessions", "TwofoldTestSupport"],
+            name: "TwofoldSessionsTests",
+            dependencies: ["Platform", "TwofoldSessions", "TwofoldTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldEmbeddedTests",
@@ -128,7 +131,7 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldServerTests",
-            dependencies: ["CLinux", "TwofoldServer", "TwofoldSessions", "TwofoldTestSupport"],
+            dependencies: ["Platform", "TwofoldServer", "TwofoldSessions", "TwofoldTestSupport"],
             swiftSettings: settings),
     ] + avx2Targets + fuzzTargets
 )

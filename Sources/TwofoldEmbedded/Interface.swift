@@ -1,5 +1,5 @@
 public import CTwofold
-internal import Glibc
+internal import Platform
 internal import Synchronization
 internal import TwofoldProtocol
 internal import TwofoldService

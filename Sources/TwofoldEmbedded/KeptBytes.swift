@@ -1,4 +1,3 @@
-internal import Glibc
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions

@@ -1,4 +1,5 @@
 public import Logging
+public import Platform
 internal import TwofoldSessions
 internal import ZeroMQ
 

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import Platform
 
 /// A moment of the system's monotonic clock, the one clock of ledger and server: whatever decides by time (limits, a
 /// stop, statistics) is given the moment, and reads no clock itself.

@@ -1,5 +1,5 @@
 internal import CZeroMQ
-internal import Glibc
+internal import Platform
 
 extension ZeroMQError {
     /// An errno of libzmq: the system's numbers, and libzmq's own from 156384712 on.

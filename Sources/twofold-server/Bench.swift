@@ -1,9 +1,9 @@
 import ArgumentParser
 import FoundationEssentials
+import Platform
 import TwofoldBench
 import TwofoldServer
 import TwofoldService
-import TwofoldSessions
 
 /// `twofold-server bench`
 struct Bench: ParsableCommand {

@@ -1,6 +1,6 @@
 import ArgumentParser
-import Glibc
 import Logging
+import Platform
 import TwofoldCore
 import TwofoldServer
 import TwofoldService

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 
 /// Standard error, which never holds up a thread that logs: a line for which there is no room is dropped and counted.
@@ -29,6 +29,6 @@ final class StandardError: Sendable {
         // is reported as an error, and so is its write.
         guard poll(&room, 1, 0) == 1 else { return false }
         let bytes = Array(line.utf8.prefix(Int(PIPE_BUF) - 1)) + [UInt8(ascii: "\n")]
-        return Glibc.write(descriptor, bytes, bytes.count) == bytes.count
+        return Platform.write(descriptor, bytes, bytes.count) == bytes.count
     }
 }

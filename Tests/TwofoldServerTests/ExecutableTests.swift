@@ -1,5 +1,5 @@
 import Foundation
-import Glibc
+import Platform
 import Testing
 import TwofoldProtocol
 import TwofoldService

@@ -1,9 +1,9 @@
 import Foundation
-import Glibc
+import Platform
 import Testing
 import TwofoldProtocol
-import TwofoldSessions
 import TwofoldService
+import TwofoldSessions
 import TwofoldTestSupport
 import ZeroMQ
 

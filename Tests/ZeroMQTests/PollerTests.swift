@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 import Testing
 import ZeroMQ
@@ -20,7 +20,7 @@ private final class Pipe: Sendable {
         close(reader)
     }
 
-    func write() { _ = Glibc.write(writer.load(ordering: .relaxed), "x", 1) }
+    func write() { _ = Platform.write(writer.load(ordering: .relaxed), "x", 1) }
 
     /// Closes the writing end, once.
     func hangUp() {

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 
 /// A thread of one's own, that can be waited for, watched and hit by signals.

@@ -11,6 +11,11 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 CODE = {".swift", ".c", ".h", ".py"}
 # Generated, and the links to another folder's files.
 OTHERS = re.compile(r"/(Generated|v1|Kernel2048AVX2)/")
+# Names of libc, and of what only Linux has.
+LINUX = re.compile(
+    r"\b(Glibc|Musl|Darwin|CLinux|eventfd|signalfd|epoll|malloc_trim|accept4|__rlimit\w*"
+    r"|(sched|SOCK|pthread_setaffinity)_\w+)\b|/proc/|/sys/"
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,7 @@ def folders_in(table: str) -> set[str]:
 )
 def test_each_folder_has_its_line(files: list[Path], table: str, root: str) -> None:
     folders = {str(path.parent.relative_to(root)) for path in files if path.is_relative_to(root)}
-    folders -= {".", "CConnections/include", "CLinux/include"}
+    folders -= {".", "CLinux/include"}
     if root == "Sources":
         folders |= {"Kernel2048AVX2", "CZeroMQ"}
         folders |= {"TwofoldProtocol"}
@@ -70,3 +75,11 @@ def test_no_file_and_no_folder_is_too_full(files: list[Path]) -> None:
     assert {str(path): count for path, count in lines.items() if count > 400} == {}
     folders = [path.parent for path in files]
     assert {str(folder) for folder in folders if folders.count(folder) > 15} == set()
+
+
+def test_only_platform_names_libc_and_what_only_linux_has(files: list[Path]) -> None:
+    platform = Path("Sources/Platform")
+    swift = [path for path in files if path.suffix == ".swift"]
+    named = {path for path in swift if LINUX.search((ROOT / path).read_text())}
+    assert platform / "Platform.swift" in named
+    assert {str(path) for path in named if not path.is_relative_to(platform)} == set()

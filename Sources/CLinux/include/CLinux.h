@@ -1,7 +1,7 @@
 // What Swift's Glibc module leaves out: descriptors that can be polled beside sockets (eventfd, signalfd), giving
-// memory back to the system (malloc_trim), and what the processors are and can do.
+// memory back to the system (malloc_trim), what the processors are and can do, and an accept that refuses connections.
 //
-// What glibc declares for _GNU_SOURCE only stands behind functions of CLinux.c. Defined here, that macro would
+// What glibc declares for _GNU_SOURCE only stands behind functions of Processors.c. Defined here, that macro would
 // change system headers that Glibc and Dispatch have without it (fd_set for one), and two modules that differ in
 // one type do not compile together.
 #ifndef TWOFOLD_CLINUX_H
@@ -18,5 +18,19 @@ int twofold_processor_count(void);
 
 // Whether the processor and the system can do AVX2.
 bool twofold_has_avx2(void);
+
+// Connections.c defines accept and accept4. In an executable they take the place of libc's for all that is linked
+// to it, so libzmq calls these. Until ceilings are set they do what libc's do. (libtwofold.so has them, too, but does
+// not show them: twofold.map.)
+//
+// They refuse connections before those take the last descriptors. libzmq can't: its ipc listener ends the process when
+// accept fails for want of a descriptor, and its tcp listener asks again at once, for as long as that lasts.
+
+// From now on a connection whose descriptor would not be below the ceiling of its kind is closed at once:
+// `local` is for those of Unix sockets, `network` for all others.
+void twofold_set_connection_ceilings(int local, int network);
+
+// Connections that were refused so far, or had to wait because accept had no descriptor or memory for them.
+long twofold_refused_connections(void);
 
 #endif

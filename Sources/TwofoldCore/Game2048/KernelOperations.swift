@@ -1,5 +1,5 @@
-internal import CLinux
 internal import Kernel2048
+internal import Platform
 
 #if canImport(Kernel2048AVX2)
 internal import Kernel2048AVX2
@@ -39,7 +39,7 @@ enum Kernels {
 
     #if canImport(Kernel2048AVX2)
     /// For processors with AVX2; the baseline on others.
-    static let avx2: any KernelOperations.Type = twofold_has_avx2() ? Kernel2048AVX2.Kernel.self : baseline
+    static let avx2: any KernelOperations.Type = hasAVX2 ? Kernel2048AVX2.Kernel.self : baseline
     #else
     /// There is no AVX2 on this kind of processor.
     static let avx2 = baseline
@@ -52,5 +52,5 @@ extension Kernel2048AVX2.Kernel: KernelOperations {}
 
 extension Engine {
     /// Whether ``avx2`` is more than the baseline here.
-    public static var hasAVX2: Bool { twofold_has_avx2() }
+    public static var hasAVX2: Bool { Platform.hasAVX2 }
 }

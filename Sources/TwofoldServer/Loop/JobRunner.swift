@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import Platform
 internal import TwofoldCore
 internal import TwofoldService
 internal import TwofoldSessions
@@ -21,7 +22,7 @@ final class JobRunner {
     private(set) var inProgress = 0
     private(set) var expansionsInProgress = 0
 
-    init(_ configuration: ServerConfiguration) throws(ServerError) {
+    init(_ configuration: ServerConfiguration) throws(SystemError) {
         service = configuration.service.service
         budget = MemoryBudget(limit: configuration.service.limits.maxBytes)
         mailbox = try Mailbox()

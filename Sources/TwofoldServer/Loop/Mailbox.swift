@@ -1,3 +1,4 @@
+internal import Platform
 internal import Synchronization
 
 /// Jobs that workers have finished, and the bell that gets the socket thread out of its poll.
@@ -5,7 +6,7 @@ final class Mailbox: Sendable {
     private let finished = Mutex<[Finished]>([])
     private let wakeup: Wakeup
 
-    init() throws(ServerError) { wakeup = try Wakeup() }
+    init() throws(SystemError) { wakeup = try Wakeup() }
 
     /// Readable while there is something to collect.
     var descriptor: Int32 { wakeup.descriptor }

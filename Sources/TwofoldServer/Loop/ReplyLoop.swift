@@ -1,5 +1,5 @@
-internal import Glibc
 internal import Logging
+internal import Platform
 internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ

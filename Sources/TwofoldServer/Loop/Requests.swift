@@ -1,4 +1,5 @@
 internal import Logging
+internal import Platform
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
@@ -31,7 +32,7 @@ final class Requests {
     init(
         _ endpoints: [Endpoint], _ authenticator: Authenticator?, _ configuration: ServerConfiguration,
         logger: Logger
-    ) throws(ServerError) {
+    ) throws(SystemError) {
         self.endpoints = endpoints
         self.authenticator = authenticator
         self.configuration = configuration

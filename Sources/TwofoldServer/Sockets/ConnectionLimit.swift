@@ -1,6 +1,5 @@
-internal import CConnections
-internal import Glibc
 internal import Logging
+internal import Platform
 internal import TwofoldSessions
 
 /// How many connections the server takes: each needs a descriptor, and some descriptors are kept back.
@@ -22,26 +21,15 @@ public enum ConnectionLimit {
     /// Raises the limit of descriptors as far as the process may, and refuses connections from then on before the
     /// last descriptors are used up. Throws when the limit is too low to serve.
     public static func install() throws(ServerError) {
-        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
-        var limit = rlimit()
-        try explaining("can't read the limit of descriptors") { () throws(SystemError) in
-            try system { getrlimit(resource, &limit) }
-        }
-        var raised = limit
-        raised.rlim_cur = limit.rlim_max
-        if setrlimit(resource, &raised) == 0 { limit = raised }
-        let descriptors = Int(clamping: limit.rlim_cur)
+        let descriptors = try explaining("can't read the limit of descriptors", raiseDescriptorLimit)
         guard descriptors >= leastDescriptors else {
             throw ServerError(
                 "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(leastDescriptors)")
         }
         let local = descriptors - reserved
         let network = local - min(mostForIPCOnly, descriptors / 8)
-        twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))
+        setConnectionCeilings(local: local, network: network)
     }
-
-    /// Connections that were refused since the start.
-    static var refused: Int { twofold_refused_connections() }
 }
 
 /// Reports refused connections in the log, at most once a minute: there can be thousands a second.
@@ -53,7 +41,7 @@ struct RefusedConnectionsReport {
 
     /// Reports those since the last time.
     mutating func update(at now: Moment, _ logger: Logger) {
-        let refused = ConnectionLimit.refused
+        let refused = refusedConnections
         guard refused > reported, next.map({ $0 <= now }) ?? true else { return }
         logger.warning(
             "refused connections: the descriptors are used up; raise their hard limit, or find out who holds them",

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import Glibc
+internal import Platform
 public import ZeroMQ
 
 /// Key files: ZeroMQ certificates, in the format of pyzmq's `zmq.auth` and CZMQ.

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import Platform
 
 /// The file of an ipc endpoint, held by a lock beside it for as long as it is served.
 ///
@@ -10,7 +10,7 @@ internal import Glibc
 /// and would remove the one of the next server there.
 final class IPCPath {
     /// Longest path that fits a Unix socket's address.
-    static let maxLength = 107
+    static let maxLength = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
     private let path: String
     private let lock: Descriptor
@@ -73,9 +73,8 @@ final class IPCPath {
     /// Whether a process has this Unix socket open. Only a refused connection says that none has: a
     /// socket of another type, for instance, is alive and can't be connected to. Never waits.
     private static func isAnswered(_ path: String) -> Bool {
-        let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         do throws(SystemError) {
-            let probe = try Descriptor { socket(AF_UNIX, type, 0) }
+            let probe = try Descriptor.unixSocket()
             try system { withAddress(path) { connect(probe.number, $0, $1) } }
             return true
         } catch {

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import Glibc
+internal import Platform
 internal import TwofoldCore
 internal import TwofoldProtocol
 

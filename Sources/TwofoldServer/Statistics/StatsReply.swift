@@ -1,3 +1,4 @@
+internal import Platform
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions

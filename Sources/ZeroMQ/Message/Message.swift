@@ -1,5 +1,5 @@
 internal import CZeroMQ
-internal import Glibc
+internal import Platform
 
 /// A message: one frame of bytes, owned by the code that holds it.
 ///

@@ -34,7 +34,7 @@ public struct Poller: ~Copyable {
             socket.liveness)
     }
 
-    /// Adds a file descriptor: an eventfd, a pipe, a socket of the system's.
+    /// Adds a file descriptor: an event, a pipe, a socket of the system's.
     public mutating func add(descriptor: CInt) -> Item {
         add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
     }

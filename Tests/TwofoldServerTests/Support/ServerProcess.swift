@@ -1,5 +1,5 @@
 import Foundation
-import Glibc
+import Platform
 import Testing
 
 /// A running twofold-server: the executable that `swift test` has built beside the tests.

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import Platform
 public import TwofoldCore
 public import TwofoldService
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import TwofoldSessions
+@testable import Platform
 
 @Suite struct AvailableMemoryTests {
     /// The memory limit that a process sees for these files.

@@ -11,10 +11,13 @@ package func availableProcessors() -> Int {
 }
 
 /// Reads "quota period", both in microseconds; nil for "max", which means unlimited.
-package func processorLimit(cpuMax text: String) -> Int? {
+func processorLimit(cpuMax text: String) -> Int? {
     let numbers = text.split(whereSeparator: \.isWhitespace).map { Int($0) }
     guard numbers.count == 2, let quota = numbers[0], let period = numbers[1], quota > 0, period > 0 else {
         return nil
     }
     return (quota + period - 1) / period
 }
+
+/// Whether the processor and the system can do AVX2; false on processors of another kind.
+package var hasAVX2: Bool { twofold_has_avx2() }

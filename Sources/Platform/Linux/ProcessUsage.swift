@@ -1,16 +1,15 @@
 internal import FoundationEssentials
-internal import Glibc
 
 /// What this process uses of the system.
-enum ProcessUsage {
+package enum ProcessUsage {
     /// Bytes of memory that are resident; 0 where /proc can't be read.
-    static var residentBytes: Int {
+    package static var residentBytes: Int {
         let pages = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
         return (pages.flatMap { Int($0[1]) } ?? 0) * sysconf(Int32(_SC_PAGESIZE))
     }
 
     /// Open file descriptors; 0 where /proc can't be read.
-    static var descriptors: Int {
+    package static var descriptors: Int {
         guard let directory = opendir("/proc/self/fd") else { return 0 }
         defer { closedir(directory) }
         var count = 0

@@ -1,5 +1,5 @@
-internal import CLinux
 internal import Dispatch
+internal import Platform
 internal import Synchronization
 
 /// Returns the memory of ended sessions to the system.
@@ -40,7 +40,7 @@ final class MemoryTrimmer: Sendable {
                 if state.ended == ended { state.freed = 0 }
                 return state.ended
             }
-            if now == ended { malloc_trim(0) } else { trimLater(unlessMoreThan: now) }
+            if now == ended { returnFreedMemory() } else { trimLater(unlessMoreThan: now) }
         }
     }
 }

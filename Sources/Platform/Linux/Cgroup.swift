@@ -1,37 +1,9 @@
 internal import FoundationEssentials
-internal import Glibc
-
-/// How many bytes of memory this process may use: the smallest of the machine's, its cgroup's limit (of version 2 or
-/// 1), and its own limits of address space and data (`ulimit -v`, `ulimit -d`).
-package func availableMemory() -> Int {
-    let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
-    let limits = [
-        cgroupMemoryLimit(), resourceLimit(__rlimit_resource_t(RLIMIT_AS.rawValue)),
-        resourceLimit(__rlimit_resource_t(RLIMIT_DATA.rawValue)),
-    ]
-    return limits.compactMap(\.self).reduce(machine, min)
-}
-
-/// A soft limit of this process; nil for "unlimited".
-private func resourceLimit(_ resource: __rlimit_resource_t) -> Int? {
-    var limit = rlimit()
-    guard getrlimit(resource, &limit) == 0 else { return nil }
-    return Int(exactly: limit.rlim_cur)
-}
-
-/// The memory limit of this process's cgroup, below another root directory for tests; nil without a limit.
-package func cgroupMemoryLimit(root: String = "") -> Int? {
-    [
-        tightestCgroupLimit("memory.max", root: root) { Int($0) },
-        // Version 1 writes "unlimited" as a number beyond all memory.
-        tightestCgroupLimit("memory.limit_in_bytes", controller: "memory", root: root) { Int($0) },
-    ].compactMap(\.self).min()
-}
 
 /// The tightest limit that a file sets for this process's cgroup and those above it; nil without a limit.
 /// Without a controller it is a file of version 2. `read` gets the file's text without white space around it, nil
 /// for "no limit".
-package func tightestCgroupLimit(
+func tightestCgroupLimit(
     _ file: String, controller: String = "", root: String = "", read: (String) -> Int?
 ) -> Int? {
     guard

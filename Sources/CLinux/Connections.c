@@ -1,4 +1,4 @@
-#include "CConnections.h"
+#include "CLinux.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import TwofoldSessions
+@testable import Platform
 
 @Suite struct ProcessorCountTests {
     @Test(

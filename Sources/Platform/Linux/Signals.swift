@@ -1,5 +1,4 @@
 internal import CLinux
-internal import Glibc
 
 /// Signals as a descriptor that becomes readable, instead of a handler.
 public final class Signals: Sendable {
@@ -9,18 +8,18 @@ public final class Signals: Sendable {
     public var descriptor: Int32 { source.number }
 
     /// Blocks these signals in this thread and all threads that it starts from now on: call it first thing in `main`.
-    public init(_ numbers: Int32...) throws(ServerError) {
+    public init(_ numbers: Int32...) throws(SystemError) {
         var signals = sigset_t()
         sigemptyset(&signals)
         for number in numbers { sigaddset(&signals, number) }
         pthread_sigmask(SIG_BLOCK, &signals, nil)
-        source = try explaining("signalfd failed") { () throws(SystemError) in
-            try Descriptor { signalfd(-1, &signals, Int32(SFD_CLOEXEC) | Int32(SFD_NONBLOCK)) }
+        source = try Descriptor(named: "signalfd") {
+            signalfd(-1, &signals, Int32(SFD_CLOEXEC) | Int32(SFD_NONBLOCK))
         }
     }
 
     /// Takes the signals that have come; they count as one.
-    func take() {
+    package func take() {
         var signal = signalfd_siginfo()
         let size = MemoryLayout<signalfd_siginfo>.size
         while let count = try? system({ read(descriptor, &signal, size) }), count > 0 {}

@@ -1,0 +1,20 @@
+// The operating system: its C library, which every other module takes from here, system calls (`system`, `Descriptor`),
+// and in the folder Linux what only Linux has.
+//
+// Another system needs that folder and CLinux written for it. On macOS this might do; none of it has been tried:
+//
+//     Memory         availableMemory        sysctl hw.memsize, and getrlimit
+//                    returnFreedMemory      malloc_zone_pressure_relief
+//     Processors     availableProcessors    sysctl hw.activecpu
+//                    hasAVX2                the same
+//     ProcessUsage   residentBytes          proc_pid_rusage
+//                    descriptors            proc_pidinfo with PROC_PIDLISTFDS
+//     Wakeup                                a kqueue with EVFILT_USER, or a pipe
+//     Signals                               a kqueue with EVFILT_SIGNAL, or a pipe that a DispatchSource writes to
+//     Connections    raiseDescriptorLimit   the same, but the constants have another type
+//                    setConnectionCeilings, an accept of our own, if libzmq is linked statically: it does not take the
+//                    refusedConnections     place of the system's for a shared library
+//                    unixSocket             socket, then fcntl
+//
+// The linker options of libtwofold.so in Package.swift are Linux's, too.
+@_exported public import Glibc
