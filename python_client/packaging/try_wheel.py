@@ -12,6 +12,7 @@ and the pure wheel: a server elsewhere works, and anything else names the ways o
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def make_wheelhouse(wheel: Path, python: str) -> Path:
     house = WORK / f"wheelhouse-{python}"
     pip = WORK / "tools" / "bin" / "pip"
     options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
-    options += [f"--platform={name}_x86_64" for name in PLATFORMS]
+    options += [f"--platform={name}_{os.uname().machine}" for name in PLATFORMS]
     run(pip, "download", *options, "--python-version", python, "--dest", house, wheel)
     return house
 
