@@ -19,6 +19,8 @@ import sys
 import time
 from pathlib import Path
 
+from debian import make_root, run
+
 PACKAGING = Path(__file__).resolve().parent
 CHECKOUT = PACKAGING.parents[1]
 WORK = CHECKOUT / ".build" / "wheel"
@@ -37,7 +39,9 @@ def main() -> None:
     loop = re.search(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert loop is not None
     for release, python in RELEASES.items():
-        root = make_root(release)
+        root = make_root(release, "python3", "python3-venv", "ca-certificates")
+        for absent in ("swift", "libzmq.so.5"):
+            assert not list((root / "usr").rglob(absent)), f"{absent} is in {root}"
         (root / "loop.py").write_text(loop[1])
         (root / "use.py").write_text((PACKAGING / "use_wheel.py").read_text())
         house = make_wheelhouse(wheel, python)
@@ -49,21 +53,6 @@ def main() -> None:
         inside(root, "/venv/bin/twofold doctor && /venv/bin/python /use.py")
         use_pure(root, house, pure)
     print("all of it works")
-
-
-def make_root(release: str) -> Path:
-    """Debian's base system with Python in a folder, which is kept."""
-    root = WORK / "roots" / release
-    if not (root / "made").exists():
-        run("rm", "-rf", root)
-        root.mkdir(parents=True)
-        packages = "--include=python3,python3-venv,ca-certificates"
-        mirror = "http://deb.debian.org/debian"
-        run("debootstrap", "--variant=minbase", packages, release, root, mirror)
-        (root / "made").touch()
-    for absent in ("swift", "libzmq.so.5"):
-        assert not list((root / "usr").rglob(absent)), f"{absent} is in {root}"
-    return root
 
 
 def make_wheelhouse(wheel: Path, python: str) -> Path:
@@ -106,11 +95,6 @@ def inside(root: Path, command: str) -> None:
     mounted = f"mount -t proc proc {root}/proc && exec chroot {root} sh -c '{command}'"
     path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
     run("unshare", "--mount", "env", "-i", path, "HOME=/root", "sh", "-c", mounted)
-
-
-def run(*command: str | Path) -> None:
-    """Runs a command, its output with ours."""
-    subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":
