@@ -75,8 +75,9 @@ def main() -> None:
     """Builds the two wheels and the sdist, and prints their names, sizes and SHA-256."""
     WORK.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(DIST, ignore_errors=True)
-    # Times inside the archives are the commit's.
-    epoch = output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
+    # Times inside the archives are the commit's; there is none in a container.
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    epoch = epoch or output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
     environment = {"SOURCE_DATE_EPOCH": epoch}
     tools = make_tools()
     bundle = make_bundle(make_zeromq(tools))
