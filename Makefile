@@ -126,6 +126,11 @@ wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_wheel.py
 
+.PHONY: container-test
+container-test: ## Build the images with Docker in a Debian system of its own, and run them (as root).
+	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
+	$(PYTHON) python_client/packaging/try_container.py
+
 # NO_MKDOCS_2_WARNING silences mkdocs-material's notice about its successor.
 .PHONY: docs docs-serve
 docs: $(VENV)/installed ## Build the documentation site into .build/site.

@@ -1,0 +1,111 @@
+"""Builds the images with Docker, and runs them as compose.yaml says.
+
+`make container-test` runs it (as root). Docker itself runs in a folder with Debian (made by
+debootstrap), in namespaces of its own and on a copy of the checkout: this machine needs no Docker,
+and keeps nothing but that folder. What happens in there is in use_container.py. A base image that
+can't be pulled is stood in for:
+
+    debian:bookworm-slim    the base system that debootstrap makes
+    swift:6.3-bookworm      the same, with that image's packages and this machine's Swift
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from debian import ROOTS, make_root, run
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+AUTHORITIES = Path("/usr/local/share/ca-certificates")
+
+ENGINE = (
+    *("ca-certificates", "docker-buildx", "docker-cli", "docker-compose", "docker.io"),
+    *("iproute2", "iptables", "python3", "slirp4netns"),
+)
+"""Debian's packages with Docker and what connects it."""
+
+ENTER = """
+set -e
+cd "$1"
+mount --bind . .
+cd "$1"
+mount -t proc proc proc
+mount --rbind /sys sys
+mount --rbind /dev dev
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+mkdir -p given checkout tmp/upper tmp/work .outside
+mount -t tmpfs tmpfs given
+mount -t overlay -o "lowerdir=$2,upperdir=tmp/upper,workdir=tmp/work" checkout checkout
+shift 2
+while [ $# -gt 0 ]; do
+    mkdir -p "given/$1"
+    mount --bind -o ro "$2" "given/$1"
+    shift 2
+done
+echo nameserver 10.0.2.3 > etc/resolv.conf
+pivot_root . .outside
+umount -l .outside
+cd /checkout
+exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONUNBUFFERED=1 \\
+    python3 python_client/packaging/use_container.py
+"""
+"""Enters the root $1, with a copy of the checkout $2 and pairs: a name in /given, and a folder."""
+
+
+def main() -> None:
+    """Makes the folders and enters; raises CalledProcessError where something fails."""
+    engine = make_root("trixie", *ENGINE, name="engine")
+    given = {
+        "debian": make_root("bookworm", name="bookworm-slim"),
+        "swift": Path(output("sh", "-c", "command -v swift")).resolve().parents[2],
+        "site": make_site(),
+    }
+    before = groups()
+    pairs = [str(word) for pair in given.items() for word in pair]
+    enter = ("sh", "-c", ENTER, "sh", str(engine), str(CHECKOUT), *pairs)
+    try:
+        done = subprocess.run(("unshare", "--mount", "--pid", "--fork", "--kill-child", *enter))
+    finally:
+        for group in groups() - before:
+            run("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";")
+    sys.exit(done.returncode)
+
+
+def make_site() -> Path:
+    """A folder with what a system needs at this site: authorities, and folders that git reads."""
+    site = ROOTS / "site"
+    run("rm", "-rf", site)
+    (site / "etc").mkdir(parents=True)
+    folders = {AUTHORITIES}
+    listed = output("sh", "-c", "git config --get-regexp '^url[.]/.*[.]insteadof$' || true")
+    for line in listed.splitlines():
+        name, address = line.split(maxsplit=1)
+        folder = name.removeprefix("url.").removesuffix(".insteadof")
+        key = f"url.{folder}.insteadOf"
+        run("git", "config", "--file", site / "etc" / "gitconfig", "--add", key, address)
+        folders.add(Path(folder))
+    for each in sorted(filter(Path.is_dir, folders)):
+        (site / each.parent.relative_to("/")).mkdir(parents=True, exist_ok=True)
+        run("cp", "--archive", each, site / each.parent.relative_to("/"))
+    return site
+
+
+def groups() -> set[Path]:
+    """The cgroups that Docker has made, in either version."""
+    mount = Path("/sys/fs/cgroup")
+    return {*mount.glob("docker"), *mount.glob("*/docker")}
+
+
+def output(*command: str | Path) -> str:
+    """What a command prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
