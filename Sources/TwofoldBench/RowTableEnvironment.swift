@@ -17,6 +17,7 @@ final class RowTableEnvironment: VectorEnvironment {
     let resetArrays: [ArraySpec]
     let stepArrays: [ArraySpec]
     let rewardTerms: [String]
+    let returns: EpisodeReturns? = nil
 
     init(_ options: BatchOptions) throws(EnvironmentError) {
         let game = try Game2048(.init())

@@ -38,6 +38,7 @@ extension DataType {
         case .int32: .int32
         case .float32: .float32
         case .uint64: .uint64
+        case .float64: .float64
         }
     }
 }

@@ -95,14 +95,15 @@ extension ServedEnvironment {
         let (named, rows, seeds) = (
             try next(request.lanes), try next(request.rows), try next(request.seeds)
         )
-        let (records, streams) = try snapshotFormat.open(UnsafeRawBufferPointer(rebasing: payload[start...]))
+        let (records, streams, returns) = try snapshotFormat.open(
+            UnsafeRawBufferPointer(rebasing: payload[start...]))
         let held = records.count / snapshotFormat.recordSize
         guard request.rows || held == count else {
             throw .invalid("blob", "the blob has \(held) lanes; \(count) are to be restored")
         }
         let input = RestoreInput(
             lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
-            seeds: seeds, records: records, recordSize: snapshotFormat.recordSize)
+            seeds: seeds, records: records, recordSize: snapshotFormat.recordSize, returns: returns)
         return (input, streams)
     }
 

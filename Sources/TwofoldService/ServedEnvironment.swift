@@ -43,7 +43,8 @@ public final class ServedEnvironment {
             environment.autoreset == .sameStep
             ? BatchLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
         snapshotFormat = SnapshotFormat(
-            environmentID: id, rules: environment.game.rules, recordSize: environment.recordSize)
+            environmentID: id, rules: environment.game.rules, recordSize: environment.recordSize,
+            hasReturns: environment.returns != nil)
     }
 
     /// Number of boards.
@@ -226,6 +227,7 @@ public final class ServedEnvironment {
         let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
         try environment.snapshot(lanes, into: snapshotFormat.records(in: memory))
         snapshotFormat.write(rollouts.streams, of: lanes, into: memory)
+        if let returns = environment.returns { snapshotFormat.write(returns, of: lanes, into: memory) }
         snapshotFormat.seal(memory, lanes: lanes.count)
         return Outcome(result: .snapshot(.init()), payloadSize: memory.count)
     }

@@ -186,6 +186,8 @@ final class Batch {
         load(name, [.float32], lane: lane, at: element)
     }
 
+    func double(_ name: String, lane: Int = 0) -> Double { load(name, [.float64], lane: lane, at: 0) }
+
     /// A flag; a byte other than 0 and 1 is an issue.
     func flag(_ name: String, lane: Int = 0) -> Bool {
         let byte: UInt8 = load(name, [.bool], lane: lane, at: 0)

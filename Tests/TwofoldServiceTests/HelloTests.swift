@@ -19,7 +19,10 @@ import TwofoldService
         #expect(reply.serverVersion == EnvironmentService.version)
         #expect(reply.environments[0].rewardTerms.prefix(2) == ["merge_score", "merge_exponent"])
         #expect(reply.environments[0].rewardTerms.count == 15)
-        #expect(reply.environments[0].extraInfos == ["reward_terms", "merges", "chance", "afterstates"])
+        #expect(
+            reply.environments[0].extraInfos == [
+                "reward_terms", "episode_return", "merges", "chance", "afterstates",
+            ])
         #expect(reply.environments.map(\.id) == ["twofold/Game2048-v0", "twofold/Concentration-v0"])
         #expect(reply.environments[0].actions == ["up", "right", "down", "left"])
         #expect(reply.environments[1].actions.count == 17)
@@ -29,7 +32,7 @@ import TwofoldService
             reply.environments[1].rewardTerms == [
                 "match", "mismatch", "face_up_touch", "cleared", "peek", "survival",
             ])
-        #expect(reply.environments[1].extraInfos == ["reward_terms", "flips"])
+        #expect(reply.environments[1].extraInfos == ["reward_terms", "episode_return", "flips"])
         #expect(reply.limits.maxMessageBytes == 1001)
         #expect(reply.limits.maxBoardsPerSession == 1002)
         #expect(reply.limits.maxSessions == 1003)

@@ -49,6 +49,33 @@ import TwofoldService
         #expect(reply.arrays.size == UInt64(try #require(answer.payload).count))
     }
 
+    @Test(arguments: [Twofold_V1_AutoresetMode.nextStep, .sameStep, .disabled])
+    func `the returns of episodes are among the infos, as in steps`(mode: Twofold_V1_AutoresetMode) throws {
+        let change: (inout CreateRequest) -> Void = {
+            $0.autoresetMode = mode
+            $0.maxEpisodeSteps = 7
+            $0.extraInfos = ["episode_return"]
+        }
+        let (session, twin) = (try session(change), try session(change))
+        let steps = mode == .disabled ? 7 : 30
+        let actions = (0..<steps * 4).map { UInt8($0 * $0 % 7 % 4) }
+        let answer = try session.call(
+            request(UInt32(steps)) {
+                $0.actions = .init()
+                $0.infos = ["episode_return"]
+            }, actions)
+        let reply = try reply(answer)
+        let returns = try session.array("episode_return", of: answer, in: reply.arrays)
+        #expect(reply.arrays.arrays.last?.dtype == .float64)
+        // With SAME_STEP there is room for so many finals only.
+        try #require(reply.steps >= 7)
+        let stepped = try (0..<Int(reply.steps)).flatMap { step in
+            let answer = try twin.step(Array(actions[step * 4..<step * 4 + 4]))
+            return try twin.array("episode_return", of: answer, in: twin.created.step)
+        }
+        #expect(returns == stepped)
+    }
+
     @Test func `a rollout that would take long is answered in parts, whatever chooses the actions`() throws {
         let large: (inout CreateRequest) -> Void = {
             $0.numEnvs = 1

@@ -162,6 +162,86 @@ import TwofoldService
         #expect(error.field == other.field)
     }
 
+    private func returning(
+        lanes: UInt64 = 4, _ change: @escaping (inout CreateRequest) -> Void = { _ in }
+    ) throws -> Session {
+        try Session {
+            $0.numEnvs = lanes
+            $0.maxEpisodeSteps = 30
+            $0.extraInfos = ["episode_return"]
+            change(&$0)
+        }
+    }
+
+    @Test func `the returns of episodes go on where a snapshot with them is restored`() throws {
+        let session = try returning(lanes: 100)
+        try session.reset(seed: 3)
+        let actions = (0..<100).map { UInt8($0 % 4) }
+        for _ in 0..<20 { try session.step(actions) }
+        let blob = try #require(try session.call(snapshot).payload)
+        let some = try #require(try session.call(snapshot, seeds([70, 3])).payload)
+        var replies: [[UInt8]?] = []
+        for _ in 0..<40 { replies.append(try session.step(actions).payload) }
+        let last = try session.step(actions)
+
+        let other = try returning(lanes: 100)
+        for one in [session, other] {
+            try one.call(restoring(100), blob)
+            for reply in replies { #expect(try one.step(actions).payload == reply) }
+        }
+        // Rows that change places bring their returns along.
+        let swapped = try returning(lanes: 3)
+        let rows = packed(seeds([2, 0, 1]), seeds([0, 1, 1]), some)
+        try swapped.call(restoring(3, lanes: true, rows: true), rows)
+        var answer: Answer?
+        for _ in 0..<41 { answer = try swapped.step([3, 3, 2]) }
+        let stepped = try #require(answer)
+        for (lane, source) in [3, 3, 70].enumerated() {
+            #expect(
+                try swapped.stepped("episode_return", lane: lane, of: stepped)
+                    == session.stepped("episode_return", lane: source, of: last))
+        }
+    }
+
+    @Test func `a snapshot has returns only where they are kept, and is refused where they are missing`()
+        throws
+    {
+        let (session, plain) = (try returning(), try Session { $0.maxEpisodeSteps = 30 })
+        for one in [session, plain] {
+            try one.reset(seed: 40)
+            for _ in 0..<5 { try one.step([0, 1, 2, 3]) }
+        }
+        let blob = try #require(try session.call(snapshot).payload)
+        let old = try #require(try plain.call(snapshot).payload)
+        #expect(blob[8] == 2 && old[8] == 1)
+        // The returns and nothing else is added: behind the streams, before the checksum.
+        #expect(blob.count == old.count + 4 * 8)
+        #expect(blob[12..<old.count - 4] == old[12..<old.count - 4])
+
+        let before = try session.observe().payload
+        let error = try session.refusal(restoring(4), old)
+        #expect(error.code == .invalidArgument && error.field == "extra_infos")
+        #expect(error.message.contains("episode_return"))
+        #expect(try session.observe().payload == before)
+        // Without them they are not needed.
+        try plain.call(restoring(4), blob)
+        #expect(try plain.observe().payload == before)
+        #expect(try plain.call(snapshot).payload == old)
+    }
+
+    @Test(arguments: [Double.nan, .infinity, -.infinity])
+    func `a return that is not a number is refused`(value: Double) throws {
+        let session = try returning()
+        try session.reset()
+        let blob = try #require(try session.call(snapshot).payload)
+        let bytes = Array(blob.dropLast(4 + 8)) + withUnsafeBytes(of: value) { Array($0) }
+        let checksum = bytes.withUnsafeBytes(Checksum.of)
+        let forged = bytes + (0..<4).map { UInt8(truncatingIfNeeded: checksum >> (8 * $0)) }
+        let error = try session.refusal(restoring(4), forged)
+        #expect(error.code == .invalidArgument && error.field == "blob")
+        #expect(error.message.contains("row 3"))
+    }
+
     @Test func `arguments that are not rules may differ`() throws {
         let source = try Session()
         try source.reset()

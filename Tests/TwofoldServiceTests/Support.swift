@@ -122,7 +122,7 @@ extension Twofold_V1_DataType {
         switch self {
         case .bool, .uint8, .int8: 1
         case .int32, .float32: 4
-        case .uint64: 8
+        case .uint64, .float64: 8
         case .unspecified, .UNRECOGNIZED: 0
         }
     }

@@ -112,7 +112,7 @@ def arrays_of(layout: environment.PayloadLayout) -> list[Array]:
 
 def arrays_in(cell: str, axes: int = 0) -> list[Array]:
     """The arrays in a cell of the page, with so many axes before those that it shows."""
-    found = re.findall(r"(\w+) (bool|u?int\d+|float32)(?: \[([^]]*)\])?", cell)
+    found = re.findall(r"(\w+) (bool|u?int\d+|float\d+)(?: \[([^]]*)\])?", cell)
     assert found
     return [
         (name, dtype, axes + len(shape.replace("…", "rows, columns").split(",")) * bool(shape))

@@ -192,7 +192,7 @@ def broken(blob: bytes, kind: str) -> Any:
         "text": "TWOFOLDS",
         "cut": blob[:at],
         "flipped": bytes([*blob[:at], blob[at] ^ 16, *blob[at + 1 :]]),
-        "version": blob[:8] + b"\x02" + blob[9:],
+        "version": blob[:8] + b"\x03" + blob[9:],
         "longer": blob + b"\0",
     }[kind.split()[0]]
 

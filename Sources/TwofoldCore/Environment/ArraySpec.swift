@@ -27,13 +27,14 @@ public enum DataType: Sendable {
     case int32
     case float32
     case uint64
+    case float64
 
     /// Bytes of one element.
     public var size: Int {
         switch self {
         case .bool, .uint8, .int8: 1
         case .int32, .float32: 4
-        case .uint64: 8
+        case .uint64, .float64: 8
         }
     }
 }

@@ -8,6 +8,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     /// Whether all lanes have been reset once.
     private var isSeeded = false
 
+    public let returns: EpisodeReturns?
     public let resetArrays: [ArraySpec]
     public let stepArrays: [ArraySpec]
 
@@ -23,10 +24,13 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         storage = LaneStorage(count: options.lanes, repeating: Lane(state: game.makeState()))
         resetArrays = StandardArrays.reset(game)
         stepArrays = StandardArrays.step(game) + report.arrays
+        returns = EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
     }
 
     public var nanosecondsPerLane: Int { 1000 }
-    public func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
+    public func bytes(lanes: Int) -> Int {
+        lanes * MemoryLayout<Lane>.stride + (returns?.bytes(lanes: lanes) ?? 0)
+    }
     public var rewardTerms: [String] { report.program.names }
 
     // MARK: step
@@ -42,7 +46,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         let actions = LaneInput<UInt8>(actions)
         let reward = resetArrays.count
         let (terminated, truncated, extras) = (reward + 1, reward + 2, reward + 3)
-        let (game, storage) = (game, storage)
+        let (game, storage, returns) = (game, storage, returns)
         let report = report.isPlain ? nil : report
         let (limit, autoreset) = (options.stepLimit, options.autoreset)
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
@@ -78,19 +82,21 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
                 row.store(outcome.terminated, array: terminated)
                 row.store(isTruncated, array: truncated)
             }
+            returns?.add(range, in: arrays, row: range.lowerBound)
         }
     }
 
     @specialized(where Rules == Game2048)
     @specialized(where Rules == Concentration)
     public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
-        let (game, storage) = (game, storage)
+        let (game, storage, returns) = (game, storage, returns)
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for row in range {
                 finals.keepFinal(row, ofLane: lanes[row], from: arrays)
                 var lane = storage[lanes[row]]
                 Self.start(game, &lane)
                 storage[lanes[row]] = lane
+                returns?[lanes[row]] = 0
                 Self.write(game, lane, to: arrays.row(lanes[row]))
             }
         }
@@ -110,7 +116,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
             try self.game.start(&scratch, from: board)
         }
         isSeeded = true
-        let (game, storage, bytesPerBoard) = (game, storage, checks.bytesPerBoard)
+        let (game, storage, returns, bytesPerBoard) = (game, storage, returns, checks.bytesPerBoard)
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 if input.resets(index) {
@@ -118,6 +124,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
                     if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
                     Self.start(game, &lane, from: input.board(index, bytes: bytesPerBoard))
                     storage[index] = lane
+                    returns?[index] = 0
                 }
                 Self.write(game, storage[index], to: arrays.row(index))
             }
@@ -172,13 +179,14 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
             _ = try self.game.decode(record)
         }
         isSeeded = true
-        let (game, storage) = (game, storage)
+        let (game, storage, returns) = (game, storage, returns)
         options.workers.run(lanes: input.lanes.count, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for index in range {
                 // Checked for every lane before the first one was changed.
                 var lane = try! game.decode(input.record(index))
                 if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
                 storage[input.lanes[index]] = lane
+                returns?[input.lanes[index]] = input.episodeReturn(index)
             }
         }
         try observe(into: arrays)

@@ -13,17 +13,20 @@ public struct RestoreInput: @unchecked Sendable {
     public var records: UnsafeRawBufferPointer
     /// Bytes of one record.
     public var recordSize: Int
+    /// The return of each record's episode; nil where the snapshot has none.
+    public var returns: SavedReturns?
 
     /// A restore of these lanes from these records.
     public init(
         lanes: [Int], rows: [Int], seeds: UnsafeRawBufferPointer?, records: UnsafeRawBufferPointer,
-        recordSize: Int
+        recordSize: Int, returns: SavedReturns? = nil
     ) {
         self.lanes = lanes
         self.rows = rows
         self.seeds = seeds
         self.records = records
         self.recordSize = recordSize
+        self.returns = returns
     }
 
     /// The record for the index-th of the lanes.
@@ -31,6 +34,9 @@ public struct RestoreInput: @unchecked Sendable {
         let start = rows[index] * recordSize
         return UnsafeRawBufferPointer(rebasing: records[start..<start + recordSize])
     }
+
+    /// The return of the episode of the index-th of the lanes.
+    func episodeReturn(_ index: Int) -> Double { returns?[rows[index]] ?? 0 }
 
     /// The new seed for the index-th of the lanes; nil if its stream continues.
     public func seed(_ index: Int) -> UInt64? {

@@ -2,20 +2,19 @@
 /// little-endian; `docs/guides/snapshots.md` describes every field.
 ///
 ///     0          8         12      16      24      28
-///     ┌──────────┬─────────┬───────┬───────┬───────┬─────────┬───────────┬───────────┬───────┐
-///     │ TWOFOLDS │ version │ rules │ lanes │ bytes │ rules … │ records … │ streams … │ CRC   │
-///     │          │ 1       │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │       │
-///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────┘
+///     ┌──────────┬─────────┬───────┬───────┬───────┬─────────┬───────────┬───────────┬───────────┬───────┐
+///     │ TWOFOLDS │ version │ rules │ lanes │ bytes │ rules … │ records … │ streams … │ returns … │ CRC   │
+///     │          │ 1 or 2  │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │ 2: k x 8  │       │
+///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────────┴───────┘
 ///
-/// In rollouts the lanes' policies draw from the streams.
+/// In rollouts the lanes' policies draw from the streams. The returns are in version 2 only, which an environment
+/// that keeps them writes; both versions are read.
 public struct SnapshotFormat: Sendable {
-    /// The version that is written and read.
-    public static let version: UInt32 = 1
-
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
     private static let checksumSize = 4
     private static let streamSize = 16
+    private static let returnSize = 8
     /// The most bytes of rules that are read: many times as many as any game has.
     private static let maxRulesSize = 4096
 
@@ -23,23 +22,32 @@ public struct SnapshotFormat: Sendable {
     private let rules: [UInt8]
     /// Bytes of one lane's record.
     public let recordSize: Int
+    /// Whether the environment keeps the returns of episodes.
+    private let hasReturns: Bool
 
     /// The format for an environment.
-    public init(environmentID: String, rules: [Rule], recordSize: Int) {
+    public init(environmentID: String, rules: [Rule], recordSize: Int, hasReturns: Bool = false) {
         let lines = [Rule("environment_id", environmentID)] + rules
         self.rules = Array(lines.map { "\($0.name)=\($0.value)\n" }.joined().utf8)
         self.recordSize = recordSize
+        self.hasReturns = hasReturns
     }
+
+    /// Bytes of one lane's stream, and its return, behind the records.
+    private static func tailSize(hasReturns: Bool) -> Int { streamSize + (hasReturns ? returnSize : 0) }
+
+    /// Bytes of one lane in all.
+    private var bytesPerLane: Int { recordSize + Self.tailSize(hasReturns: hasReturns) }
 
     /// Bytes of a snapshot of this many lanes.
     public func size(lanes: Int) -> Int {
-        Self.headSize + rules.count + lanes * (recordSize + Self.streamSize) + Self.checksumSize
+        Self.headSize + rules.count + lanes * bytesPerLane + Self.checksumSize
     }
 
     /// The records within the memory of a snapshot.
     public func records(in memory: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
         let start = Self.headSize + rules.count
-        let lanes = (memory.count - size(lanes: 0)) / (recordSize + Self.streamSize)
+        let lanes = (memory.count - size(lanes: 0)) / bytesPerLane
         return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
     }
 
@@ -54,10 +62,23 @@ public struct SnapshotFormat: Sendable {
         }
     }
 
+    /// Writes the returns of the lanes' episodes behind the streams.
+    public func write(
+        _ returns: EpisodeReturns, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
+    ) {
+        var offset = Self.headSize + rules.count + lanes.count * (recordSize + Self.streamSize)
+        for lane in lanes {
+            memory.storeBytes(
+                of: returns[lane].bitPattern.littleEndian, toByteOffset: offset, as: UInt64.self)
+            offset += Self.returnSize
+        }
+    }
+
     /// Writes the head, the rules and the checksum around records and streams.
     public func seal(_ memory: UnsafeMutableRawBufferPointer, lanes: Int) {
         memory.copyBytes(from: Self.magic)
-        memory.storeBytes(of: Self.version.littleEndian, toByteOffset: 8, as: UInt32.self)
+        let version: UInt32 = hasReturns ? 2 : 1
+        memory.storeBytes(of: version.littleEndian, toByteOffset: 8, as: UInt32.self)
         memory.storeBytes(of: UInt32(rules.count).littleEndian, toByteOffset: 12, as: UInt32.self)
         memory.storeBytes(of: UInt64(lanes).littleEndian, toByteOffset: 16, as: UInt64.self)
         memory.storeBytes(of: UInt32(recordSize).littleEndian, toByteOffset: 24, as: UInt32.self)
@@ -67,10 +88,13 @@ public struct SnapshotFormat: Sendable {
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
     }
 
-    /// The records and streams of a snapshot; throws unless it is whole and has this environment's rules.
+    /// The parts of a snapshot; throws unless it is whole, and has this environment's rules, and the returns if it
+    /// keeps them.
     public func open(
         _ blob: UnsafeRawBufferPointer
-    ) throws(EnvironmentError) -> (records: UnsafeRawBufferPointer, streams: SavedStreams) {
+    ) throws(EnvironmentError) -> (
+        records: UnsafeRawBufferPointer, streams: SavedStreams, returns: SavedReturns?
+    ) {
         func number<Number: FixedWidthInteger & BitwiseCopyable>(_ offset: Int, as: Number.Type) -> Number {
             Number(littleEndian: blob.loadUnaligned(fromByteOffset: offset, as: Number.self))
         }
@@ -78,14 +102,14 @@ public struct SnapshotFormat: Sendable {
             throw .invalid("blob", "the blob is not a snapshot of twofold's")
         }
         let version = number(8, as: UInt32.self)
-        guard version == Self.version else {
-            throw .invalid(
-                "blob", "the blob is a snapshot of version \(version); this server reads \(Self.version)")
+        guard version == 1 || version == 2 else {
+            throw .invalid("blob", "the blob is a snapshot of version \(version); this server reads 1 and 2")
         }
+        let tailSize = UInt64(Self.tailSize(hasReturns: version == 2))
         guard blob.count >= Self.headSize + Self.checksumSize else { throw Self.wrongSize(blob.count, nil) }
         let rulesSize = UInt64(number(12, as: UInt32.self))
         let (recordsSize, overflows) = number(16, as: UInt64.self)
-            .multipliedReportingOverflow(by: UInt64(number(24, as: UInt32.self)) + UInt64(Self.streamSize))
+            .multipliedReportingOverflow(by: UInt64(number(24, as: UInt32.self)) + tailSize)
         let (size, tooLarge) = recordsSize.addingReportingOverflow(
             UInt64(Self.headSize + Self.checksumSize) + rulesSize)
         guard !overflows, !tooLarge, size == UInt64(blob.count) else {
@@ -107,10 +131,19 @@ public struct SnapshotFormat: Sendable {
                 "blob",
                 "the blob has \(number(24, as: UInt32.self)) bytes for a lane; expected \(recordSize)")
         }
-        let streams = start + Int(number(16, as: UInt64.self)) * recordSize
+        guard version == 2 || !hasReturns else {
+            throw .invalid(
+                "extra_infos",
+                "the snapshot was taken without the extra info \(EpisodeReturns.name); this environment has it, and "
+                    + "can't know what the episodes have earned")
+        }
+        let lanes = Int(number(16, as: UInt64.self))
+        let streams = start + lanes * recordSize
+        let returns = streams + lanes * Self.streamSize
+        func part(_ range: Range<Int>) -> UnsafeRawBufferPointer { .init(rebasing: blob[range]) }
         return (
-            UnsafeRawBufferPointer(rebasing: blob[start..<streams]),
-            try SavedStreams(UnsafeRawBufferPointer(rebasing: blob[streams..<end]))
+            part(start..<streams), try SavedStreams(part(streams..<returns)),
+            version == 2 ? try SavedReturns(part(returns..<end)) : nil
         )
     }
 
@@ -156,6 +189,25 @@ public struct SavedStreams {
 
     /// The words of a row.
     public subscript(row: Int) -> Generator.Words { bytes.streamWords(at: 16 * row) }
+}
+
+/// The returns of the episodes in a snapshot, one for each of its lanes.
+public struct SavedReturns {
+    private let bytes: UnsafeRawBufferPointer
+
+    fileprivate init(_ bytes: UnsafeRawBufferPointer) throws(EnvironmentError) {
+        self.bytes = bytes
+        for row in 0..<bytes.count / 8 where !self[row].isFinite {
+            throw .invalid(
+                "blob", "row \(row) of the blob has the return \(self[row]), which is not a number")
+        }
+    }
+
+    /// The return of a row.
+    public subscript(row: Int) -> Double {
+        Double(
+            bitPattern: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * row, as: UInt64.self)))
+    }
 }
 
 // MARK: streams as bytes, for records and policies alike

@@ -20,6 +20,8 @@ public protocol VectorEnvironment: AnyObject {
     var stepArrays: [ArraySpec] { get }
     /// The names of the reward's terms, in the order of `reward_terms`.
     var rewardTerms: [String] { get }
+    /// The returns of the lanes' episodes; nil unless the extra info `episode_return` was requested.
+    var returns: EpisodeReturns? { get }
 
     /// Starts new episodes in the lanes of the mask.
     func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError)
@@ -50,7 +52,8 @@ public protocol VectorEnvironment: AnyObject {
     /// Writes each board's afterstate under each action.
     func afterstates(into arrays: BatchArrays) throws(EnvironmentError)
 
-    /// Writes everything that the future of these lanes depends on: ``recordSize`` bytes for each.
+    /// Writes everything that the future of these lanes depends on, apart from ``returns``: ``recordSize`` bytes for
+    /// each.
     func snapshot(_ lanes: [Int], into records: UnsafeMutableRawBufferPointer) throws(EnvironmentError)
 
     /// Puts records into lanes, and writes the current state of all lanes.

@@ -33,6 +33,7 @@ final class KernelEnvironment: VectorEnvironment {
     /// Whether the first reset, which has to reset all lanes, has been.
     private var isSeeded = false
 
+    let returns: EpisodeReturns?
     let resetArrays: [ArraySpec]
     let stepArrays: [ArraySpec]
     let rewardTerms: [String]
@@ -59,6 +60,7 @@ final class KernelEnvironment: VectorEnvironment {
         self.report = report.isPlain ? nil : KernelReport(report, game)
         rewardTerms = report.program.names
         stepArrays = StandardArrays.step(game) + report.arrays
+        returns = EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
         blocks = BlockStorage(
             lanes: options.lanes, workers: options.workers.threads, stepArrays: stepArrays,
             afterstateArrays: game.afterstates)
@@ -71,7 +73,7 @@ final class KernelEnvironment: VectorEnvironment {
     func bytes(lanes: Int) -> Int {
         BlockStorage.bytes(
             lanes: lanes, workers: options.workers.threads, stepArrays: stepArrays,
-            afterstateArrays: afterstateArrays)
+            afterstateArrays: afterstateArrays) + (returns?.bytes(lanes: lanes) ?? 0)
     }
 
     // MARK: the operations
@@ -86,7 +88,8 @@ final class KernelEnvironment: VectorEnvironment {
         try checks.step(actions, isSeeded: isSeeded, skippingFinished: skippingFinished) {
             self.blocks.isFinished($0)
         }
-        let (kernel, rules, blocks, report) = (kernel, rules, blocks, report)
+        let (kernel, rules, blocks, report, returns) = (kernel, rules, blocks, report, returns)
+        let lanes = lanes
         let actions = LaneInput<UInt8>(actions)
         run(into: arrays, tail: blocks.tail) { block, first, arrays, row, scratch in
             kernel.step(
@@ -95,18 +98,20 @@ final class KernelEnvironment: VectorEnvironment {
             if let report {
                 kernel.report(report.program, report.outputs(arrays, row), scratch: scratch)
             }
+            returns?.add(first..<min(first + KernelBlock.lanes, lanes), in: arrays, row: row)
         }
     }
 
     /// Few lanes of a block start at a time: they are written one by one, as the readable rules write them.
     func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
-        let (game, rules, blocks) = (game, rules, blocks)
+        let (game, rules, blocks, returns) = (game, rules, blocks, returns)
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: Self.nanosecondsPerSingleLane) {
             range, _ in
             for row in range {
                 let lane = lanes[row]
                 finals.keepFinal(row, ofLane: lane, from: arrays)
                 blocks.start(lane, from: nil, rules: rules)
+                returns?[lane] = 0
                 let output = arrays.row(lane)
                 game.write(blocks.state(lane), isTerminated: false, to: GameRow(row: output))
                 output.store(Int32(0), array: StandardArrays.episodeLength)
@@ -120,11 +125,12 @@ final class KernelEnvironment: VectorEnvironment {
             try self.game.start(&scratch, from: board)
         }
         isSeeded = true
-        let (rules, blocks) = (rules, blocks)
+        let (rules, blocks, returns) = (rules, blocks, returns)
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for lane in range where input.resets(lane) {
                 if let seed = input.seed(lane) { blocks.seed(lane, with: Generator(seed: seed)) }
                 blocks.start(lane, from: input.board(lane, bytes: 16), rules: rules)
+                returns?[lane] = 0
             }
         }
         try observe(into: arrays)
@@ -166,7 +172,7 @@ final class KernelEnvironment: VectorEnvironment {
             _ = try self.game.decode(record)
         }
         isSeeded = true
-        let (game, blocks) = (game, blocks)
+        let (game, blocks, returns) = (game, blocks, returns)
         options.workers.run(lanes: input.lanes.count, nanosecondsPerLane: Self.nanosecondsPerSingleLane) {
             range, _ in
             for index in range {
@@ -174,6 +180,7 @@ final class KernelEnvironment: VectorEnvironment {
                 var lane = try! game.decode(input.record(index))
                 if let seed = input.seed(index) { lane.generator = Generator(seed: seed) }
                 blocks.put(lane, into: input.lanes[index])
+                returns?[input.lanes[index]] = input.episodeReturn(index)
             }
         }
         try observe(into: arrays)

@@ -66,6 +66,7 @@ final class KernelReport: @unchecked Sendable {
             let address = arrays.address(array: KernelReport.firstExtra + index, lane: row)
             switch info {
             case .rewardTerms: outputs.terms = address
+            case .episodeReturn: break
             case .ofGame(.merges): outputs.merges = address
             case .ofGame(.chance): outputs.chance = address
             case .ofGame(.afterstates): outputs.afterstates = address

@@ -6,6 +6,8 @@ struct TransitionReport<Rules: Game>: Sendable {
     /// One array of `extra_infos`.
     enum Info: Sendable {
         case rewardTerms
+        /// Not of the transition alone: ``EpisodeReturns`` fills it.
+        case episodeReturn
         case ofGame(Rules.ExtraInfo)
     }
 
@@ -27,6 +29,9 @@ struct TransitionReport<Rules: Game>: Sendable {
             if name == Self.rewardTerms {
                 infos.append(.rewardTerms)
                 arrays.append(ArraySpec(name, .float32, shape: [program.lines.count]))
+            } else if name == EpisodeReturns.name {
+                infos.append(.episodeReturn)
+                arrays.append(EpisodeReturns.spec)
             } else if let info = Rules.ExtraInfo(rawValue: name) {
                 infos.append(.ofGame(info))
                 arrays.append(game.array(of: info))
@@ -41,14 +46,18 @@ struct TransitionReport<Rules: Game>: Sendable {
         self.arrays = arrays
     }
 
-    /// Whether there is nothing to report beyond the game's own reward.
-    var isPlain: Bool { program.isDefault && infos.isEmpty }
+    /// Whether there is nothing to report of a transition beyond the game's own reward.
+    var isPlain: Bool {
+        program.isDefault && infos.allSatisfy { if case .episodeReturn = $0 { true } else { false } }
+    }
 
     /// The extra info that every game has: each term's weighted part of the reward, before scale and clip.
     static var rewardTerms: String { "reward_terms" }
 
     /// All extra infos of the game.
-    static var names: [String] { [rewardTerms] + Rules.ExtraInfo.allCases.map(\.rawValue) }
+    static var names: [String] {
+        [rewardTerms, EpisodeReturns.name] + Rules.ExtraInfo.allCases.map(\.rawValue)
+    }
 
     /// Writes the extra infos of one step, from array `first` on, and returns the reward.
     @inline(__always)
@@ -62,6 +71,7 @@ struct TransitionReport<Rules: Game>: Sendable {
         for (index, info) in infos.enumerated() {
             switch info {
             case .rewardTerms: terms = first + index
+            case .episodeReturn: break
             case .ofGame(let info):
                 game.write(info, of: transition, to: InfoRow(row: row, array: first + index))
             }
@@ -79,6 +89,7 @@ struct TransitionReport<Rules: Game>: Sendable {
             switch info {
             case .rewardTerms:
                 for term in program.lines.indices { row.store(Float(0), array: first + index, at: term) }
+            case .episodeReturn: break
             case .ofGame(let info):
                 game.write(info, of: nil, to: InfoRow(row: row, array: first + index))
             }

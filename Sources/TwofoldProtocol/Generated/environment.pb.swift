@@ -91,6 +91,7 @@ public nonisolated enum Twofold_V1_DataType: SwiftProtobuf.Enum, Swift.CaseItera
   case int32 // = 4
   case float32 // = 5
   case uint64 // = 6
+  case float64 // = 7
   case UNRECOGNIZED(Int)
 
   public init() {
@@ -106,6 +107,7 @@ public nonisolated enum Twofold_V1_DataType: SwiftProtobuf.Enum, Swift.CaseItera
     case 4: self = .int32
     case 5: self = .float32
     case 6: self = .uint64
+    case 7: self = .float64
     default: self = .UNRECOGNIZED(rawValue)
     }
   }
@@ -119,6 +121,7 @@ public nonisolated enum Twofold_V1_DataType: SwiftProtobuf.Enum, Swift.CaseItera
     case .int32: return 4
     case .float32: return 5
     case .uint64: return 6
+    case .float64: return 7
     case .UNRECOGNIZED(let i): return i
     }
   }
@@ -132,6 +135,7 @@ public nonisolated enum Twofold_V1_DataType: SwiftProtobuf.Enum, Swift.CaseItera
     .int32,
     .float32,
     .uint64,
+    .float64,
   ]
 
 }
@@ -280,7 +284,8 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
   public mutating func clearReward() {_uniqueStorage()._reward = nil}
 
   /// Arrays that StepReply has in addition to the usual ones, after them and in this order: "reward_terms"
-  /// (float32 [num_envs, terms]: each term's weighted value, before scale and clip) and the game's own.
+  /// (float32 [num_envs, terms]: each term's weighted value, before scale and clip), "episode_return" (float64
+  /// [num_envs]: the sum of the episode's rewards, this step's included) and the game's own.
   public var extraInfos: [String] {
     get {_storage._extraInfos}
     set {_uniqueStorage()._extraInfos = newValue}
@@ -758,8 +763,9 @@ public nonisolated struct Twofold_V1_SnapshotReply: Sendable {
 }
 
 /// Puts lanes of a snapshot into lanes of this session. Its rules have to be the same; reward, autoreset mode,
-/// step limit and num_envs may differ. The payload holds the arrays that are announced here, in this order, then
-/// the snapshot, one after the other without padding:
+/// step limit and num_envs may differ. A session with the extra info "episode_return" only takes snapshots of
+/// sessions that have it too. The payload holds the arrays that are announced here, in this order, then the
+/// snapshot, one after the other without padding:
 ///
 ///   lanes   uint64 [count]   the lanes to restore, all different; absent: all, so count is num_envs
 ///   rows    uint64 [count]   the snapshot's lane that each of them gets; absent: one after the other, and
@@ -910,7 +916,7 @@ nonisolated extension Twofold_V1_AutoresetMode: SwiftProtobuf._ProtoNameProvidin
 }
 
 nonisolated extension Twofold_V1_DataType: SwiftProtobuf._ProtoNameProviding {
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0DATA_TYPE_UNSPECIFIED\0\u{1}DATA_TYPE_BOOL\0\u{1}DATA_TYPE_UINT8\0\u{1}DATA_TYPE_INT8\0\u{1}DATA_TYPE_INT32\0\u{1}DATA_TYPE_FLOAT32\0\u{1}DATA_TYPE_UINT64\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0DATA_TYPE_UNSPECIFIED\0\u{1}DATA_TYPE_BOOL\0\u{1}DATA_TYPE_UINT8\0\u{1}DATA_TYPE_INT8\0\u{1}DATA_TYPE_INT32\0\u{1}DATA_TYPE_FLOAT32\0\u{1}DATA_TYPE_UINT64\0\u{1}DATA_TYPE_FLOAT64\0")
 }
 
 nonisolated extension Twofold_V1_HelloRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {

@@ -22,6 +22,7 @@ _DTYPES: dict[int, Any] = {
     environment.DATA_TYPE_INT32: "<i4",
     environment.DATA_TYPE_FLOAT32: "<f4",
     environment.DATA_TYPE_UINT64: "<u8",
+    environment.DATA_TYPE_FLOAT64: "<f8",
 }
 
 

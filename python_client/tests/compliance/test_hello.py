@@ -30,6 +30,7 @@ def test_hello_says_what_is_served_and_what_is_accepted(carrier: Carrier) -> Non
     served = {info.id: info for info in reply.environments}
     assert list(served[ID].actions) == ["up", "right", "down", "left"]
     assert "merge_score" in served[ID].reward_terms
+    assert all("episode_return" in info.extra_infos for info in reply.environments)
     limits = reply.limits
     for limit in ("max_message_bytes", "max_boards_per_session", "max_sessions", "max_boards"):
         assert getattr(limits, limit) > 0, limit

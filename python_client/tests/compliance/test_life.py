@@ -1,12 +1,13 @@
 """A session's life: create, reset, step and observe, snapshot and restore, close."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from compliance.carriers import Ability, Carrier
-from compliance.refusals import CONFLICT, NOT_FOUND
+from compliance.refusals import CONFLICT, INVALID_ARGUMENT, NOT_FOUND
 from compliance.sessions import Session, arrays, numbers
 from twofold.v1 import environment_pb2 as environment
 
@@ -183,3 +184,32 @@ def test_with_same_step_autoreset_a_payload_has_the_finals_that_its_header_annou
     finals = loud.reply.step.finals
     assert len(loud.payload or b"") == finals.size == created.finals.size
     assert arrays(finals, loud.payload)["lanes"].tolist() == [0, 1, 2]
+
+
+def test_the_return_of_an_episode_is_the_sum_of_its_rewards_and_is_in_snapshots(
+    new_session: Callable[[], Session],
+) -> None:
+    fields: dict[str, Any] = {"extra_infos": ["episode_return"], "max_episode_steps": 6}
+    session, copy, plain = new_session(), new_session(), new_session()
+    layout = session.create(**fields).reply.create.step
+    copy.create(**fields)
+    session.reset()
+    sums = np.zeros(3)
+    for step in range(20):
+        if step == 10:
+            blob = session.ask(snapshot={}).payload
+            assert blob is not None
+            assert copy.ask(blob, restore={"count": 3}).slot == "restore"
+        answer = session.step(0, 1, 2)
+        stepped = arrays(layout, answer.payload)
+        sums = np.where(stepped["episode_length"] == 0, 0, sums + stepped["reward"])
+        assert stepped["episode_return"].tolist() == sums.tolist()
+        if step >= 10:
+            assert copy.step(0, 1, 2).payload == answer.payload
+    # Where returns are kept, a snapshot without them is refused.
+    plain.create()
+    plain.reset()
+    old = plain.ask(snapshot={}).payload
+    refused = session.ask(old, restore={"count": 3})
+    assert refused.error.code == INVALID_ARGUMENT
+    assert refused.error.field == "extra_infos"

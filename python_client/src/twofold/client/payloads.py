@@ -65,6 +65,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {
     environment.DATA_TYPE_INT32: np.dtype("<i4"),
     environment.DATA_TYPE_FLOAT32: np.dtype("<f4"),
     environment.DATA_TYPE_UINT64: np.dtype("<u8"),
+    environment.DATA_TYPE_FLOAT64: np.dtype("<f8"),
 }
 
 

@@ -24,6 +24,7 @@ class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DATA_TYPE_INT32: _ClassVar[DataType]
     DATA_TYPE_FLOAT32: _ClassVar[DataType]
     DATA_TYPE_UINT64: _ClassVar[DataType]
+    DATA_TYPE_FLOAT64: _ClassVar[DataType]
 AUTORESET_MODE_UNSPECIFIED: AutoresetMode
 AUTORESET_MODE_NEXT_STEP: AutoresetMode
 AUTORESET_MODE_SAME_STEP: AutoresetMode
@@ -35,6 +36,7 @@ DATA_TYPE_INT8: DataType
 DATA_TYPE_INT32: DataType
 DATA_TYPE_FLOAT32: DataType
 DATA_TYPE_UINT64: DataType
+DATA_TYPE_FLOAT64: DataType
 
 class HelloRequest(_message.Message):
     __slots__ = ("protocol_version", "client")

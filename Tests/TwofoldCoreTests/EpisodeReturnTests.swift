@@ -1,0 +1,126 @@
+import Testing
+
+@testable import TwofoldCore
+
+/// The extra info `episode_return`, against sums of the rewards that the steps report.
+@Suite(.everyEngine) struct EpisodeReturnTests {
+    /// Shaped, scaled and clipped, so that the sums are no round numbers.
+    private static let reward: RewardSpec = {
+        var spec = RewardSpec([
+            .init("merge_score", weight: 0.1), .init("illegal_action", weight: -0.7),
+            .init("empty_cells", weight: 0.3, gamma: 0.99),
+        ])
+        (spec.scale, spec.clipHigh) = (1.0 / 3, 1.7)
+        return spec
+    }()
+
+    private func batch(
+        _ config: Game2048.Config = .init(rows: 4, columns: 4), lanes: Int = 70,
+        autoreset: AutoresetMode = .nextStep, threads: Int = 1, isPlain: Bool = false
+    ) throws -> Batch {
+        try Batch(
+            config, lanes: lanes, autoreset: autoreset, maxEpisodeSteps: 23,
+            workers: Workers(threads: threads, chunk: 64), reward: Self.reward,
+            extraInfos: isPlain ? [] : ["episode_return"])
+    }
+
+    private func actions(_ step: Int, lanes: Int = 70) -> [UInt8] {
+        (0..<lanes).map { UInt8(truncatingIfNeeded: ($0 * 7 + step * step + step / 3) % 4) }
+    }
+
+    private func hasEnded(_ batch: Batch, _ lane: Int) -> Bool {
+        batch.isTerminated(lane: lane) || batch.isTruncated(lane: lane)
+    }
+
+    @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled], [1, 2])
+    func `it is the sum of the episode's rewards up to each step`(
+        mode: AutoresetMode, threads: Int
+    ) throws {
+        for config in [Game2048.Config(illegalAction: .terminate), .init(rows: 2, columns: 3)] {
+            let lanes = 200
+            let batch = try batch(config, lanes: lanes, autoreset: mode, threads: threads)
+            try batch.reset(seed: 8)
+            var sums = [Double](repeating: 0, count: lanes)
+            var (ended, episodes) = (Set<Int>(), 0)
+            for step in 0..<80 {
+                try batch.step(actions(step, lanes: lanes))
+                for lane in 0..<lanes {
+                    let begins = mode == .nextStep && ended.contains(lane)
+                    sums[lane] = begins ? 0 : sums[lane] + Double(batch.reward(lane: lane))
+                    #expect(batch.double("episode_return", lane: lane) == sums[lane], "lane \(lane)")
+                }
+                ended = Set((0..<lanes).filter { hasEnded(batch, $0) })
+                episodes += ended.count
+                if mode != .nextStep { for lane in ended { sums[lane] = 0 } }
+                if mode == .disabled, !ended.isEmpty {
+                    try batch.reset(mask: (0..<lanes).map { ended.contains($0) ? 1 : 0 })
+                }
+            }
+            #expect(episodes > 2 * lanes)
+        }
+    }
+
+    @Test func `a lane that is reset begins at 0, the others go on`() throws {
+        let batch = try batch(lanes: 3, isPlain: false)
+        try batch.reset(seed: 8)
+        for step in 0..<5 { try batch.step(actions(step, lanes: 3)) }
+        let before = (0..<3).map { batch.double("episode_return", lane: $0) }
+        #expect(before.allSatisfy { $0 != 0 })
+        let board = [1, 1] + [UInt8](repeating: 0, count: 14)
+        try batch.reset(
+            seeds: [5, 6, 7], mask: [1, 0, 2], boards: [[UInt8]](repeating: board, count: 3))
+        try batch.step([3, 3, 3])
+        let after = (0..<3).map { batch.double("episode_return", lane: $0) }
+        for lane in 0..<3 {
+            let sum = lane == 1 ? before[1] : 0
+            #expect(after[lane] == sum + Double(batch.reward(lane: lane)))
+        }
+    }
+
+    @Test func `a lane that waits keeps the return of its episode`() throws {
+        let batch = try batch(lanes: 4, autoreset: .disabled)
+        try batch.reset(seed: 8)
+        for step in 0..<23 { try batch.step(actions(step, lanes: 4)) }
+        let returns = batch.bytes("episode_return")
+        let actions = [UInt8](repeating: 0, count: 4)
+        try actions.withUnsafeBytes { actions in
+            try batch.call(batch.environment.stepArrays) {
+                try batch.environment.step(actions: actions, into: $0, skippingFinished: true)
+            }
+        }
+        #expect(batch.bytes("episode_return") == returns)
+    }
+
+    @Test func `all else is the same with it and without it`() throws {
+        let (batch, plain) = (try batch(), try batch(isPlain: true))
+        #expect(plain.environment.returns == nil)
+        #expect(batch.environment.bytes(lanes: 70) >= plain.environment.bytes(lanes: 70) + 70 * 8)
+        for one in [batch, plain] { try one.reset(seed: 8) }
+        for step in 0..<60 {
+            for one in [batch, plain] { try one.step(actions(step)) }
+            #expect(batch.reply.filter { $0.key != "episode_return" } == plain.reply)
+        }
+        let lanes = Array(0..<70)
+        #expect(try batch.snapshot(lanes) == plain.snapshot(lanes))
+    }
+}
+
+/// What every game has for free.
+@Suite struct ToyEpisodeReturnTests {
+    @Test func `any game reports it`() throws {
+        var options = BatchOptions(lanes: 130, maxEpisodeSteps: 6)
+        options.extraInfos = ["way", "episode_return"]
+        let batch = try Batch(GameEnvironment(ToyGame(), options))
+        #expect(batch.environment.stepArrays.suffix(1) == [ArraySpec("episode_return", .float64)])
+        try batch.reset(seed: 4)
+        var sums = [Double](repeating: 0, count: 130)
+        for step in 0..<40 {
+            try batch.step((0..<130).map { UInt8(($0 + step) % 4) })
+            for lane in 0..<130 {
+                let begins = batch.integer("episode_length", lane: lane) == 0
+                sums[lane] = begins ? 0 : sums[lane] + Double(batch.reward(lane: lane))
+                #expect(batch.double("episode_return", lane: lane) == sums[lane])
+            }
+        }
+    }
+}
