@@ -60,7 +60,7 @@ def test_gymnasiums_statistics_around_a_correct_environment_pass(mode: Autoreset
     assert any("out of the user's options" in remark.message for remark in report.remarks)
 
 
-INFOS = ("reward_terms", "merges", "chance", "afterstates")
+INFOS = ("reward_terms", "episode", "merges", "chance", "afterstates")
 OURS: dict[str, Callable[..., VectorEnv[Any, Any, Any]]] = {
     "2048 on 2 x 2": partial(twofold.Game2048VectorEnv, size=2),
     "2048": twofold.Game2048VectorEnv,

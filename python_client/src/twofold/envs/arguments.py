@@ -36,7 +36,8 @@ class EnvArguments(ServiceArguments, total=False):
     """The arguments of every environment, single or vector; `obs` is beside them."""
 
     extra_infos: Iterable[str]
-    """Infos of a step beyond the usual ones, by name; every game has "reward_terms"."""
+    """Infos of a step beyond the usual ones, by name; every game has "reward_terms" and "episode"
+    (docs/environments/rewards.md)."""
     recover: bool
     """Whether to make boards anew that the server has lost; False by default
     (docs/operations/reliability.md)."""

@@ -17,6 +17,7 @@ from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
 from twofold.client.session import Session, exactly_once, taken_over
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
+from twofold.envs.episodes import EPISODE, RETURN, Episodes
 from twofold.envs.observations import ObservationForm
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
@@ -100,6 +101,8 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         )
         order = game.action_order
         self._action_order = None if order is None else np.array(order, np.uint8)
+        names = extra_info_names(arguments.get("extra_infos", ()))
+        self._reports_episodes = EPISODE in names
         self.metadata = {
             "render_modes": RENDER_MODES,
             "render_fps": 4,
@@ -113,7 +116,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         create.CopyFrom(game.request)
         create.num_envs = num_envs
         create.autoreset_mode = _AUTORESET[self.autoreset_mode]
-        create.extra_infos.extend(extra_info_names(arguments.get("extra_infos", ())))
+        create.extra_infos.extend(RETURN if name == EPISODE else name for name in names)
         create.client_arguments = self._arguments_as_text()
         endpoint = arguments.get("endpoint")
         self._begin(
@@ -156,6 +159,11 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         self._results = make(*arguments)
         # For the methods that are not called at each step.
         self._fresh = self._results if self._copies else FreshResults(*arguments)
+        self._episodes = (
+            Episodes(self.num_envs, self.autoreset_mode, self._game.measures)
+            if self._reports_episodes
+            else None
+        )
         has_afterstates = len(spec.afterstates.arrays) > 0
         self._afterstates_layout = Layout(
             spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
@@ -284,4 +292,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         memory[: payload.size] = payload
         if slot == "reset":
             return self._fresh.of_reset(memory)
-        return self._fresh.of_step(reply, memory)
+        stepped = self._fresh.of_step(reply, memory)
+        if self._episodes is not None:
+            self._episodes.add_inherited(stepped, self._session.inherited)
+        return stepped

@@ -64,7 +64,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     touching a card that is not face down, -0.5 for a peek.
 
     Infos: those of `ConcentrationInfos`, whose mask has the cards that can be turned, and the peek
-    while any is left. On request (`extra_infos`) are `reward_terms` and `flips`.
+    while any is left. On request (`extra_infos`) are `reward_terms`, `episode` and `flips`.
 
     Args:
         num_envs: Number of games N.

@@ -57,8 +57,8 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
     an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
 
-    Infos: those of `Game2048Infos`. On request (`extra_infos`) are `reward_terms`, `merges`,
-    `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode.
+    Infos: those of `Game2048Infos`. On request (`extra_infos`) are `episode`, and `reward_terms`,
+    `merges`, `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode.
 
     Args:
         num_envs: Number of boards N.

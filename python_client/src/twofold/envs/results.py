@@ -30,6 +30,17 @@ Stepped: TypeAlias = (
 Infos = dict[str, Any]
 
 
+class EpisodeInfo(TypedDict):
+    """The episodes that a step has ended, (N,) each; 0 for the other boards."""
+
+    r: NDArray[np.float64]
+    """The sum of the rewards."""
+    l: NDArray[np.int_]  # noqa: E741 - as gymnasium has it
+    """The number of steps."""
+    t: NDArray[np.float64]
+    """Seconds since this client saw the episode begin."""
+
+
 class AllInfos(TypedDict):
     """The infos of every game, an array (N, …) for each name; `_name`: the boards with a value."""
 
@@ -39,11 +50,17 @@ class AllInfos(TypedDict):
     """The episode's steps, legal or not."""
     reward_terms: NotRequired[NDArray[np.float32]]
     """(N, terms): each term's weighted part of the reward, before scale and clip; on request."""
+    episode_return: NotRequired[NDArray[np.float64]]
+    """The sum of the episode's rewards so far; on request."""
+    episode: NotRequired[EpisodeInfo]
+    """Of the steps that end episodes; on request."""
     final_obs: NotRequired[NDArray[np.object_]]
     """With SAME_STEP: the last observations of the episodes that this step ended, else None."""
     _action_mask: NDArray[np.bool_]
     _episode_length: NDArray[np.bool_]
     _reward_terms: NotRequired[NDArray[np.bool_]]
+    _episode_return: NotRequired[NDArray[np.bool_]]
+    _episode: NotRequired[NDArray[np.bool_]]
     _final_obs: NotRequired[NDArray[np.bool_]]
     _final_info: NotRequired[NDArray[np.bool_]]
 

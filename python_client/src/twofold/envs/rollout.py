@@ -161,6 +161,8 @@ class Rollouts(Batch[ObsT, InfosT]):
             return envelope.Request(rollout=request), payload
 
         rollout = self._play(request, steps, wanted, progress)
+        if self._episodes is not None:
+            self._episodes.begin()
         return rollout if order is None else _in_user_order(rollout, order, played)
 
     def _play(

@@ -195,8 +195,11 @@ def _board(observations: Any) -> Any:
 
 def _first(infos: Infos) -> Infos:
     """The only board's infos, scalars as Python's own."""
-    return {
-        name: array.item() if array.ndim == 1 else array[0]
-        for name, array in infos.items()
-        if not name.startswith("_")
-    }
+    return {name: _one(value) for name, value in infos.items() if not name.startswith("_")}
+
+
+def _one(value: Any) -> Any:
+    """The only board's part of an info, or of a dict of them."""
+    if isinstance(value, dict):
+        return _first(value)
+    return value.item() if value.ndim == 1 else value[0]

@@ -76,8 +76,9 @@ class Snapshots(Batch[ObsT, InfosT]):
 
         Raises:
             InvalidArgument: The snapshot is damaged or of another version (`field` is "blob"), or
-                was taken under other rules (`field` names the first), or another argument is wrong.
-                Nothing has changed.
+                was taken under other rules (`field` names the first), or lacks the returns of
+                episodes that this environment reports (`field` is "extra_infos"), or another
+                argument is wrong. Nothing has changed.
             FailedPrecondition: Some boards were never reset, and are not among the lanes.
             TransportError: No answer.
         """
@@ -109,6 +110,8 @@ class Snapshots(Batch[ObsT, InfosT]):
         self._seeds.plan(payload, is_replaced, new_seeds)
         buffer = self._fresh.buffer()
         self._session.call("restore", envelope.Request(restore=request), payload, into=buffer)
+        if self._episodes is not None:
+            self._episodes.begin(is_replaced)
         return self._fresh.of_reset(buffer[0])
 
     def fork(

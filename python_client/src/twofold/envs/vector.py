@@ -86,6 +86,8 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
         self._seeds.plan(payload, seeded, seeds)
         buffer = self._results.buffer()
         self._session.call("reset", request, payload, into=buffer)
+        if self._episodes is not None:
+            self._episodes.begin(mask)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
         return self._results.of_reset(buffer[0])
@@ -149,7 +151,14 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
                 # A carrier may have stopped at a later one, which does not fit into a byte.
                 self._check_range(numbers)
             raise
-        return self._results.of_step(reply, buffer[0])
+        return self._stepped(reply, buffer[0])
+
+    def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
+        """The results of the newest request, a step, from its reply and payload."""
+        stepped = self._results.of_step(reply, memory)
+        if self._episodes is not None:
+            self._episodes.add(stepped, self._session.operation)
+        return stepped
 
     @exactly_once
     def step_async(self, actions: ArrayLike) -> None:
@@ -179,7 +188,7 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
             TransportError: No answer. The same call again collects it.
         """
         reply, _ = self._session.step_wait(self._awaited)
-        return self._results.of_step(reply, self._awaited[0])
+        return self._stepped(reply, self._awaited[0])
 
     @exactly_once
     def collect(self) -> Stepped[ObsT, InfosT]:
@@ -192,7 +201,7 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
         """
         buffer = self._results.buffer()
         reply, _ = self._session.collect(buffer)
-        return self._results.of_step(reply, buffer[0])
+        return self._stepped(reply, buffer[0])
 
     @exactly_once
     def discard(self) -> None:
@@ -204,6 +213,31 @@ class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
         if self._session.unreturned_step is not None:
             with contextlib.suppress(RequestError):
                 self._session.collect()
+
+    def statistics(self, *, reset: bool = False) -> dict[str, float]:
+        """Figures about the episodes that steps have ended, for any logger; of the client alone.
+
+        Args:
+            reset: Whether to begin anew afterwards.
+
+        Returns:
+            Since the environment was made, or since the last reset of the statistics: `episodes`,
+            their number; `return_mean`, `return_min`, `return_max` and `length_mean`; of 2048
+            `score_mean`, `score_max`, `max_tile`, and `reached_512` … `reached_32768`, the shares
+            of episodes that reached these tiles; of Concentration `turns_mean` and `pairs_mean`;
+            and `steps_per_second`, each board's step counted. Without an episode all but the first
+            and the last are NaN. Episodes that end in rollouts or discarded steps do not count.
+
+        Raises:
+            InvalidArgument: The environment was made without extra_infos=("episode",).
+        """
+        if self._episodes is None:
+            raise InvalidArgument(
+                'statistics() needs an environment made with extra_infos=("episode",)',
+                field="extra_infos",
+            )
+        with self._session.lock:
+            return self._episodes.statistics(reset=_arguments.boolean("reset", reset))
 
     @property
     def np_random_seed(self) -> int | None:

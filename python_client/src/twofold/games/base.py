@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,17 @@ class GameArguments(TypedDict, total=False):
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
     game's own. docs/environments/rewards.md lists the terms."""
+
+
+class Measure(NamedTuple):
+    """One number about many episodes, made of an info that each of them ends with."""
+
+    name: str
+    info: str
+    fold: np.ufunc
+    """`np.minimum`, `np.maximum`, or `np.add` for the mean."""
+    of: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+    """The numbers (k,) to fold, from k values of the info."""
 
 
 class Game(abc.ABC):
@@ -53,6 +64,8 @@ class Game(abc.ABC):
     """The names of the arguments of `__init__`."""
     board_numbers: ClassVar[str]
     """The name of the numbers on a board, for messages: "exponents"."""
+    measures: ClassVar[tuple[Measure, ...]] = ()
+    """What the statistics of episodes have beyond returns and lengths."""
     unseen: ClassVar[str | None] = None
     """The name of what copies of a board share and no player has seen: "cards"."""
 

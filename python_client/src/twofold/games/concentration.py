@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.base import Game, GameArguments
+from twofold.games.base import Game, GameArguments, Measure
 from twofold.games.drawing import Colour, Picture, draw_board, striped_tile, tile
 from twofold.v1 import concentration_pb2 as concentration
 from twofold.v1 import environment_pb2 as environment
@@ -91,6 +91,7 @@ class Concentration(Game):
     environment_id = "twofold/Concentration-v0"
     argument_names = frozenset(ConcentrationArguments.__optional_keys__)
     board_numbers = "symbols"
+    measures = (Measure("turns_mean", "turns", np.add), Measure("pairs_mean", "pairs", np.add))
     unseen = "cards"
 
     def __init__(self, **arguments: Unpack[ConcentrationArguments]) -> None:

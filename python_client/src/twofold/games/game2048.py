@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.base import Game, GameArguments
+from twofold.games.base import Game, GameArguments, Measure
 from twofold.games.drawing import Picture, draw_board, tile
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
@@ -115,6 +116,16 @@ class Dialect:
         )
 
 
+def _reached(exponent: int) -> Measure:
+    """The share of episodes with a tile of at least this exponent."""
+    is_reached = functools.partial(np.less_equal, exponent)
+    return Measure(f"reached_{2**exponent}", "max_exponent", np.add, is_reached)
+
+
+def _tiles(exponents: NDArray[Any]) -> NDArray[Any]:
+    return 1 << exponents.astype(np.int64)
+
+
 _DIALECTS = {
     "jumanji": Dialect("jumanji", start_tiles=1),
     "envpool": Dialect("envpool", start_tiles=1, only_4x4=True),
@@ -134,6 +145,12 @@ class Game2048(Game):
     environment_id = "twofold/Game2048-v0"
     argument_names = frozenset(Game2048Arguments.__optional_keys__)
     board_numbers = "exponents"
+    measures = (
+        Measure("score_mean", "score", np.add),
+        Measure("score_max", "score", np.maximum),
+        Measure("max_tile", "max_exponent", np.maximum, _tiles),
+        *map(_reached, range(9, 16)),
+    )
 
     def __init__(self, **arguments: Unpack[Game2048Arguments]) -> None:
         name = arguments.get("dialect")

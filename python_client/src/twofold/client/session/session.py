@@ -278,6 +278,11 @@ class Session(Calls):
         return f"{self.link.carrier.endpoint}#{self.link.id.hex()}"
 
     @property
+    def operation(self) -> Operation | None:
+        """The request whose result a call returns; the same object when it returns it again."""
+        return getattr(self.state, "operation", None)
+
+    @property
     def last_seq(self) -> int:
         """How many requests of this session were carried out, its create included."""
         return self.state.seq - isinstance(self.state, Unanswered)
