@@ -129,7 +129,8 @@ def test_the_arguments_are_all_there_with_their_defaults(
 def test_results_and_infos_have_the_dtypes_and_shapes_of_the_page(
     page: str, make: Any, arguments: Any
 ) -> None:
-    extras = ["reward_terms", *(["flips"] if arguments else ["merges", "chance", "afterstates"])]
+    own = ["flips"] if arguments else ["merges", "chance", "afterstates"]
+    extras = ["reward_terms", "episode_return", *own]
     envs = make(5, size=(2, 3), extra_infos=extras, endpoint="embedded", **arguments)
     sizes = SIZES | {"actions": int(envs.single_action_space.n), "terms": len(envs.reward_terms)}
     on_request = table(page, "Infos", 1) if arguments else table("rewards", "Extra infos")
