@@ -74,19 +74,17 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
-# Uses PyTorch's wheel for the CPU, a tenth of the size of the usual wheel and its dependencies, in an environment of
-# its own, because mypy reads the packages installed beside it.
-SB3_VENV := .build/sb3-venv
+TRAINERS ?= sb3
 
-.PHONY: test-sb3
-test-sb3: server ## Run the tests of Stable-Baselines3's models; installs PyTorch (200 MB).
-	test -x $(SB3_VENV)/bin/python || $(PYTHON) -m venv $(SB3_VENV)
-	$(SB3_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-	    --index-url https://download.pytorch.org/whl/cpu torch
-	$(SB3_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	    --editable 'python_client[dev,sb3]'
-	$(SB3_VENV)/bin/python -c 'import stable_baselines3, sb3_contrib'
-	cd python_client && ../$(SB3_VENV)/bin/python -m pytest tests/test_sb3_policy.py
+# Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
+.PHONY: trainers
+trainers: server ## Run the tests of the adapters for training libraries; installs them (1 GB each).
+	for library in $(TRAINERS); do \
+	    test -x .build/trainers/$$library/bin/python || $(PYTHON) -m venv .build/trainers/$$library; \
+	    .build/trainers/$$library/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout \
+	        --requirement python_client/tests/trainers/$$library.txt --editable python_client; \
+	    (cd python_client && ../.build/trainers/$$library/bin/python -m pytest tests/trainers/test_$$library*.py); \
+	done
 
 check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	swift format lint --strict --recursive $(SWIFT_CODE)

@@ -18,7 +18,7 @@ PACKAGE = Path(twofold.__file__).parent
 ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
-    {"datasets", "doctor", "evaluation", "recordings", "testing"},
+    {"datasets", "doctor", "evaluation", "integrations", "recordings", "testing"},
     {"policies", "rules"},
     {"envs"},
     {"games"},
@@ -125,7 +125,8 @@ try:
 except twofold.errors.ServerStartFailed as error:
     print(error)
 for module in pkgutil.walk_packages(twofold.__path__, "twofold."):
-    if module.name != "twofold.__main__":
+    # Those below integrations need their library.
+    if module.name != "twofold.__main__" and not module.name.startswith("twofold.integrations."):
         importlib.import_module(module.name)
 """
 

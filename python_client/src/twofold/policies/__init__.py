@@ -9,6 +9,7 @@ A name stands for the policy with its defaults, "greedy" for `Greedy()`.
 from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
 from twofold.policies.baselines import PerfectMemory
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
+from twofold.policies.sb3 import SB3Policy
 
 __all__ = [
     "Expectimax",
@@ -20,4 +21,5 @@ __all__ = [
     "PolicyFunction",
     "PolicyWithMemory",
     "Random",
+    "SB3Policy",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,20 @@ from twofold.policies.functions import NamedPolicy
 class SB3Policy:
     """The best legal action of a Stable-Baselines3 model.
 
-    Algorithms without masks would choose illegal actions and get stuck, so the policy compares the
-    model's own values of the legal actions: the logits of its policy, or its Q-values.
+    Illegal actions are masked whatever the algorithm: the policy compares the model's own values of
+    the legal ones, the logits of its policy or its Q-values. Algorithms without masks would choose
+    illegal actions and get stuck.
 
     Args:
         model: The loaded model.
         algorithm: The name of its class.
+        normalize: What `VecNormalize` did to its observations, if anything.
     """
 
-    def __init__(self, model: Any, algorithm: str) -> None:
-        self._model, self._algorithm = model, algorithm
+    def __init__(
+        self, model: Any, algorithm: str, normalize: Callable[[Any], Any] | None = None
+    ) -> None:
+        self._model, self._algorithm, self._normalize = model, algorithm, normalize
         parameters = model.policy.parameters()
         size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
         self.card: Mapping[str, Any] = {
@@ -39,12 +44,58 @@ class SB3Policy:
             "weights_mb": size / 1e6,
         }
 
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        trust_pickle: bool = False,
+        vec_normalize: str | Path | None = None,
+    ) -> SB3Policy:
+        """The policy of a saved model.
+
+        Args:
+            path: The zip that the model's `save` wrote.
+            trust_pickle: Whether to unpickle it, which runs any code that its author put there.
+            vec_normalize: The pickle that `VecNormalize.save` wrote, if the model was trained in
+                one that normalizes observations: the model's own file does not say so.
+
+        Raises:
+            NotFound: There is no such file.
+            InvalidArgument: It is not a model of a known algorithm, or not trusted.
+            MissingDependency: Stable-Baselines3 is not installed.
+        """
+        for file in (path, vec_normalize):
+            if file is not None and not Path(file).is_file():
+                raise NotFound(f"there is no file {str(file)!r}", field="policy")
+        if not trust_pickle:
+            raise InvalidArgument(
+                f"{path} holds pickled objects, and loading them runs any code in them; if you "
+                "trust its author, pass --trust-pickle (trust_pickle=True)",
+                field="policy",
+            )
+        package, algorithm = algorithm_of(Path(path))
+        module = optional_import(package, f"models of {algorithm}", "sb3")
+        try:
+            model = getattr(module, algorithm).load(path, device="cpu")
+            normalize = None
+            if vec_normalize is not None:
+                normalize = pickle.loads(Path(vec_normalize).read_bytes()).normalize_obs
+        except Exception as error:
+            raise InvalidArgument(
+                f"{path} cannot be loaded as {algorithm}: {type(error).__name__}: {error}",
+                field="policy",
+            ) from error
+        return cls(model, algorithm, normalize)
+
     def __call__(self, observations: Any, action_mask: Array) -> Array:
         """Actions (K,) for observations (K, …) and action_mask (K, actions)."""
         import torch
 
         policy = self._model.policy
-        fitted = fit_observations(observations, self._model.observation_space)
+        fitted = fit_observations(observations, action_mask, self._model.observation_space)
+        if self._normalize is not None:
+            fitted = self._normalize(fitted)
         with torch.no_grad():
             tensor, _ = policy.obs_to_tensor(fitted)
             if self._algorithm == "DQN":
@@ -59,25 +110,9 @@ class SB3Policy:
 
 def load_model(path: Path, *, trust_pickle: bool) -> NamedPolicy:
     """The policy of a saved model; arguments and errors as for `lookup.load`."""
-    if not path.is_file():
-        raise NotFound(f"there is no file {str(path)!r}", field="policy")
-    if not trust_pickle:
-        raise InvalidArgument(
-            f"{path} holds pickled objects, and loading them runs any code in them; if you trust "
-            "its author, pass --trust-pickle",
-            field="policy",
-        )
-    package, algorithm = algorithm_of(path)
-    module = optional_import(package, f"models of {algorithm}", "sb3")
-    try:
-        model = getattr(module, algorithm).load(path, device="cpu")
-    except Exception as error:
-        raise InvalidArgument(
-            f"{path} cannot be loaded as {algorithm}: {type(error).__name__}: {error}",
-            field="policy",
-        ) from error
-    function = SB3Policy(model, algorithm)
-    return NamedPolicy(f"{path.name} ({algorithm})", function.card, make=lambda envs: function)
+    function = SB3Policy.load(path, trust_pickle=trust_pickle)
+    name = f"{path.name} ({function._algorithm})"
+    return NamedPolicy(name, function.card, make=lambda envs: function)
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:
@@ -99,6 +134,14 @@ def algorithm_of(path: Path) -> tuple[str, str]:
             field="policy",
         ) from None
     policy_class = str(settings.get("policy_class", "")).lower()
+    if "recurrent" in policy_class:
+        raise InvalidArgument(
+            f"{path} is a model of RecurrentPPO, which remembers; write a function "
+            "with a reset(lanes) that keeps its states",
+            field="policy",
+        )
+    if "cg_max_steps" in names:
+        return "sb3_contrib", "TRPO"
     if "clip_range" in names:
         is_maskable = "maskable" in policy_class
         return ("sb3_contrib", "MaskablePPO") if is_maskable else ("stable_baselines3", "PPO")
@@ -108,34 +151,58 @@ def algorithm_of(path: Path) -> tuple[str, str]:
     if {"gae_lambda", "n_steps"} <= names:
         return "stable_baselines3", "A2C"
     raise InvalidArgument(
-        f"{path} is a model of an unknown algorithm; known are PPO, MaskablePPO, A2C, DQN and "
-        "QRDQN",
+        f"{path} is a model of an unknown algorithm; known are PPO, MaskablePPO, TRPO, A2C, "
+        "DQN and QRDQN",
         field="policy",
     )
 
 
-def fit_observations(observations: Any, space: gym.Space[Any]) -> Any:
+def fit_observations(observations: Any, action_mask: Array, space: gym.Space[Any]) -> Any:
     """Observations (K, …) in the form of the space that a model was trained on.
 
-    Boards (K, rows, columns) also become flat (K, cells) or one-hot, channels first or last.
+    Boards (K, rows, columns) also become flat (K, cells), one-hot with planes first or last, and a
+    dict of any of these and the mask. What already has the space's form stays as it is.
 
     Raises:
-        ValueError: No such form has the space's shape.
+        InvalidArgument: No form has the space's shape and bounds: the model saw something else.
     """
-    if isinstance(observations, dict) or not space.shape:
-        return observations
+    if isinstance(space, gym.spaces.Dict):
+        if isinstance(observations, dict):
+            return observations
+        return {
+            key: action_mask
+            if isinstance(part, gym.spaces.MultiBinary)
+            else fit_observations(observations, action_mask, part)
+            for key, part in space.spaces.items()
+        }
+    if not isinstance(space, gym.spaces.Box) or isinstance(observations, dict):
+        raise InvalidArgument(
+            f"the model was trained on {space}, which no form of the observations fits",
+            field="policy",
+        )
     wanted, board = tuple(space.shape), observations.shape[1:]
-    if wanted == board:
-        fitted = observations
+    if wanted == board and observations.dtype == space.dtype:
+        fitted, highest = observations, None
+    elif wanted == board:
+        fitted, highest = observations, 31
     elif len(wanted) == 3 and wanted[1:] == board:
-        fitted = one_hot(observations, planes=wanted[0], layout="chw")
+        fitted, highest = one_hot(observations, planes=wanted[0], layout="chw"), 1
     elif len(wanted) == 3 and wanted[:2] == board:
-        fitted = one_hot(observations, planes=wanted[2], layout="hwc")
+        fitted, highest = one_hot(observations, planes=wanted[2], layout="hwc"), 1
     elif wanted == (int(np.prod(board)),):
-        fitted = observations.reshape(len(observations), -1)
+        fitted, highest = observations.reshape(len(observations), -1), 31
     else:
-        raise ValueError(
+        raise InvalidArgument(
             f"the model was trained on observations of shape {wanted}; the environment's have "
-            f"shape {board}, and their one-hot form does not fit either"
+            f"shape {board}, and their one-hot form does not fit either",
+            field="policy",
+        )
+    bounds = float(space.low.min()), float(space.high.max())
+    if highest is not None and bounds != (0, highest):
+        raise InvalidArgument(
+            f"the model was trained on numbers {bounds[0]:g} ... {bounds[1]:g} of shape {wanted}; "
+            f"Twofold's of this shape are 0 ... {highest}. Write a function that scales them as in "
+            "training",
+            field="policy",
         )
     return fitted.astype(space.dtype)

@@ -1,0 +1,232 @@
+"""Proximal policy optimization with action masks, in one file: 2048 from planes.
+
+    pip install torch tensorboard
+    python ppo.py                            # ten minutes on two cores
+    python ppo.py --endpoint tcp://127.0.0.1:5555
+    python ppo.py --evaluate runs/ppo-1/model.pt
+
+It has the shape of CleanRL's single files (Huang et al., 2022): read it from top to bottom, copy
+it, change it. Masked logits are from Huang and Ontañón, *A Closer Look at Invalid Action Masking*
+(2020). The learning curve goes to TensorBoard and to a JSON file.
+"""
+
+import argparse
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.distributions import Categorical
+from torch.utils.tensorboard import SummaryWriter
+
+import twofold
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--seed", type=int, default=1, help="of boards, weights and actions")
+    add("--endpoint", help="a server's address; without it, the boards are in this process")
+    add("--seconds", type=float, default=600, help="duration of the training")
+    add("--steps", type=int, help="board steps after which it ends at the latest")
+    add("--num-envs", type=int, default=256, help="boards")
+    add("--num-steps", type=int, default=64, help="steps of each board between two updates")
+    add("--learning-rate", type=float, default=1e-3, help="at the start; falls to 0")
+    add("--gamma", type=float, default=0.997, help="discount")
+    add("--gae-lambda", type=float, default=0.9, help="of the advantages")
+    add("--minibatches", type=int, default=4, help="parts of a batch")
+    add("--epochs", type=int, default=3, help="passes over a batch")
+    add("--clip", type=float, default=0.2, help="largest change of a probability ratio")
+    add("--entropy", type=float, default=0.005, help="weight of the entropy")
+    add("--value", type=float, default=0.5, help="weight of the value's error")
+    add("--max-grad-norm", type=float, default=0.5, help="longest gradient")
+    add("--hidden", type=int, default=256, help="width of the network")
+    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
+    add("--out", type=Path, help="a folder; runs/ppo-<seed> by default")
+    add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
+    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    return parser.parse_args()
+
+
+class Agent(nn.Module):  # type: ignore[misc, unused-ignore]
+    """Logits of the actions and the value of a board, from its planes (B, 18, 4, 4)."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.body = nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(18 * 16, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+        )
+        self.actor, self.critic = nn.Linear(hidden, 4), nn.Linear(hidden, 1)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.orthogonal_(layer.weight, 2**0.5)
+                nn.init.zeros_(layer.bias)
+        nn.init.orthogonal_(self.actor.weight, 0.01)
+
+    def forward(self, planes: Tensor, mask: Tensor) -> tuple[Categorical, Tensor]:
+        """The distribution over legal actions, and values (B,)."""
+        features = self.body(planes)
+        logits = self.actor(features).masked_fill(mask == 0, -1e9)
+        distribution = Categorical(logits=logits, validate_args=False)  # type: ignore[no-untyped-call, unused-ignore]
+        return distribution, self.critic(features).squeeze(-1)
+
+
+def train(options: argparse.Namespace, out: Path) -> Agent:
+    """Trains an agent; writes the curve and the model to `out`."""
+    random.seed(options.seed)
+    np.random.seed(options.seed)
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(options.threads)
+    envs: Any = gym.make_vec(
+        "twofold/Game2048-v0",
+        num_envs=options.num_envs,
+        endpoint=options.endpoint,
+        obs="one_hot",
+        # The logarithm of the score: a merge to 2048 counts eleven times, not 1024 times as much as
+        # one to 2. The scores below are those of the game all the same.
+        reward={"merge_exponent": 0.1},
+        extra_infos=("episode",),
+        autoreset_mode="SameStep",
+    )
+    agent = Agent(options.hidden)
+    optimizer = torch.optim.Adam(agent.parameters(), options.learning_rate, eps=1e-5)
+    writer = SummaryWriter(str(out))  # type: ignore[no-untyped-call, unused-ignore]
+
+    times, lanes = options.num_steps, options.num_envs
+    planes = torch.zeros((times, lanes, 18, 4, 4))
+    masks = torch.zeros((times, lanes, 4), dtype=torch.int8)
+    actions = torch.zeros((times, lanes), dtype=torch.int64)
+    log_probs, rewards, dones, values = (torch.zeros((times, lanes)) for _ in range(4))
+
+    curve: list[dict[str, float]] = []
+    steps, iteration, in_environment = 0, 0, 0.0
+    began = time.perf_counter()
+    observation, infos = envs.reset(seed=options.seed)
+    while True:
+        elapsed = time.perf_counter() - began
+        left = 1 - elapsed / options.seconds
+        if options.steps is not None:
+            left = min(left, 1 - steps / options.steps)
+        if left <= 0:
+            break
+        optimizer.param_groups[0]["lr"] = left * options.learning_rate
+
+        for t in range(times):
+            planes[t] = torch.from_numpy(observation)
+            masks[t] = torch.from_numpy(infos["action_mask"])
+            with torch.no_grad():
+                distribution, values[t] = agent(planes[t], masks[t])
+                actions[t] = distribution.sample()
+            start = time.perf_counter()
+            envs.step_async(actions[t].numpy())
+            in_environment += time.perf_counter() - start
+            log_probs[t] = distribution.log_prob(actions[t])  # while a server steps
+            start = time.perf_counter()
+            observation, reward, terminations, truncations, infos = envs.step_wait()
+            in_environment += time.perf_counter() - start
+            rewards[t] = torch.from_numpy(reward)
+            dones[t] = torch.from_numpy(terminations | truncations)
+        steps += times * lanes
+
+        # Generalized advantage estimation (Schulman et al., 2016).
+        with torch.no_grad():
+            mask = torch.from_numpy(infos["action_mask"])
+            _, following = agent(torch.from_numpy(observation), mask)
+            advantages = torch.zeros((times, lanes))
+            advantage = torch.zeros(lanes)
+            for t in reversed(range(times)):
+                goes_on = 1 - dones[t]
+                error = rewards[t] + options.gamma * following * goes_on - values[t]
+                advantage = error + options.gamma * options.gae_lambda * goes_on * advantage
+                advantages[t], following = advantage, values[t]
+            returns = advantages + values
+
+        batch = [
+            array.flatten(0, 1)
+            for array in (planes, masks, actions, log_probs, advantages, returns)
+        ]
+        for _ in range(options.epochs):
+            for rows in torch.randperm(times * lanes).chunk(options.minibatches):
+                seen, legal, chosen, before, gained, wanted = (array[rows] for array in batch)
+                distribution, value = agent(seen, legal)
+                ratio = (distribution.log_prob(chosen) - before).exp()
+                gained = (gained - gained.mean()) / (gained.std() + 1e-8)
+                clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
+                policy_loss = -torch.min(gained * ratio, gained * clipped).mean()
+                value_loss = 0.5 * (value - wanted).square().mean()
+                entropy = distribution.entropy().mean()
+                loss = policy_loss + options.value * value_loss - options.entropy * entropy
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(agent.parameters(), options.max_grad_norm)
+                optimizer.step()
+
+        iteration += 1
+        if iteration % 10 == 0:
+            seconds = time.perf_counter() - began
+            row = {
+                "steps": steps,
+                "seconds": seconds,
+                "steps_per_second": steps / seconds,
+                "environment_share": in_environment / seconds,
+                "entropy": entropy.item(),
+                **envs.unwrapped.statistics(reset=True),
+            }
+            curve.append(row)
+            for name, number in row.items():
+                writer.add_scalar(name, number, steps)  # type: ignore[no-untyped-call, unused-ignore]
+            print(
+                f"{seconds:5.0f} s  {steps:>11,} steps  {row['steps_per_second']:7,.0f} steps/s  "
+                f"environment {row['environment_share']:.1%}  score {row['score_mean']:7,.0f}",
+                flush=True,
+            )
+    envs.close()
+    writer.close()  # type: ignore[no-untyped-call, unused-ignore]
+    torch.save({"hidden": agent.hidden, "state": agent.state_dict()}, out / "model.pt")
+    report = {"options": vars(options), "curve": curve}
+    (out / "curve.json").write_text(json.dumps(report, default=str))
+    return agent
+
+
+def policy_of(agent: Agent) -> Any:
+    """The agent's most probable actions as a function for `twofold.evaluate`."""
+
+    def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
+        with torch.no_grad():
+            planes = torch.from_numpy(twofold.one_hot(boards))
+            distribution, _ = agent(planes, torch.from_numpy(mask))
+        actions: NDArray[np.int64] = distribution.logits.argmax(dim=1).numpy()
+        return actions
+
+    return policy
+
+
+def main() -> None:
+    """Trains, or loads a model, and evaluates it."""
+    options = parse_arguments()
+    out = options.out or Path(f"runs/ppo-{options.seed}")
+    if options.evaluate is None:
+        out.mkdir(parents=True, exist_ok=True)
+        agent = train(options, out)
+    else:
+        saved = torch.load(options.evaluate, weights_only=True)
+        agent = Agent(saved["hidden"])
+        agent.load_state_dict(saved["state"])
+    policy, episodes = policy_of(agent), options.episodes
+    print(twofold.evaluate(policy, episodes=episodes, endpoint=options.endpoint))
+
+
+if __name__ == "__main__":
+    main()

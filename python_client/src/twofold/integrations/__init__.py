@@ -1,0 +1,1 @@
+"""Adapters for training libraries, each in a module of its own that imports its library."""

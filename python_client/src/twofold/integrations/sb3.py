@@ -1,0 +1,162 @@
+"""Stable-Baselines3: one batch of boards as a `VecEnv`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold._optional import optional_import
+from twofold.envs.results import Array
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument
+
+_PURPOSE = "the boards of make_sb3_vec"
+_VecEnv: Any = optional_import("stable_baselines3.common.vec_env", _PURPOSE, "sb3").VecEnv
+_Monitor: Any = optional_import("stable_baselines3.common.monitor", _PURPOSE, "sb3").Monitor
+
+
+def make_sb3_vec(
+    env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
+) -> SB3VecEnv:
+    """Boards for Stable-Baselines3 and sb3-contrib, all of them stepped in one call.
+
+    Args:
+        env_id: The environment.
+        n_envs: Number of boards N.
+        obs: The form of observations; planes by default, because networks learn little from
+            exponents as numbers.
+        arguments: The environment's others; `autoreset_mode` and `copy` are the adapter's own.
+
+    Returns:
+        The boards. `close()` it after use.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+        TransportError: No server.
+    """
+    for name in ("autoreset_mode", "copy"):
+        if name in arguments:
+            raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
+    extra_infos = [*arguments.pop("extra_infos", ())]
+    if "episode" not in extra_infos:
+        extra_infos.append("episode")
+    envs: Any = gym.make_vec(
+        env_id, n_envs, obs=obs, extra_infos=extra_infos, autoreset_mode="SameStep", **arguments
+    )
+    return SB3VecEnv(envs)
+
+
+class SB3VecEnv(_VecEnv):  # type: ignore[misc]
+    """N boards as Stable-Baselines3 has environments.
+
+    A step's infos are a dict for each board, empty but where an episode has ended. There it has the
+    episode's infos (`score` and so on), `terminal_observation`, `TimeLimit.truncated`, and
+    `episode` with return, length and seconds, as `Monitor` gives it. `Monitor` and `VecMonitor` are
+    not needed.
+
+    Args:
+        envs: The boards, with SAME_STEP autoreset and the info "episode".
+
+    Attributes:
+        envs: The same.
+    """
+
+    def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:
+        self.envs = envs
+        self._masks: NDArray[np.int8] | None = None
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    def reset(self) -> Any:
+        """Starts new episodes; the observations (N, …).
+
+        With the seeds that `seed` has set, and the options of `set_options`: "board" for each
+        environment, uint8 (rows, columns), to start from.
+        """
+        seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
+        options = None
+        if any(self._options):
+            options = {"boards": np.stack([each["board"] for each in self._options])}
+        observations, infos = self.envs.reset(seed=seeds, options=options)
+        self._masks = infos["action_mask"]
+        self.reset_infos = _rows(infos, range(self.num_envs))
+        self._reset_seeds()
+        self._reset_options()
+        return observations
+
+    def step_async(self, actions: Array) -> None:
+        """Begins a step with actions (N,)."""
+        self.envs.step_async(actions)
+
+    def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
+        """Observations (N, …), rewards float32 (N,), dones bool (N,), and a list of N infos."""
+        observations, rewards, terminations, truncations, infos = self.envs.step_wait()
+        self._masks = infos["action_mask"]
+        dones = terminations | truncations
+        of_boards: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        lanes = np.flatnonzero(dones)
+        if lanes.size:
+            statistics = infos["episode"]
+            finals = _rows(infos["final_info"], lanes)
+            for lane, final in zip(lanes, finals, strict=True):
+                final["terminal_observation"] = infos["final_obs"][lane]
+                final["TimeLimit.truncated"] = bool(truncations[lane] & ~terminations[lane])
+                final["episode"] = {name: array[lane].item() for name, array in statistics.items()}
+                of_boards[lane] = final
+        return observations, rewards, dones, of_boards
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The legal actions of the last observations, bool (N, actions); asks no server."""
+        if self._masks is None:
+            raise RuntimeError("action_masks() needs a reset before")
+        return self._masks.astype(np.bool_)
+
+    def close(self) -> None:
+        """Ends the session."""
+        self.envs.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """An attribute of the batch, once for each environment."""
+        owner = self if attr_name == "action_masks" else self.envs
+        return [getattr(owner, attr_name)] * self._count(indices)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refused: the boards have no attributes of their own."""
+        raise AttributeError(f"{attr_name!r} of single boards can't be set: they are one batch")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """`action_masks` of each environment; nothing else is called on single boards."""
+        if method_name != "action_masks":
+            raise AttributeError(
+                f"the boards are one batch, and have no {method_name!r} of their own; use `.envs`"
+            )
+        masks = self.action_masks()
+        return list(masks if indices is None else masks[list(self._get_indices(indices))])
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """True for `Monitor`, because the infos have all that it adds."""
+        return [issubclass(wrapper_class, _Monitor)] * self._count(indices)
+
+    def get_images(self) -> Sequence[Any]:
+        """Pictures of all boards, with render_mode="rgb_array"."""
+        return self.envs.render() or ()
+
+    def _count(self, indices: Any) -> int:
+        return len(list(self._get_indices(indices)))
+
+
+def _rows(infos: dict[str, Any], lanes: Iterable[int]) -> list[dict[str, Any]]:
+    """The infos of each of these lanes, scalars as Python's own."""
+    arrays = {name: array for name, array in infos.items() if not name.startswith("_")}
+    return [
+        {
+            name: array[lane].item() if array.ndim == 1 else array[lane]
+            for name, array in arrays.items()
+        }
+        for lane in lanes
+    ]

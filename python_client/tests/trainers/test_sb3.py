@@ -1,0 +1,165 @@
+"""Stable-Baselines3 and sb3-contrib on one batch of boards."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twofold
+from twofold import errors
+
+pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
+
+import torch
+from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecFrameStack, VecMonitor, VecNormalize
+
+from twofold.integrations.sb3 import make_sb3_vec
+
+torch.set_num_threads(1)
+
+GAME = "twofold/Game2048-v0"
+
+
+@pytest.fixture
+def boards() -> Any:
+    made = make_sb3_vec(GAME, 6, size=2, endpoint="embedded", max_episode_steps=12)
+    yield made
+    made.close()
+
+
+def test_steps_are_those_of_the_batch(boards: Any) -> None:
+    plain = twofold.Game2048VectorEnv(
+        6, size=2, endpoint="embedded", max_episode_steps=12, autoreset_mode="same_step"
+    )
+    boards.seed(5)
+    observations, (expected, infos) = boards.reset(), plain.reset(seed=5)
+    rng = np.random.default_rng(0)
+    returns, lengths, ends, cut = np.zeros(6), np.zeros(6, int), 0, 0
+    for _ in range(200):
+        np.testing.assert_array_equal(observations, twofold.one_hot(expected, planes=6))
+        np.testing.assert_array_equal(boards.action_masks(), infos["action_mask"] == 1)
+        actions = rng.integers(0, 4, 6)
+        observations, rewards, dones, of_boards = boards.step(actions)
+        expected, wanted, terminations, truncations, infos = plain.step(actions)
+        returns, lengths = returns + wanted, lengths + 1
+        np.testing.assert_array_equal(rewards, wanted)
+        np.testing.assert_array_equal(dones, terminations | truncations)
+        for lane, info in enumerate(of_boards):
+            if not dones[lane]:
+                assert info == {}
+                continue
+            ends += 1
+            final = twofold.one_hot(infos["final_obs"][lane], planes=6)
+            np.testing.assert_array_equal(info["terminal_observation"], final)
+            assert info["TimeLimit.truncated"] == (truncations[lane] and not terminations[lane])
+            cut += info["TimeLimit.truncated"]
+            assert info["score"] == infos["final_info"]["score"][lane]
+            assert info["episode"]["r"] == returns[lane]
+            assert info["episode"]["l"] == lengths[lane]
+            returns[lane], lengths[lane] = 0, 0
+    assert ends > 20
+    assert 0 < cut < ends
+    plain.close()
+
+
+def test_seeds_and_options_count_for_the_next_reset_only(boards: Any) -> None:
+    boards.seed(1)
+    first = boards.reset()
+    boards.step(np.zeros(6, int))
+    second = boards.reset()
+    assert (first != second).any()
+    boards.seed(1)
+    np.testing.assert_array_equal(boards.reset(), first)
+    boards.set_options({"board": np.array([[1, 2], [3, 0]], np.uint8)})
+    assert boards.reset().argmax(axis=1).tolist() == [[[1, 2], [3, 0]]] * 6
+    assert boards.reset().argmax(axis=1).tolist() != [[[1, 2], [3, 0]]] * 6
+
+
+def test_a_board_has_what_sb3_asks_of_an_environment(boards: Any) -> None:
+    assert boards.env_is_wrapped(Monitor) == [True] * 6
+    assert boards.get_attr("render_mode", [0, 2]) == [None, None]
+    assert boards.has_attr("action_masks")
+    assert not boards.has_attr("nothing")
+    boards.reset()
+    masks = np.stack(boards.env_method("action_masks", indices=[1, 3]))
+    np.testing.assert_array_equal(masks, boards.action_masks()[[1, 3]])
+    with pytest.raises(AttributeError, match="one batch"):
+        boards.env_method("step", 0)
+    with pytest.raises(AttributeError, match="one batch"):
+        boards.set_attr("goal", 8)
+
+
+@pytest.mark.parametrize("name", ["autoreset_mode", "copy"])
+def test_what_the_adapter_decides_is_refused(name: str) -> None:
+    arguments: Any = {name: True}
+    with pytest.raises(errors.InvalidArgument) as caught:
+        make_sb3_vec(GAME, 2, **arguments)
+    assert caught.value.field == name
+
+
+def test_pictures_are_those_of_all_boards() -> None:
+    boards = make_sb3_vec(GAME, 4, endpoint="embedded", render_mode="rgb_array", render_size=64)
+    boards.reset()
+    assert boards.render().shape == (128, 128, 3)
+    boards.close()
+
+
+@pytest.mark.parametrize("wrapper", [VecMonitor, VecNormalize, lambda envs: VecFrameStack(envs, 2)])
+def test_wrappers_of_sb3_take_the_boards(boards: Any, wrapper: Any) -> None:
+    wrapped = wrapper(boards)
+    wrapped.reset()
+    for _ in range(50):
+        _, _, dones, infos = wrapped.step(np.random.default_rng(0).integers(0, 4, 6))
+    assert all("terminal_observation" in infos[lane] for lane in np.flatnonzero(dones))
+
+
+FEW: dict[str, dict[str, Any]] = {
+    "PPO": {"n_steps": 32, "batch_size": 64},
+    "A2C": {},
+    "DQN": {"learning_starts": 32, "buffer_size": 500},
+    "MaskablePPO": {"n_steps": 32, "batch_size": 64},
+    "RecurrentPPO": {"n_steps": 32, "batch_size": 64},
+    "QRDQN": {"learning_starts": 32, "buffer_size": 500},
+}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "obs"),
+    [*((algorithm, "one_hot") for algorithm in FEW), ("PPO", "flat"), ("MaskablePPO", "dict")],
+)
+def test_an_algorithm_trains_and_reports_episodes(algorithm: str, obs: str) -> None:
+    contrib = pytest.importorskip("sb3_contrib")
+    make = {"PPO": PPO, "A2C": A2C, "DQN": DQN}.get(algorithm) or getattr(contrib, algorithm)
+    policy = "MultiInputPolicy" if obs == "dict" else "MlpPolicy"
+    if algorithm == "RecurrentPPO":
+        policy = policy.replace("Policy", "LstmPolicy")
+    # Those without masks would try the same illegal action for ever.
+    boards = make_sb3_vec(GAME, 8, size=2, endpoint="embedded", obs=obs, illegal_action="terminate")
+    model = make(policy, boards, device="cpu", seed=0, **FEW[algorithm])
+    model.learn(600)
+    assert len(model.ep_info_buffer) > 20
+    if algorithm == "MaskablePPO":
+        assert min(info["r"] for info in model.ep_info_buffer) > 0  # never an illegal action
+    else:
+        returns, _ = evaluate_policy(model, boards, n_eval_episodes=20)
+        assert returns >= 0
+    boards.close()
+
+
+def test_maskable_ppo_learns_four_by_four() -> None:
+    contrib = pytest.importorskip("sb3_contrib")
+    boards = make_sb3_vec(GAME, 64, endpoint="embedded", reward={"merge_exponent": 0.1})
+    model = contrib.MaskablePPO(
+        "MlpPolicy", boards, n_steps=32, batch_size=512, learning_rate=1e-3, n_epochs=3, seed=0
+    )
+    model.learn(150_000)
+    boards.close()
+    with_score = make_sb3_vec(GAME, 64, endpoint="embedded")
+    from sb3_contrib.common.maskable.evaluation import evaluate_policy as evaluate
+
+    mean, _ = evaluate(model, with_score, n_eval_episodes=128)
+    with_score.close()
+    assert mean > 1.5 * 1095  # chance earns 1,095

@@ -1,0 +1,130 @@
+"""Models of Stable-Baselines3: their algorithm is recognised, they play their best legal action."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from twofold import cli, errors
+from twofold.policies import sb3
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"clip_range": 0.2, "policy_class": {"__module__": "a.b"}}, "stable_baselines3.PPO"),
+        (
+            {"clip_range": 0.2, "policy_class": {"__module__": "c.maskable.p"}},
+            "sb3_contrib.MaskablePPO",
+        ),
+        ({"exploration_fraction": 0.1, "policy_class": {}}, "stable_baselines3.DQN"),
+        ({"exploration_fraction": 0.1, "policy_class": "sb3_contrib.qrdqn.p"}, "sb3_contrib.QRDQN"),
+        ({"gae_lambda": 1.0, "n_steps": 5}, "stable_baselines3.A2C"),
+        ({"gae_lambda": 1.0, "n_steps": 5, "cg_max_steps": 1}, "sb3_contrib.TRPO"),
+    ],
+)
+def test_the_algorithm_follows_from_the_settings(
+    settings: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps(settings))
+    assert ".".join(sb3.algorithm_of(tmp_path / "model.zip")) == expected
+
+
+def test_an_unknown_algorithm_is_reported(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps({"tau": 1}))
+    with pytest.raises(errors.InvalidArgument, match="known are PPO, MaskablePPO"):
+        sb3.algorithm_of(tmp_path / "model.zip")
+
+
+BOARDS = np.random.default_rng(0).integers(0, 12, (5, 4, 4), dtype=np.uint8)
+MASK = np.array([[1, 0, 1, 1]] * 5, np.int8)
+
+
+def space_of(shape: tuple[int, ...], high: float) -> gym.Space[Any]:
+    return gym.spaces.Box(0, high, shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("shape", "high"), [((4, 4), 31), ((16,), 31), ((18, 4, 4), 1), ((4, 4, 18), 1)]
+)
+def test_boards_take_the_form_that_the_model_was_trained_on(
+    shape: tuple[int, ...], high: float
+) -> None:
+    space = space_of(shape, high)
+    fitted = sb3.fit_observations(BOARDS, MASK, space)
+    assert fitted.dtype == np.float32
+    assert all(each in space for each in fitted)
+    np.testing.assert_array_equal(sb3.fit_observations(fitted, MASK, space), fitted)
+    exponents = fitted
+    if len(shape) == 3:
+        exponents = fitted.argmax(axis=1 if shape[0] == 18 else 3)
+    np.testing.assert_array_equal(exponents.reshape(5, 4, 4), BOARDS)
+
+
+def test_a_model_of_dicts_gets_the_mask_too() -> None:
+    space = gym.spaces.Dict(
+        {"observation": space_of((18, 4, 4), 1), "action_mask": gym.spaces.MultiBinary(4)}
+    )
+    fitted = sb3.fit_observations(BOARDS, MASK, space)
+    assert fitted["observation"].shape == (5, 18, 4, 4)
+    np.testing.assert_array_equal(fitted["action_mask"], MASK)
+    assert sb3.fit_observations(fitted, MASK, space) is fitted
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (space_of((5, 5), 31), r"of shape \(5, 5\); the environment's have shape \(4, 4\)"),
+        (space_of((4, 4), 1), r"numbers 0 \.\.\. 1 of shape \(4, 4\); .* are 0 \.\.\. 31"),
+        (space_of((16,), 17), r"numbers 0 \.\.\. 17"),
+        (gym.spaces.Box(-np.inf, np.inf, (18, 4, 4), np.float32), r"numbers -inf \.\.\. inf"),
+        (gym.spaces.MultiDiscrete([18] * 16), "MultiDiscrete"),
+    ],
+    ids=str,
+)
+def test_a_model_that_saw_something_else_is_refused(space: Any, message: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=message) as caught:
+        sb3.fit_observations(BOARDS, MASK, space)
+    assert caught.value.field == "policy"
+
+
+def test_a_model_with_a_memory_is_refused(tmp_path: Path) -> None:
+    settings = {"clip_range": 0.2, "policy_class": {"__module__": "sb3_contrib.common.recurrent"}}
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps(settings))
+    with pytest.raises(errors.InvalidArgument, match="RecurrentPPO"):
+        sb3.algorithm_of(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "MaskablePPO", "QRDQN", "TRPO"])
+def test_a_trained_model_plays_whole_games(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = pytest.importorskip(
+        "sb3_contrib" if name in ("MaskablePPO", "QRDQN", "TRPO") else "stable_baselines3",
+        reason="`make trainers` has it",
+    )
+
+    class WithMasks(gym.Wrapper[Any, Any, Any, Any]):
+        def action_masks(self) -> Any:
+            env: Any = self.env.unwrapped
+            return env.observe()[1]["action_mask"].astype(bool)
+
+    env = WithMasks(gym.make("twofold/Game2048-v0", endpoint="embedded"))
+    few = {"learning_starts": 8, "buffer_size": 64} if "DQN" in name else {"n_steps": 16}
+    model = getattr(package, name)("MlpPolicy", env, device="cpu", **few)
+    model.learn(32)
+    env.close()
+    path = str(tmp_path / "model.zip")
+    model.save(path)
+    command = ["evaluate", path, "--trust-pickle", "--episodes", "10", "--endpoint", "embedded"]
+    assert cli.main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["policy"] == f"model.zip ({name})"
+    assert printed["score"]["mean"] > 100
