@@ -1,0 +1,166 @@
+"""Tianshou: one batch of boards as a `BaseVectorEnv`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twofold import _arguments
+from twofold._optional import optional_import
+from twofold.envs.results import Array
+from twofold.envs.seeding import Seed
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument
+
+_PURPOSE = "the boards of make_tianshou_vec"
+_BaseVectorEnv: Any = optional_import("tianshou.env", _PURPOSE, "tianshou").BaseVectorEnv
+_Batch: Any = optional_import("tianshou.data", _PURPOSE, "tianshou").Batch
+
+Lanes: TypeAlias = "int | list[int] | NDArray[np.integer[Any]] | None"
+"""Which boards: a number, several, or None for all."""
+_OWN = ("autoreset_mode", "copy", "observation_key", "mask_key")
+
+
+def make_tianshou_vec(
+    env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
+) -> TianshouVectorEnv:
+    """Boards for Tianshou's collectors, all of them stepped in one call.
+
+    Args:
+        env_id: The environment.
+        n_envs: Number of boards N.
+        obs: The form of observations; planes by default, because networks learn little from
+            exponents as numbers.
+        arguments: The environment's others; the autoreset mode, `copy` and the keys of the
+            observations are the adapter's own.
+
+    Returns:
+        The boards. `close()` it after use.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+        TransportError: No server.
+    """
+    for name in _OWN:
+        if name in arguments:
+            raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
+    envs: Any = gym.make_vec(
+        env_id,
+        n_envs,
+        obs=obs,
+        observation_key="obs",
+        mask_key="mask",
+        autoreset_mode="NextStep",
+        **arguments,
+    )
+    return TianshouVectorEnv(envs)
+
+
+class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]
+    """N boards as Tianshou has environments.
+
+    Observations are a `Batch` with `obs` (k, …) and `mask`, bool (k, actions), of the k boards
+    that were asked for; infos are an array of k dicts with `env_id`. A collector resets the boards
+    whose episodes have ended.
+
+    Args:
+        envs: The boards, with observations in a dict of "obs" and "mask", and with NEXT_STEP
+            autoreset: a step of some boards steps them all, finished ones too, and puts the others
+            back.
+
+    Attributes:
+        envs: The same.
+    """
+
+    def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:
+        # Not the base class's: that makes a worker for each environment.
+        self.envs = envs
+        self.env_num = envs.num_envs
+        self.workers: list[Any] = []
+        self.is_async = False
+        self.is_closed = False
+
+    def reset(self, env_id: Lanes = None, *, seed: Seed = None) -> tuple[Any, Array]:
+        """Starts new episodes on some boards; their observations and infos.
+
+        Args:
+            env_id: The boards.
+            seed: Seeds board i with seed + i, or each of all boards with its own; None goes on with
+                their streams.
+        """
+        lanes = self._lanes(env_id)
+        if lanes.size == self.env_num:
+            observations, _ = self.envs.reset(seed=seed)
+        else:
+            mask = np.zeros(self.env_num, np.bool_)
+            mask[lanes] = True
+            observations, _ = self.envs.reset(seed=seed, options={"reset_mask": mask})
+        return _rows(observations, lanes), _infos(lanes)
+
+    def step(
+        self,
+        action: ArrayLike,
+        id: Lanes = None,  # noqa: A002 - Tianshou's name
+    ) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Array]:
+        """Plays actions (k,) on k boards, and nothing on the others.
+
+        Returns:
+            Observations, rewards float32 (k,), terminated and truncated bool (k,), and infos.
+
+        Raises:
+            InvalidArgument: An action is wrong, or there is no such board.
+            TransportError: No answer.
+        """
+        lanes = self._lanes(id)
+        actions = np.zeros(self.env_num, np.int64)
+        actions[lanes] = _arguments.integers("actions", action, lanes.shape)
+        idle = np.setdiff1d(np.arange(self.env_num), lanes)
+        blob = self.envs.snapshot(idle) if idle.size else b""
+        observations, rewards, terminated, truncated, _ = self.envs.step(actions)
+        if idle.size:
+            self.envs.restore(blob, idle)
+        flags = terminated[lanes], truncated[lanes]
+        return _rows(observations, lanes), rewards[lanes], *flags, _infos(lanes)
+
+    def seed(self, seed: int | list[int | None] | None = None) -> list[int | None]:
+        """Starts new episodes, with seed + i on board i, or a seed for each; these seeds."""
+        self.reset(seed=seed)
+        if isinstance(seed, list):
+            return seed
+        return [None if seed is None else seed + i for i in range(self.env_num)]
+
+    def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
+        """An attribute of the boards, once for each; the spaces are those of one board."""
+        name = f"single_{key}" if key.endswith("_space") else key
+        return [getattr(self.envs, name)] * self._lanes(id).size
+
+    def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002
+        """Refused: the boards have no attributes of their own."""
+        raise AttributeError(f"{key!r} of single boards can't be set: they are one batch")
+
+    def render(self) -> list[Any]:
+        """Pictures or texts of all boards, by their render mode."""
+        return list(self.envs.render() or ())
+
+    def close(self) -> None:
+        """Ends the session."""
+        self.envs.close()
+        self.is_closed = True
+
+    def _lanes(self, lanes: Lanes) -> NDArray[np.integer[Any]]:
+        if lanes is None:
+            return np.arange(self.env_num)
+        return _arguments.lanes(np.atleast_1d(lanes), self.env_num).astype(np.intp)
+
+
+def _rows(observations: dict[str, Array], lanes: NDArray[np.integer[Any]]) -> Any:
+    """The observations of these lanes."""
+    return _Batch(obs=observations["obs"][lanes], mask=observations["mask"][lanes] != 0)
+
+
+def _infos(lanes: NDArray[np.integer[Any]]) -> Array:
+    """The infos of these lanes, dicts (k,)."""
+    return np.array([{"env_id": lane} for lane in lanes.tolist()])

@@ -1,0 +1,252 @@
+"""Boards of `make_tianshou_vec`: as Tianshou's own environments, but stepped in one call."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from twofold.errors import InvalidArgument
+
+pytest.importorskip("tianshou", reason="`make trainers` has it")
+
+import torch
+from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+from tianshou.algorithm.modelfree.ppo import PPO
+from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.algorithm.random import MARLRandomDiscreteMaskedOffPolicyAlgorithm
+from tianshou.data import Batch, Collector, VectorReplayBuffer
+from tianshou.env import BaseVectorEnv, DummyVectorEnv
+from tianshou.trainer import OnPolicyTrainerParams
+from tianshou.utils.net.common import Net
+from torch import nn
+
+from twofold.integrations.tianshou import make_tianshou_vec
+
+torch.set_num_threads(1)
+
+
+def random_policy() -> Any:
+    return MARLRandomDiscreteMaskedOffPolicyAlgorithm(gym.spaces.Discrete(4)).policy
+
+
+def tianshous_own(n_envs: int, **arguments: Any) -> Any:
+    """The same boards in Tianshou's own vector environment, each in a session of its own."""
+    keys: Any = {"observation_key": "obs", "mask_key": "mask"}
+    return DummyVectorEnv(
+        [lambda: gym.make("twofold/Game2048-v0", obs="one_hot", **keys, **arguments)] * n_envs
+    )
+
+
+def assert_same(own: Any, ours: Any) -> None:
+    rows = Batch(own)
+    np.testing.assert_array_equal(rows.obs, ours.obs)
+    np.testing.assert_array_equal(rows.mask != 0, ours.mask)
+    assert ours.mask.dtype == np.bool_
+
+
+def test_steps_and_resets_of_some_boards_are_those_of_tianshous_own_environments(
+    endpoint: str,
+) -> None:
+    own = tianshous_own(5, max_episode_steps=170, endpoint="embedded")
+    ours = make_tianshou_vec(n_envs=5, max_episode_steps=170, endpoint=endpoint)
+    own.seed(4)
+    ours.seed(4)
+    expected, _ = own.reset()
+    observations, _ = ours.reset()
+    assert_same(expected, observations)
+    generator = np.random.default_rng(0)
+    finished = np.zeros(5, np.bool_)
+    terminations = truncations = 0
+    for _ in range(3000):
+        if finished.any() and (finished.all() or generator.random() < 0.2):
+            # Finished boards stay as they are until somebody resets them.
+            lanes = np.flatnonzero(finished)
+            assert_same(own.reset(lanes)[0], ours.reset(lanes)[0])
+            finished[lanes] = False
+            continue
+        lanes = generator.permutation(np.flatnonzero(~finished))
+        lanes = lanes[: generator.integers(1, lanes.size + 1)]
+        actions = generator.integers(0, 4, lanes.size)
+        expected, *others, infos = own.step(actions, lanes)
+        observations, rewards, terminated, truncated, our_infos = ours.step(actions, lanes)
+        assert_same(expected, observations)
+        for array, theirs in zip((rewards, terminated, truncated), others, strict=True):
+            np.testing.assert_array_equal(array, theirs)
+        assert [each["env_id"] for each in our_infos] == [each["env_id"] for each in infos]
+        finished[lanes] = terminated | truncated
+        terminations += terminated.sum()
+        truncations += truncated.sum()
+    assert terminations > 0
+    assert truncations > 0
+    ours.close()
+    own.close()
+
+
+def test_a_collector_keeps_the_last_observation_of_an_episode() -> None:
+    envs = make_tianshou_vec(n_envs=4)
+    envs.seed(0)
+    buffer = VectorReplayBuffer(4000, 4)
+    np.random.seed(0)
+    Collector(random_policy(), envs, buffer).collect(n_step=3200, reset_before_collect=True)
+    rows = buffer[:]
+    assert rows.terminated.sum() > 4
+    assert not rows.obs_next.mask[rows.terminated].any()
+    assert rows.obs.mask.any(axis=1).all()
+    assert rows.obs.mask[np.arange(len(rows)), rows.act].all()
+    # Exponents, from the planes: an episode begins with two tiles, and goes on from its last board.
+    tiles = (rows.obs.obs.argmax(axis=1) > 0).sum(axis=(1, 2))
+    begins = np.roll(rows.done, 1) | (np.arange(len(rows)) % 800 == 0)
+    assert (tiles[begins] == 2).all()
+    inside = ~rows.done & (np.arange(len(rows)) % 800 != 799)
+    following = np.flatnonzero(inside) + 1
+    np.testing.assert_array_equal(rows.obs_next.obs[inside], rows.obs.obs[following])
+    envs.close()
+
+
+def test_a_collector_plays_a_number_of_episodes_and_leaves_boards_idle_at_the_end() -> None:
+    envs = make_tianshou_vec(n_envs=8)
+    envs.seed(0)
+    np.random.seed(0)
+    result = Collector(random_policy(), envs).collect(n_episode=21, reset_before_collect=True)
+    assert result.n_collected_episodes == 21
+    assert 700 < result.returns.mean() < 1600  # the mean is 1,095
+    envs.close()
+
+
+def test_deep_q_learning_chooses_legal_actions() -> None:
+    envs = make_tianshou_vec(n_envs=8)
+    envs.seed(0)
+    policy = DiscreteQLearningPolicy(
+        model=Net(state_shape=(18, 4, 4), action_shape=4, hidden_sizes=[64]),
+        action_space=envs.action_space[0],
+    )
+    policy.set_eps_inference(0.3)
+    buffer = VectorReplayBuffer(2400, 8)
+    Collector(policy, envs, buffer).collect(n_step=2400, reset_before_collect=True)
+    rows = buffer[:]
+    assert rows.obs.mask[np.arange(len(rows)), rows.act].all()
+    envs.close()
+
+
+def test_it_is_a_vector_environment_of_tianshou() -> None:
+    envs = make_tianshou_vec(n_envs=3, render_mode="ansi")
+    assert isinstance(envs, BaseVectorEnv)
+    assert len(envs) == 3
+    assert envs.action_space == [gym.spaces.Discrete(4)] * 3
+    assert envs.observation_space[0]["obs"].shape == (18, 4, 4)
+    assert envs.seed(7) == [7, 8, 9]
+    assert envs.seed([5, 3, 1]) == [5, 3, 1]
+    assert len(envs.render()) == 3
+    with pytest.raises(AttributeError, match="one batch"):
+        envs.set_env_attr("goal", 4)
+    envs.close()
+
+
+@pytest.mark.parametrize("name", ["autoreset_mode", "copy", "observation_key", "mask_key"])
+def test_arguments_of_the_adapter_are_refused(name: str) -> None:
+    arguments: Any = {name: "mask"}
+    with pytest.raises(InvalidArgument, match="leave it out"):
+        make_tianshou_vec(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("actions", "lanes", "text"),
+    [
+        ([0.5, 1.0], [0, 1], "actions"),
+        ([0], [0, 1], "actions"),
+        ([4], [1], "actions"),
+        ([1], [3], "lane"),
+        ([1], [-1], "lane"),
+    ],
+)
+def test_wrong_actions_and_boards_are_refused(actions: Any, lanes: Any, text: str) -> None:
+    envs = make_tianshou_vec(n_envs=3)
+    before, _ = envs.reset(seed=0)
+    with pytest.raises(InvalidArgument, match=text):
+        envs.step(actions, lanes)
+    observations, _ = envs.envs.observe()
+    np.testing.assert_array_equal(observations["obs"], before.obs)
+    envs.close()
+
+
+def test_concentration_is_collected_too() -> None:
+    envs = make_tianshou_vec("twofold/Concentration-v0", 4, obs="flat")
+    envs.seed(0)
+    np.random.seed(0)
+    policy = MARLRandomDiscreteMaskedOffPolicyAlgorithm(envs.action_space[0]).policy
+    result = Collector(policy, envs).collect(n_episode=7, reset_before_collect=True)
+    assert result.n_collected_episodes == 7
+    envs.close()
+
+
+# ---- PPO: the actor masks its own logits ---------------------------------------------------------
+
+
+class Critic(nn.Module):  # type: ignore[misc, unused-ignore]
+    """`outputs` numbers for each observation."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        layers = [nn.Linear(288, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
+        self.layers = nn.Sequential(nn.Flatten(), *layers, nn.Linear(256, outputs))
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
+        return self.layers(torch.as_tensor(obs.obs))
+
+
+class Actor(Critic):
+    """The logits of the actions, low where they are illegal."""
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
+        return super().forward(obs).masked_fill(~torch.as_tensor(obs.mask), -1e9), state
+
+
+def train(batches: int = 20) -> Any:
+    envs = make_tianshou_vec(n_envs=64, reward={"merge_exponent": 0.1})
+    envs.seed(1)
+    policy = ProbabilisticActorPolicy(
+        actor=Actor(4),
+        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+        action_space=envs.action_space[0],
+        action_scaling=False,
+        action_bound_method=None,
+        deterministic_eval=True,
+    )
+    ppo = PPO(
+        policy=policy,
+        critic=Critic(1),
+        optim=AdamOptimizerFactory(lr=1e-3),
+        gamma=0.997,
+        gae_lambda=0.9,
+        ent_coef=0.005,
+        max_grad_norm=0.5,
+        max_batchsize=4096,
+    )
+    ppo.run_training(
+        OnPolicyTrainerParams(
+            training_collector=Collector(ppo, envs, VectorReplayBuffer(8192, 64)),
+            max_epochs=1,
+            epoch_num_steps=batches * 8192,
+            collection_step_num_env_steps=8192,
+            update_step_num_repetitions=3,
+            batch_size=2048,
+            show_progress=False,
+        )
+    )
+    envs.close()
+    return ppo
+
+
+@pytest.mark.timeout(1200)
+def test_ppo_learns() -> None:
+    torch.manual_seed(1)
+    np.random.seed(1)
+    ppo = train()
+    envs = make_tianshou_vec(n_envs=100)
+    envs.seed(2)
+    result = Collector(ppo, envs).collect(n_episode=200, reset_before_collect=True)
+    # Random play scores 1,095.
+    assert result.returns.mean() > 1.5 * 1095
+    envs.close()
