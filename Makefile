@@ -74,7 +74,7 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
-TRAINERS ?= sb3
+TRAINERS ?= sb3 torchrl tianshou rllib
 
 # Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
 .PHONY: trainers
