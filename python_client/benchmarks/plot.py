@@ -29,7 +29,7 @@ class Line(NamedTuple):
     is_bold: bool = False
 
 
-# The markers differ too, for readers who can't tell the colours apart.
+# Each line has its own marker, for colour-blind readers.
 LINES = (
     Line("Twofold, in the process", ("twofold",), "#d55e00", "o", is_bold=True),
     Line("Twofold, over ipc", ("twofold-ipc",), "#d55e00", "o"),

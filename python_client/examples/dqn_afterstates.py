@@ -122,7 +122,7 @@ def train(options: argparse.Namespace, out: Path) -> Any:
     network, target = make_network(options.hidden), make_network(options.hidden)
     target.load_state_dict(network.state_dict())
     optimizer = torch.optim.Adam(network.parameters(), options.learning_rate)
-    writer = SummaryWriter(str(out))  # type: ignore[no-untyped-call, unused-ignore]
+    writer = SummaryWriter(str(out))
     memory = Memory(options.memory)
     lanes = np.arange(options.num_envs)
 
@@ -171,14 +171,14 @@ def train(options: argparse.Namespace, out: Path) -> Any:
             }
             curve.append(row)
             for name, number in row.items():
-                writer.add_scalar(name, number, memory.count)  # type: ignore[no-untyped-call, unused-ignore]
+                writer.add_scalar(name, number, memory.count)
             print(
                 f"{row['seconds']:5.0f} s  {memory.count:>11,} steps  "
                 f"{row['steps_per_second']:7,.0f} steps/s  score {row['score_mean']:7,.0f}",
                 flush=True,
             )
     envs.close()
-    writer.close()  # type: ignore[no-untyped-call, unused-ignore]
+    writer.close()
     torch.save(network.state_dict(), out / "network.pt")
     report = {"options": vars(options), "curve": curve}
     (out / "curve.json").write_text(json.dumps(report, default=str))

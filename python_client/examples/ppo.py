@@ -12,7 +12,6 @@ it, change it. Masked logits are from Huang and Ontañón, *A Closer Look at Inv
 
 import argparse
 import json
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class Agent(nn.Module):  # type: ignore[misc, unused-ignore]
+class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
     """Logits of the actions and the value of a board, from its planes (B, 18, 4, 4)."""
 
     def __init__(self, hidden: int) -> None:
@@ -79,14 +78,12 @@ class Agent(nn.Module):  # type: ignore[misc, unused-ignore]
         """The distribution over legal actions, and values (B,)."""
         features = self.body(planes)
         logits = self.actor(features).masked_fill(mask == 0, -1e9)
-        distribution = Categorical(logits=logits, validate_args=False)  # type: ignore[no-untyped-call, unused-ignore]
+        distribution = Categorical(logits=logits, validate_args=False)
         return distribution, self.critic(features).squeeze(-1)
 
 
 def train(options: argparse.Namespace, out: Path) -> Agent:
     """Trains an agent; writes the curve and the model to `out`."""
-    random.seed(options.seed)
-    np.random.seed(options.seed)
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     envs: Any = gym.make_vec(
@@ -102,7 +99,7 @@ def train(options: argparse.Namespace, out: Path) -> Agent:
     )
     agent = Agent(options.hidden)
     optimizer = torch.optim.Adam(agent.parameters(), options.learning_rate, eps=1e-5)
-    writer = SummaryWriter(str(out))  # type: ignore[no-untyped-call, unused-ignore]
+    writer = SummaryWriter(str(out))
 
     times, lanes = options.num_steps, options.num_envs
     planes = torch.zeros((times, lanes, 18, 4, 4))
@@ -186,14 +183,14 @@ def train(options: argparse.Namespace, out: Path) -> Agent:
             }
             curve.append(row)
             for name, number in row.items():
-                writer.add_scalar(name, number, steps)  # type: ignore[no-untyped-call, unused-ignore]
+                writer.add_scalar(name, number, steps)
             print(
                 f"{seconds:5.0f} s  {steps:>11,} steps  {row['steps_per_second']:7,.0f} steps/s  "
                 f"environment {row['environment_share']:.1%}  score {row['score_mean']:7,.0f}",
                 flush=True,
             )
     envs.close()
-    writer.close()  # type: ignore[no-untyped-call, unused-ignore]
+    writer.close()
     torch.save({"hidden": agent.hidden, "state": agent.state_dict()}, out / "model.pt")
     report = {"options": vars(options), "curve": curve}
     (out / "curve.json").write_text(json.dumps(report, default=str))

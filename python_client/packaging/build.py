@@ -75,7 +75,7 @@ def main() -> None:
     """Builds the two wheels and the sdist, and prints their names, sizes and SHA-256."""
     WORK.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(DIST, ignore_errors=True)
-    # Times inside the archives are the commit's; there is none in a container.
+    # Times inside the archives are the commit's; a container, without a repository, sets them.
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     epoch = epoch or output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
     environment = {"SOURCE_DATE_EPOCH": epoch}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+
+from build import run
 
 ROOTS = Path(__file__).resolve().parents[2] / ".build" / "wheel" / "roots"
 
@@ -25,8 +26,3 @@ def make_root(release: str, *packages: str, name: str | None = None) -> Path:
         run("debootstrap", "--variant=minbase", *include, release, root, mirror)
         (root / "made").touch()
     return root
-
-
-def run(*command: str | Path) -> None:
-    """Runs a command, its output with ours."""
-    subprocess.run(command, check=True)

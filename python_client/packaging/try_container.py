@@ -15,7 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from debian import ROOTS, make_root, run
+from build import output, run
+from debian import ROOTS, make_root
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 AUTHORITIES = Path("/usr/local/share/ca-certificates")
@@ -97,11 +98,6 @@ def groups() -> set[Path]:
     """The cgroups that Docker has made, in either version."""
     mount = Path("/sys/fs/cgroup")
     return {*mount.glob("docker"), *mount.glob("*/docker")}
-
-
-def output(*command: str | Path) -> str:
-    """What a command prints."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-from debian import make_root, run
+from build import run
+from debian import make_root
 
 PACKAGING = Path(__file__).resolve().parent
 CHECKOUT = PACKAGING.parents[1]

@@ -71,6 +71,17 @@ _MOST_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
+def infos_of(infos: Infos, lane: int) -> Infos:
+    """One board's infos without masks, scalars as Python's own; in a dict of infos, too."""
+    return {name: _part(value, lane) for name, value in infos.items() if not name.startswith("_")}
+
+
+def _part(value: Any, lane: int) -> Any:
+    if isinstance(value, dict):
+        return infos_of(value, lane)
+    return value.item(lane) if value.ndim == 1 else value[lane]
+
+
 class FreshResults:
     """Results in fresh memory, which holds a payload, and behind it the masks of the infos.
 

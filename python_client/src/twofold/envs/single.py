@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once
 from twofold.envs.arguments import RENDER_MODES
-from twofold.envs.results import Infos, ObsT, Stepped
+from twofold.envs.results import Infos, ObsT, Stepped, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.drawing import Picture
@@ -82,7 +82,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
         super().reset(seed=seed)
         observations, infos = self._batch._reset_once(seed, batch_options)
-        return _board(observations), _first(infos)
+        return _board(observations), infos_of(infos, 0)
 
     @exactly_once
     def step(self, action: int | np.integer[Any]) -> tuple[ObsT, float, bool, bool, Infos]:
@@ -131,7 +131,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     def observe(self) -> tuple[ObsT, Infos]:
         """The current observation and infos again, as `reset` returns them; changes nothing."""
         observations, infos = self._batch.observe()
-        return _board(observations), _first(infos)
+        return _board(observations), infos_of(infos, 0)
 
     def snapshot(self) -> bytes:
         """The board as bytes to keep: everything that its future depends on; changes nothing.
@@ -157,7 +157,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
         observations, infos = self._batch.restore(blob, rows=[row], seed=seed)
-        return _board(observations), _first(infos)
+        return _board(observations), infos_of(infos, 0)
 
     def keepalive(self) -> None:
         """Keeps the session from expiring; changes nothing."""
@@ -182,7 +182,7 @@ def _only(stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
         float(rewards[0]),
         bool(terminations[0]),
         bool(truncations[0]),
-        _first(infos),
+        infos_of(infos, 0),
     )
 
 
@@ -191,15 +191,3 @@ def _board(observations: Any) -> Any:
     if isinstance(observations, dict):
         return {name: array[0] for name, array in observations.items()}
     return observations[0]
-
-
-def _first(infos: Infos) -> Infos:
-    """The only board's infos, scalars as Python's own."""
-    return {name: _one(value) for name, value in infos.items() if not name.startswith("_")}
-
-
-def _one(value: Any) -> Any:
-    """The only board's part of an info, or of a dict of them."""
-    if isinstance(value, dict):
-        return _first(value)
-    return value.item() if value.ndim == 1 else value[0]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold._optional import optional_import
-from twofold.envs.results import Array
+from twofold.envs.results import Array, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import InvalidArgument
+from twofold.integrations import make_batch
 
 _PURPOSE = "the boards of make_sb3_vec"
 _VecEnv: Any = optional_import("stable_baselines3.common.vec_env", _PURPOSE, "sb3").VecEnv
@@ -38,19 +37,14 @@ def make_sb3_vec(
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: No server.
     """
-    for name in ("autoreset_mode", "copy"):
-        if name in arguments:
-            raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
     extra_infos = [*arguments.pop("extra_infos", ())]
     if "episode" not in extra_infos:
         extra_infos.append("episode")
-    envs: Any = gym.make_vec(
-        env_id, n_envs, obs=obs, extra_infos=extra_infos, autoreset_mode="SameStep", **arguments
-    )
-    return SB3VecEnv(envs)
+    own = {"autoreset_mode": "SameStep", "copy": True}
+    return SB3VecEnv(make_batch(env_id, n_envs, own, obs=obs, extra_infos=extra_infos, **arguments))
 
 
-class SB3VecEnv(_VecEnv):  # type: ignore[misc]
+class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
     """N boards as Stable-Baselines3 has environments.
 
     A step's infos are a dict for each board, empty but where an episode has ended. There it has the
@@ -82,7 +76,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]
             options = {"boards": np.stack([each["board"] for each in self._options])}
         observations, infos = self.envs.reset(seed=seeds, options=options)
         self._masks = infos["action_mask"]
-        self.reset_infos = _rows(infos, range(self.num_envs))
+        self.reset_infos = [infos_of(infos, lane) for lane in range(self.num_envs)]
         self._reset_seeds()
         self._reset_options()
         return observations
@@ -97,15 +91,13 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]
         self._masks = infos["action_mask"]
         dones = terminations | truncations
         of_boards: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        lanes = np.flatnonzero(dones)
-        if lanes.size:
-            statistics = infos["episode"]
-            finals = _rows(infos["final_info"], lanes)
-            for lane, final in zip(lanes, finals, strict=True):
-                final["terminal_observation"] = infos["final_obs"][lane]
-                final["TimeLimit.truncated"] = bool(truncations[lane] & ~terminations[lane])
-                final["episode"] = {name: array[lane].item() for name, array in statistics.items()}
-                of_boards[lane] = final
+        for lane in np.flatnonzero(dones).tolist():
+            of_boards[lane] = {
+                **infos_of(infos["final_info"], lane),
+                "terminal_observation": infos["final_obs"][lane],
+                "TimeLimit.truncated": bool(truncations[lane] & ~terminations[lane]),
+                "episode": infos_of(infos["episode"], lane),
+            }
         return observations, rewards, dones, of_boards
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -148,15 +140,3 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]
 
     def _count(self, indices: Any) -> int:
         return len(list(self._get_indices(indices)))
-
-
-def _rows(infos: dict[str, Any], lanes: Iterable[int]) -> list[dict[str, Any]]:
-    """The infos of each of these lanes, scalars as Python's own."""
-    arrays = {name: array for name, array in infos.items() if not name.startswith("_")}
-    return [
-        {
-            name: array[lane].item() if array.ndim == 1 else array[lane]
-            for name, array in arrays.items()
-        }
-        for lane in lanes
-    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -13,7 +12,7 @@ from twofold._optional import optional_import
 from twofold.envs.results import Array
 from twofold.envs.seeding import Seed
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import InvalidArgument
+from twofold.integrations import make_batch
 
 _PURPOSE = "the boards of make_tianshou_vec"
 _BaseVectorEnv: Any = optional_import("tianshou.env", _PURPOSE, "tianshou").BaseVectorEnv
@@ -21,7 +20,12 @@ _Batch: Any = optional_import("tianshou.data", _PURPOSE, "tianshou").Batch
 
 Lanes: TypeAlias = "int | list[int] | NDArray[np.integer[Any]] | None"
 """Which boards: a number, several, or None for all."""
-_OWN = ("autoreset_mode", "copy", "observation_key", "mask_key")
+_OWN = {
+    "autoreset_mode": "NextStep",
+    "copy": True,
+    "observation_key": "obs",
+    "mask_key": "mask",
+}
 
 
 def make_tianshou_vec(
@@ -44,22 +48,10 @@ def make_tianshou_vec(
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: No server.
     """
-    for name in _OWN:
-        if name in arguments:
-            raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
-    envs: Any = gym.make_vec(
-        env_id,
-        n_envs,
-        obs=obs,
-        observation_key="obs",
-        mask_key="mask",
-        autoreset_mode="NextStep",
-        **arguments,
-    )
-    return TianshouVectorEnv(envs)
+    return TianshouVectorEnv(make_batch(env_id, n_envs, _OWN, obs=obs, **arguments))
 
 
-class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]
+class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not see the library
     """N boards as Tianshou has environments.
 
     Observations are a `Batch` with `obs` (k, …) and `mask`, bool (k, actions), of the k boards
