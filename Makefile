@@ -76,15 +76,21 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 
 TRAINERS ?= sb3 torchrl tianshou rllib
 
-# Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
-.PHONY: trainers
-trainers: server ## Run the tests of the adapters for training libraries; installs them (1 GB each).
+.PHONY: trainers training
+trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests of the adapters for training libraries; installs them (1 GB each).
 	for library in $(TRAINERS); do \
-	    test -x .build/trainers/$$library/bin/python || $(PYTHON) -m venv .build/trainers/$$library; \
-	    .build/trainers/$$library/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout \
-	        --requirement python_client/tests/trainers/$$library.txt --editable python_client; \
 	    (cd python_client && ../.build/trainers/$$library/bin/python -m pytest tests/trainers/test_$$library*.py); \
 	done
+
+training: server $(TRAINERS:%=.build/trainers/%/installed) ## Train with each library and print the table of results (hours).
+	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
+
+# Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
+.build/trainers/%/installed: python_client/tests/trainers/%.txt python_client/pyproject.toml
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout \
+	    --requirement $< --editable python_client
+	@touch $@
 
 check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	swift format lint --strict --recursive $(SWIFT_CODE)

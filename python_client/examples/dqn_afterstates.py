@@ -31,7 +31,7 @@ SCALE = 0.001
 """Scores are rewards; networks prefer small numbers."""
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -49,7 +49,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
     add("--out", type=Path, help="a folder; runs/dqn-<seed> by default")
     add("--episodes", type=int, default=1000, help="of the evaluation at the end")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def make_network(hidden: int) -> Any:
@@ -107,18 +107,22 @@ class Memory:
         return rng.integers(0, min(self.count, self.capacity), size)
 
 
-def train(options: argparse.Namespace, out: Path) -> Any:
-    """Trains a network; writes the curve and the network to `out`."""
-    torch.manual_seed(options.seed)
-    torch.set_num_threads(options.threads)
-    rng = np.random.default_rng(options.seed)
-    envs: Any = gym.make_vec(
+def make_boards(options: argparse.Namespace) -> Any:
+    """The boards."""
+    return gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
         endpoint=options.endpoint,
         extra_infos=("episode",),
         autoreset_mode="SameStep",
     ).unwrapped
+
+
+def train(options: argparse.Namespace, envs: Any, out: Path) -> Any:
+    """Trains a network; writes the curve and the network to `out`."""
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(options.threads)
+    rng = np.random.default_rng(options.seed)
     network, target = make_network(options.hidden), make_network(options.hidden)
     target.load_state_dict(network.state_dict())
     optimizer = torch.optim.Adam(network.parameters(), options.learning_rate)
@@ -190,7 +194,7 @@ def main() -> None:
     options = parse_arguments()
     out = options.out or Path(f"runs/dqn-{options.seed}")
     out.mkdir(parents=True, exist_ok=True)
-    network = train(options, out)
+    network = train(options, make_boards(options), out)
 
     def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         legal = rules.afterstates(boards)
@@ -199,7 +203,9 @@ def main() -> None:
         actions: NDArray[np.int64] = values.argmax(dim=1).numpy()
         return actions
 
-    print(twofold.evaluate(policy, episodes=options.episodes, endpoint=options.endpoint))
+    evaluation = twofold.evaluate(policy, episodes=options.episodes, endpoint=options.endpoint)
+    (out / "evaluation.json").write_text(evaluation.to_json())
+    print(evaluation)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ it, change it. Masked logits are from Huang and Ontañón, *A Closer Look at Inv
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,14 @@ from torch.utils.tensorboard import SummaryWriter
 import twofold
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and actions")
     add("--endpoint", help="a server's address; without it, the boards are in this process")
     add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=int, help="board steps after which it ends at the latest")
+    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
     add("--num-envs", type=int, default=256, help="boards")
     add("--num-steps", type=int, default=64, help="steps of each board between two updates")
     add("--learning-rate", type=float, default=1e-3, help="at the start; falls to 0")
@@ -51,7 +52,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--out", type=Path, help="a folder; runs/ppo-<seed> by default")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
     add("--episodes", type=int, default=1000, help="of the evaluation at the end")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
@@ -82,11 +83,9 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         return distribution, self.critic(features).squeeze(-1)
 
 
-def train(options: argparse.Namespace, out: Path) -> Agent:
-    """Trains an agent; writes the curve and the model to `out`."""
-    torch.manual_seed(options.seed)
-    torch.set_num_threads(options.threads)
-    envs: Any = gym.make_vec(
+def make_boards(options: argparse.Namespace) -> Any:
+    """The boards."""
+    return gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
         endpoint=options.endpoint,
@@ -97,6 +96,12 @@ def train(options: argparse.Namespace, out: Path) -> Agent:
         extra_infos=("episode",),
         autoreset_mode="SameStep",
     )
+
+
+def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
+    """Trains an agent; writes the curve and the model to `out`."""
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(options.threads)
     agent = Agent(options.hidden)
     optimizer = torch.optim.Adam(agent.parameters(), options.learning_rate, eps=1e-5)
     writer = SummaryWriter(str(out))
@@ -108,14 +113,12 @@ def train(options: argparse.Namespace, out: Path) -> Agent:
     log_probs, rewards, dones, values = (torch.zeros((times, lanes)) for _ in range(4))
 
     curve: list[dict[str, float]] = []
-    steps, iteration, in_environment = 0, 0, 0.0
+    steps, shown, in_environment = 0, 0.0, 0.0
     began = time.perf_counter()
     observation, infos = envs.reset(seed=options.seed)
     while True:
         elapsed = time.perf_counter() - began
-        left = 1 - elapsed / options.seconds
-        if options.steps is not None:
-            left = min(left, 1 - steps / options.steps)
+        left = 1 - max(elapsed / options.seconds, steps / options.steps)
         if left <= 0:
             break
         optimizer.param_groups[0]["lr"] = left * options.learning_rate
@@ -170,9 +173,9 @@ def train(options: argparse.Namespace, out: Path) -> Agent:
                 nn.utils.clip_grad_norm_(agent.parameters(), options.max_grad_norm)
                 optimizer.step()
 
-        iteration += 1
-        if iteration % 10 == 0:
-            seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        if seconds - shown >= 5:
+            shown = seconds
             row = {
                 "steps": steps,
                 "seconds": seconds,
@@ -216,13 +219,16 @@ def main() -> None:
     out = options.out or Path(f"runs/ppo-{options.seed}")
     if options.evaluate is None:
         out.mkdir(parents=True, exist_ok=True)
-        agent = train(options, out)
+        agent = train(options, make_boards(options), out)
     else:
         saved = torch.load(options.evaluate, weights_only=True)
         agent = Agent(saved["hidden"])
         agent.load_state_dict(saved["state"])
     policy, episodes = policy_of(agent), options.episodes
-    print(twofold.evaluate(policy, episodes=episodes, endpoint=options.endpoint))
+    evaluation = twofold.evaluate(policy, episodes=episodes, endpoint=options.endpoint)
+    if options.evaluate is None:
+        (out / "evaluation.json").write_text(evaluation.to_json())
+    print(evaluation)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 import gymnasium as gym
-import gymnasium_2048  # type: ignore[import-not-found]  # noqa: F401  (registers)
+import gymnasium_2048  # noqa: F401  (registers)
 import numpy as np
 from numpy.typing import NDArray
 from worker import serve

@@ -1,28 +1,29 @@
 """Boards of `make_tianshou_vec`: as Tianshou's own environments, but stepped in one call."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
+import twofold
 from twofold.errors import InvalidArgument
 
 pytest.importorskip("tianshou", reason="`make trainers` has it")
 
 import torch
 from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
-from tianshou.algorithm.modelfree.ppo import PPO
-from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
-from tianshou.algorithm.optim import AdamOptimizerFactory
 from tianshou.algorithm.random import MARLRandomDiscreteMaskedOffPolicyAlgorithm
 from tianshou.data import Batch, Collector, VectorReplayBuffer
 from tianshou.env import BaseVectorEnv, DummyVectorEnv
-from tianshou.trainer import OnPolicyTrainerParams
 from tianshou.utils.net.common import Net
-from torch import nn
 
 from twofold.integrations.tianshou import make_tianshou_vec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+import tianshou_ppo
 
 torch.set_num_threads(1)
 
@@ -181,72 +182,10 @@ def test_concentration_is_collected_too() -> None:
     envs.close()
 
 
-# ---- PPO: the actor masks its own logits ---------------------------------------------------------
-
-
-class Critic(nn.Module):  # type: ignore[misc, unused-ignore]
-    """`outputs` numbers for each observation."""
-
-    def __init__(self, outputs: int) -> None:
-        super().__init__()
-        layers = [nn.Linear(288, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
-        self.layers = nn.Sequential(nn.Flatten(), *layers, nn.Linear(256, outputs))
-
-    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        return self.layers(torch.as_tensor(obs.obs))
-
-
-class Actor(Critic):
-    """The logits of the actions, low where they are illegal."""
-
-    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        return super().forward(obs).masked_fill(~torch.as_tensor(obs.mask), -1e9), state
-
-
-def train(batches: int = 20) -> Any:
-    envs = make_tianshou_vec(n_envs=64, reward={"merge_exponent": 0.1})
-    envs.seed(1)
-    policy = ProbabilisticActorPolicy(
-        actor=Actor(4),
-        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
-        action_space=envs.action_space[0],
-        action_scaling=False,
-        action_bound_method=None,
-        deterministic_eval=True,
-    )
-    ppo = PPO(
-        policy=policy,
-        critic=Critic(1),
-        optim=AdamOptimizerFactory(lr=1e-3),
-        gamma=0.997,
-        gae_lambda=0.9,
-        ent_coef=0.005,
-        max_grad_norm=0.5,
-        max_batchsize=4096,
-    )
-    ppo.run_training(
-        OnPolicyTrainerParams(
-            training_collector=Collector(ppo, envs, VectorReplayBuffer(8192, 64)),
-            max_epochs=1,
-            epoch_num_steps=batches * 8192,
-            collection_step_num_env_steps=8192,
-            update_step_num_repetitions=3,
-            batch_size=2048,
-            show_progress=False,
-        )
-    )
-    envs.close()
-    return ppo
-
-
 @pytest.mark.timeout(1200)
-def test_ppo_learns() -> None:
-    torch.manual_seed(1)
-    np.random.seed(1)
-    ppo = train()
-    envs = make_tianshou_vec(n_envs=100)
-    envs.seed(2)
-    result = Collector(ppo, envs).collect(n_episode=200, reset_before_collect=True)
+def test_ppo_learns(tmp_path: Path) -> None:
+    options = tianshou_ppo.parse_arguments(["--threads", "1", "--steps", "163840"])
+    actor = tianshou_ppo.train(options, tianshou_ppo.make_boards(options), tmp_path)
+    policy = tianshou_ppo.policy_of(actor)
     # Random play scores 1,095.
-    assert result.returns.mean() > 1.5 * 1095
-    envs.close()
+    assert twofold.evaluate(policy, episodes=200).scores.mean() > 1.5 * 1095

@@ -1,5 +1,7 @@
 """TorchRL takes the boards as they are: its own `GymWrapper` is the adapter."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,20 +13,16 @@ import twofold
 pytest.importorskip("torchrl", reason="`make trainers` has it")
 
 import torch
-from tensordict.nn import TensorDictModule
-from torch import nn
-from torchrl.collectors import Collector
 from torchrl.envs import (
     ActionMask,
-    DTypeCastTransform,
     GymWrapper,
     TransformedEnv,
     check_env_specs,
     step_mdp,
 )
-from torchrl.modules import MaskedCategorical, ProbabilisticActor, ValueOperator
-from torchrl.objectives import ClipPPOLoss
-from torchrl.objectives.value import GAE
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+import torchrl_ppo
 
 torch.set_num_threads(1)
 
@@ -121,61 +119,10 @@ def test_infos_are_in_the_rollout_when_they_are_registered() -> None:
     env.close()
 
 
-def train(batches: int = 30) -> Any:
-    """Trains with PPO; the network that maps planes to the logits of the actions."""
-    envs = gym.make_vec(
-        "twofold/Game2048-v0",
-        num_envs=64,
-        obs="one_hot",
-        mask_key="action_mask",
-        autoreset_mode="Disabled",
-        reward={"merge_exponent": 0.1},
-    )
-    env = TransformedEnv(
-        GymWrapper(envs, categorical_action_encoding=True),
-        DTypeCastTransform(torch.int8, torch.bool, in_keys=["action_mask"]),
-    )
-    env.set_seed(1)
-
-    def network(outputs: int) -> nn.Module:
-        layers = [nn.Linear(288, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
-        return nn.Sequential(nn.Flatten(-3), *layers, nn.Linear(256, outputs))
-
-    logits = TensorDictModule(network(4), ["observation"], ["logits"])
-    actor = ProbabilisticActor(
-        logits,
-        in_keys={"logits": "logits", "mask": "action_mask"},
-        spec=env.action_spec,
-        distribution_class=MaskedCategorical,
-        return_log_prob=True,
-    )
-    critic = ValueOperator(network(1))
-    gae = GAE(gamma=0.997, lmbda=0.9, value_network=critic)
-    loss = ClipPPOLoss(actor, critic, entropy_coeff=0.005, normalize_advantage=True)
-    optimizer = torch.optim.Adam(loss.parameters(), 1e-3)
-    for batch in Collector(env, actor, frames_per_batch=8192, total_frames=batches * 8192):
-        rows = gae(batch).reshape(-1)
-        for _ in range(3):
-            for part in torch.randperm(8192).chunk(4):
-                losses = loss(rows[part])
-                optimizer.zero_grad()
-                sum(
-                    losses[f"loss_{name}"] for name in ("objective", "critic", "entropy")
-                ).backward()
-                nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
-                optimizer.step()
-    return logits.module
-
-
 @pytest.mark.timeout(1200)
-def test_ppo_learns() -> None:
-    torch.manual_seed(1)
-    network = train()
-
-    def policy(boards: Any, mask: Any) -> Any:
-        with torch.no_grad():
-            logits = network(torch.from_numpy(twofold.one_hot(boards)))
-        return logits.masked_fill(torch.from_numpy(mask) == 0, -torch.inf).argmax(1).numpy()
-
+def test_ppo_learns(tmp_path: Path) -> None:
+    options = torchrl_ppo.parse_arguments(["--threads", "1", "--steps", "245760"])
+    network = torchrl_ppo.train(options, torchrl_ppo.make_boards(options), tmp_path)
+    policy = torchrl_ppo.policy_of(network)
     # Random play scores 1,095.
     assert twofold.evaluate(policy, episodes=200).scores.mean() > 1.5 * 1095

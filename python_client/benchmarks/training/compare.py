@@ -1,0 +1,177 @@
+"""Trains with each library, several seeds each, and prints the table of docs/reference/results.md.
+
+    make training                                 # hours: ten minutes and three seeds each
+    make training TRAINING_ARGS="--only ppo --seconds 60"
+    make training TRAINING_ARGS=--report          # the table of what is there
+
+Each program of examples/ runs on one thread, as many at once as there are cores, in the virtual
+environment of its library. Results are kept in runs/training; what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[2]
+EXAMPLES = REPOSITORY / "python_client" / "examples"
+ENVIRONMENTS = REPOSITORY / ".build" / "trainers"
+
+# Without gymnasium-2048's pin of Gymnasium, which the libraries here do not share.
+USUAL = ("gymnasium-2048==0.1.2", "pygame==2.6.1")
+RANDOM_SCORE = 1094.9
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of examples/."""
+
+    name: str
+    label: str
+    library: str
+    """Its virtual environment."""
+    distribution: str
+    """The library's name on PyPI."""
+    mode: str
+    """The autoreset mode."""
+    has_usual: bool = True
+    """Whether usual.py connects it with gymnasium-2048."""
+
+
+PROGRAMS = (
+    Program("ppo", "PPO in one file", "sb3", "torch", "SAME_STEP"),
+    Program("dqn_afterstates", "DQN on afterstates", "sb3", "torch", "SAME_STEP", has_usual=False),
+    Program("maskable_ppo", "MaskablePPO", "sb3", "sb3-contrib", "SAME_STEP"),
+    Program("torchrl_ppo", "PPO of TorchRL", "torchrl", "torchrl", "DISABLED"),
+    Program("tianshou_ppo", "PPO of Tianshou", "tianshou", "tianshou", "NEXT_STEP"),
+    Program("rllib_ppo", "PPO of RLlib", "rllib", "ray", "NEXT_STEP"),
+)
+
+
+def python_of(program: Program) -> str:
+    """The interpreter of the library's virtual environment."""
+    python = ENVIRONMENTS / program.library / "bin" / "python"
+    if not python.exists():
+        raise SystemExit(f"{python} is missing; `make training` makes it")
+    return str(python)
+
+
+def run(program: Program, script: Path, words: list[str], out: Path) -> None:
+    """Runs a program; its output goes to a file in `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    words = [python_of(program), str(script), *words, "--threads", "1", "--out", str(out)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with (out / "output.txt").open("w") as output:
+        code = subprocess.run(words, stdout=output, stderr=output, env=environment).returncode
+    print(f"{out.name}: {'done' if code == 0 else f'exit status {code}, see {out}/output.txt'}")
+
+
+def train(program: Program, seed: int, seconds: float, out: Path) -> None:
+    """Trains with our boards, if that is not done yet."""
+    if not (out / "evaluation.json").exists():
+        words = ["--seed", str(seed), "--seconds", str(seconds)]
+        run(program, EXAMPLES / f"{program.name}.py", words, out)
+
+
+def train_usual(program: Program, seconds: float, out: Path) -> None:
+    """Trains with the usual boards, if that is not done yet."""
+    if not (out / "curve.json").exists():
+        pip = [python_of(program), "-m", "pip", "install", "--quiet", "--no-deps", *USUAL]
+        subprocess.run(pip, check=True)
+        run(program, HERE / "usual.py", [program.name, "--seconds", str(seconds)], out)
+
+
+def glue(program: Program) -> int:
+    """Lines of code of the function that connects the library with the boards."""
+    tree = ast.parse((EXAMPLES / f"{program.name}.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "make_boards":
+            return (node.end_lineno or 0) - node.body[1].lineno + 1  # behind the docstring
+    raise LookupError(f"{program.name} has no make_boards")
+
+
+def rate(folder: Path) -> float:
+    """Steps per second of a training, its updates included."""
+    curve = json.loads((folder / "curve.json").read_text())["curve"]
+    return float(curve[-1]["steps_per_second"])
+
+
+def version(program: Program) -> str:
+    """The version of the program's library."""
+    code = f"import importlib.metadata as m; print(m.version({program.distribution!r}))"
+    found = subprocess.run([python_of(program), "-c", code], capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def row(program: Program, folder: Path, seeds: list[int]) -> str | None:
+    """The program's line of the table, from the runs that are there; None without any."""
+    runs = [folder / f"{program.name}-{seed}" for seed in seeds]
+    runs = [one for one in runs if (one / "evaluation.json").exists()]
+    if not runs:
+        return None
+    scores = [json.loads((one / "evaluation.json").read_text())["score"]["mean"] for one in runs]
+    options: dict[str, Any] = json.loads((runs[0] / "curve.json").read_text())["options"]
+    middle = statistics.median(scores)
+    usual = folder / f"{program.name}-usual"
+    cells = [
+        program.label,
+        f"{program.distribution} {version(program)}",
+        str(glue(program)),
+        program.mode,
+        f"{statistics.median(rate(one) for one in runs):,.0f}",
+        f"{rate(usual):,.0f}" if (usual / "curve.json").exists() else "",
+        f"{float(options['seconds']) / 60:g}",
+        f"{middle:,.0f}",
+        f"{min(scores):,.0f} to {max(scores):,.0f}",
+        f"{middle / RANDOM_SCORE:.1f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+HEAD = """\
+| learner | library | lines of glue | autoreset | steps/s | with gymnasium-2048 | minutes \
+| mean score, median of the seeds | lowest to highest | times random play |
+|---|---|---:|---|---:|---:|---:|---:|---|---:|"""
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    names = [program.name for program in PROGRAMS]
+    add("--only", nargs="+", choices=names, default=names, metavar="PROGRAM", help=", ".join(names))
+    add("--seconds", type=float, default=600, help="of each training")
+    add("--usual-seconds", type=float, default=120, help="of each training with gymnasium-2048")
+    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="one training each")
+    add("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
+    add("--out", type=Path, default=REPOSITORY / "runs" / "training", help="the folder of results")
+    add("--report", action="store_true", help="only print the table")
+    options = parser.parse_args()
+    chosen = [program for program in PROGRAMS if program.name in options.only]
+    if not options.report:
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for program in chosen:
+                for seed in options.seeds:
+                    out = options.out / f"{program.name}-{seed}"
+                    pool.submit(train, program, seed, options.seconds, out)
+                if program.has_usual:
+                    out = options.out / f"{program.name}-usual"
+                    pool.submit(train_usual, program, options.usual_seconds, out)
+    rows = [row(program, options.out, options.seeds) for program in PROGRAMS]
+    print("\n".join([HEAD, *(one for one in rows if one is not None)]))
+    if None in rows:
+        sys.exit("some trainings are missing; they were left out, or their output.txt says why")
+
+
+if __name__ == "__main__":
+    main()
