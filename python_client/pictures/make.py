@@ -20,6 +20,7 @@ import learning_curve
 import oxipng
 import plot
 import replay_page
+import training_curves
 import wall
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -48,6 +49,7 @@ def main() -> None:
     # Those that need something come first, and the one that takes minutes last.
     draw: dict[str, Callable[[Path], None]] = {
         "benchmark.png": benchmark,
+        "training.png": partial(training_curves.draw, runs=RUNS / "training"),
         "replay.png": replay_page.draw,
         "wall.png": wall.draw,
         "game2048.gif": boards.draw_game2048,

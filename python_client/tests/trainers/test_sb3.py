@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
 
 import torch
 from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecFrameStack, VecMonitor, VecNormalize
@@ -90,6 +92,15 @@ def test_a_board_has_what_sb3_asks_of_an_environment(boards: Any) -> None:
         boards.env_method("step", 0)
     with pytest.raises(AttributeError, match="one batch"):
         boards.set_attr("goal", 8)
+
+
+@pytest.mark.filterwarnings("ignore:Your observation", "ignore:It seems that your observation")
+@pytest.mark.parametrize("obs", ["array", "one_hot", "flat", "dict"])
+@pytest.mark.parametrize("game", ["Game2048", "Concentration"])
+def test_sb3s_checker_accepts_a_single_board(game: str, obs: str) -> None:
+    env = gym.make(f"twofold/{game}-v0", obs=obs)
+    check_env(env.unwrapped)
+    env.close()
 
 
 @pytest.mark.parametrize("name", ["autoreset_mode", "copy"])
