@@ -74,4 +74,5 @@ def _smooth(curve: list[dict[str, float]], times: NDArray[np.float64]) -> NDArra
     seconds = np.array([row["seconds"] for row in rows])
     scores = np.array([row["score_mean"] for row in rows])
     means = [scores[abs(seconds - time) <= 15].mean() for time in seconds]
-    return np.interp(times, seconds, means).astype(np.float64)
+    smooth: NDArray[np.float64] = np.interp(times, seconds, means)
+    return smooth
