@@ -14,7 +14,8 @@ from servers import Server
 
 import twofold
 from twofold import errors, policies, rules
-from twofold.envs import rollout, served_policies
+from twofold.envs import rollout
+from twofold.policies import served_policies
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from twofold import _arguments
 from twofold.client.payloads import BufferPool, Layout
 from twofold.client.session import Session, exactly_once
-from twofold.envs import served_policies
 from twofold.envs.batch import Batch
 from twofold.envs.results import Array, InfosT, ObsT
 from twofold.envs.seeding import Seed, board_seeds
-from twofold.envs.served_policies import NAMES, Policy
 from twofold.errors import InvalidArgument
+from twofold.policies import served_policies
+from twofold.policies.served_policies import NAMES, Policy
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 

@@ -13,11 +13,11 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold._comparison import first_difference
-from twofold.envs import served_policies
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
+from twofold.policies import served_policies
 from twofold.policies.functions import PolicyCaller, rows
 from twofold.recordings import RecordingRules
 from twofold.recordings.file_format import pack_actions, unpack_actions

@@ -12,12 +12,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold import _arguments
-from twofold.envs import make_vec, served_policies
+from twofold.envs import make_vec
 from twofold.errors import InvalidArgument
 from twofold.evaluation.episodes import ActionLog, Progress, play_function, play_in_server
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.games.game2048 import Game2048
+from twofold.policies import served_policies
 from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
 from twofold.policies.lookup import resolve
 

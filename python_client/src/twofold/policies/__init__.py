@@ -6,10 +6,10 @@
 A name stands for the policy with its defaults, "greedy" for `Greedy()`.
 """
 
-from twofold.envs.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
 from twofold.policies.baselines import PerfectMemory
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 from twofold.policies.sb3 import SB3Policy
+from twofold.policies.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
 
 __all__ = [
     "Expectimax",

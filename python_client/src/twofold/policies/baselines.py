@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
-from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
+from twofold.games.concentration import Concentration
 
 
 class RandomPolicy:
@@ -30,7 +29,7 @@ class RandomPolicy:
     def __init__(self, seed: int = 0) -> None:
         self._rng = np.random.default_rng(seed)
 
-    def __call__(self, observations: Any, action_mask: Array) -> Array:
+    def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
         """Actions (K,) for action_mask (K, actions)."""
         if action_mask.shape[1] != 4:
             chances = self._rng.random(action_mask.shape, np.float32) * action_mask
@@ -41,7 +40,7 @@ class RandomPolicy:
         return np.asarray(_PICKS[masks, draws])
 
 
-def _picks() -> Array:
+def _picks() -> NDArray[Any]:
     """uint8 (16, 12): the action for each mask, as bits, and each draw."""
     table = np.zeros((16, 12), np.uint8)
     for mask in range(1, 16):
@@ -77,13 +76,15 @@ class PerfectMemory:
 
     def __init__(self, envs: Any) -> None:
         unwrapped = envs.unwrapped
-        self._is_batch = not isinstance(unwrapped, ConcentrationEnv)
-        batch = unwrapped if self._is_batch else unwrapped._batch
-        if not isinstance(batch, ConcentrationVectorEnv):
+        # A single environment plays on a batch of one.
+        batch = getattr(unwrapped, "_batch", unwrapped)
+        self._is_batch = batch is unwrapped
+        game = getattr(batch, "_game", None)
+        if not isinstance(game, Concentration):
             raise InvalidArgument(
                 f"envs is {envs}; expected an environment of Concentration", field="envs"
             )
-        self._cards, self._symbols = batch._game.cards, batch._game.symbols
+        self._cards, self._symbols = game.cards, game.symbols
         if batch._form.form != "array":
             raise InvalidArgument(
                 f"envs has obs={batch._form.form!r}; expected observations as cards", field="envs"

@@ -13,9 +13,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from twofold.envs import served_policies
-from twofold.envs.results import Array
 from twofold.errors import InvalidArgument, PolicyError
+from twofold.policies import served_policies
 
 
 class PolicyFunction(Protocol):
@@ -124,10 +123,10 @@ class PolicyCaller:
     def __call__(
         self,
         observations: Any,
-        mask: Array,
+        mask: NDArray[Any],
         playing: NDArray[np.bool_],
         place: Callable[[int], Mapping[str, int]],
-    ) -> Array:
+    ) -> NDArray[Any]:
         """The policy's actions (N,), of the action space's dtype; legal ones on the other lanes.
 
         Args:
@@ -166,11 +165,11 @@ class PolicyCaller:
         self.calls += 1
         if len(lanes) == len(playing):
             return actions
-        of_all: Array = all_masks.argmax(axis=1).astype(self._dtype)
+        of_all: NDArray[Any] = all_masks.argmax(axis=1).astype(self._dtype)
         of_all[lanes] = actions
         return of_all
 
-    def _ask(self, observations: Any, mask: Array) -> Array:
+    def _ask(self, observations: Any, mask: NDArray[Any]) -> NDArray[Any]:
         """Integers (K,) from the policy, in time; their range is not checked."""
         start = time.perf_counter()
         try:

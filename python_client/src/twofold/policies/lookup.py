@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from twofold.envs import served_policies
 from twofold.errors import InvalidArgument, NotFound
-from twofold.policies import sb3
+from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import PerfectMemory, RandomPolicy
 from twofold.policies.functions import NamedPolicy
 

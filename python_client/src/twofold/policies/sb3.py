@@ -11,9 +11,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from twofold._optional import optional_import
-from twofold.envs.results import Array
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
 from twofold.policies.functions import NamedPolicy
@@ -88,7 +88,7 @@ class SB3Policy:
             ) from error
         return cls(model, algorithm, normalize)
 
-    def __call__(self, observations: Any, action_mask: Array) -> Array:
+    def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
         """Actions (K,) for observations (K, …) and action_mask (K, actions)."""
         import torch
 
@@ -157,7 +157,7 @@ def algorithm_of(path: Path) -> tuple[str, str]:
     )
 
 
-def fit_observations(observations: Any, action_mask: Array, space: gym.Space[Any]) -> Any:
+def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Space[Any]) -> Any:
     """Observations (K, …) in the form of the space that a model was trained on.
 
     Boards (K, rows, columns) also become flat (K, cells), one-hot with planes first or last, and a
