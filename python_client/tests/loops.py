@@ -72,6 +72,25 @@ def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> lis
         envs.close()
 
 
+def assert_same(left: Any, right: Any) -> None:
+    """Checks that two rollouts are equal."""
+    for name in (
+        *("observations", "action_masks", "actions", "rewards"),
+        *("terminations", "truncations", "valid"),
+    ):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
+    assert left.infos.keys() == right.infos.keys()
+    for name, array in left.infos.items():
+        np.testing.assert_array_equal(array, right.infos[name], err_msg=name)
+    assert (left.finals is None) == (right.finals is None)
+    if left.finals is not None:
+        for name in ("steps", "lanes", "observations"):
+            np.testing.assert_array_equal(getattr(left.finals, name), getattr(right.finals, name))
+        assert left.finals.infos.keys() == right.finals.infos.keys()
+        for name, array in left.finals.infos.items():
+            np.testing.assert_array_equal(array, right.finals.infos[name], err_msg=name)
+
+
 def interrupt(*_: object) -> NoReturn:
     """What a test puts where the package would go on, for an interrupt at that place."""
     raise KeyboardInterrupt

@@ -242,11 +242,11 @@ def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(tmp_path: P
     twofold.datasets.verify(path, endpoint="embedded")
 
 
-def test_an_illegal_action_is_reported_with_lane_and_time(tmp_path: Path) -> None:
+def test_an_illegal_action_is_reported_with_lane_and_step(tmp_path: Path) -> None:
     def worst(observations: Any, action_mask: Any) -> Any:
         return action_mask.argmin(axis=1)
 
-    with pytest.raises(errors.PolicyError, match=r"in row \d \(lane \d, time \d+\)"):
+    with pytest.raises(errors.PolicyError, match=r"in row \d \(lane \d, step \d+\)"):
         twofold.datasets.write(
             tmp_path / "a", worst, transitions=100, num_envs=8, seed=0, endpoint="embedded"
         )

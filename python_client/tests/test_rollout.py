@@ -9,12 +9,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from loops import assert_same
 from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
 import twofold
 from twofold import errors, policies, rules
-from twofold.envs import rollout
+from twofold.envs import rollouts
 from twofold.policies import served_policies
 
 MODES = ["next_step", "same_step", "disabled"]
@@ -33,22 +34,6 @@ def make(endpoint: str) -> Any:
     yield make
     for envs in made:
         envs.close()
-
-
-def assert_same(left: Any, right: Any) -> None:
-    """Checks that two rollouts are equal."""
-    for name in (
-        *("observations", "action_masks", "actions", "rewards"),
-        *("terminations", "truncations", "valid"),
-    ):
-        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
-    assert left.infos.keys() == right.infos.keys()
-    for name, array in left.infos.items():
-        np.testing.assert_array_equal(array, right.infos[name], err_msg=name)
-    assert (left.finals is None) == (right.finals is None)
-    if left.finals is not None:
-        for name in ("steps", "lanes", "observations"):
-            np.testing.assert_array_equal(getattr(left.finals, name), getattr(right.finals, name))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -116,7 +101,7 @@ def test_a_rollout_in_pieces_is_the_same_rollout(
     for one in envs:
         one.reset(seed=9)
     whole = envs[0].rollout(400, policy, infos=["score"])
-    monkeypatch.setattr(rollout, "reply_bytes", lambda _: 200_000)
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 200_000)
     seen: list[int] = []
     assert_same(envs[1].rollout(400, policy, infos=["score"], progress=seen.append), whole)
     assert len(seen) > 3
@@ -134,7 +119,7 @@ def test_given_actions_are_played_in_pieces_too(make: Any, monkeypatch: pytest.M
         one.reset(seed=4)
     whole = envs.rollout(300, actions=actions)
     np.testing.assert_array_equal(whole.actions, actions)
-    monkeypatch.setattr(rollout, "reply_bytes", lambda _: 5_000)
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 5_000)
     assert_same(twin.rollout(300, actions=actions), whole)
 
 
@@ -328,7 +313,7 @@ def test_a_cancelled_rollout_leaves_the_environment_usable(
     envs, twin = make(64), make(64)
     for one in (envs, twin):
         one.reset(seed=0)
-    monkeypatch.setattr(rollout, "reply_bytes", lambda _: 100_000)
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 100_000)
     done = []
 
     class Enough(Exception):

@@ -159,6 +159,7 @@ class PolicyError(TwofoldError, RuntimeError):
         policy: Its name.
         call: The number of the call, from 0.
         row: The first row of that call at fault; None if it is the call as a whole.
+        lane: The board in that row, in a rollout; else None.
         episode: The episode in that row; None like `row`.
         seed: That episode's seed; None like `row`.
     """
@@ -170,6 +171,7 @@ class PolicyError(TwofoldError, RuntimeError):
         policy: str,
         call: int,
         row: int | None = None,
+        lane: int | None = None,
         episode: int | None = None,
         seed: int | None = None,
     ) -> None:
@@ -177,6 +179,7 @@ class PolicyError(TwofoldError, RuntimeError):
         self.policy = policy
         self.call = call
         self.row = row
+        self.lane = lane
         self.episode = episode
         self.seed = seed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 import os
@@ -11,8 +10,6 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from twofold import _arguments
 from twofold.datasets import file_format
@@ -86,15 +83,17 @@ def write(
             "twofold": version("twofold"),
             "server": base._session.server_version,
         }
-        rollouts: Callable[[int], Rollout]
-        if chosen.served is None:
-            rollouts = FunctionRollouts(base, PolicyCaller(chosen, base, policy_timeout), seed)
-        else:
-            base.reset(seed=seed)
-            rollouts = functools.partial(base.rollout, policy=chosen.served)
+        base.reset(seed=seed)
+        caller = None if chosen.served else PolicyCaller(chosen, base, policy_timeout)
+
+        def play(steps: int, time: int) -> Rollout:
+            if caller is None:
+                return base.rollout(steps, chosen.served)
+            return base._play_function(caller, steps, first=time)
+
         temporary = Path(f"{path}.{os.getpid()}.part")
         try:
-            written = _write_file(temporary, metadata, base, rollouts, transitions, progress)
+            written = _write_file(temporary, metadata, base, play, transitions, progress)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -105,7 +104,7 @@ def _write_file(
     path: Path,
     metadata: dict[str, Any],
     envs: TwofoldVectorEnv,
-    rollouts: Callable[[int], Rollout],
+    play: Callable[[int, int], Rollout],
     transitions: int,
     progress: Progress | None,
 ) -> int:
@@ -119,7 +118,7 @@ def _write_file(
         while written < transitions:
             most = max(1, file_format.GROUP_ROWS // envs.num_envs)
             steps = min(most, -(-(transitions - written) // envs.num_envs))
-            columns = file_format.columns_of(rollouts(steps), time)
+            columns = file_format.columns_of(play(steps, time), time)
             batch = file_format.record_batch(schema, columns)
             writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
             written += len(columns["action"])
@@ -147,47 +146,3 @@ def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
         return recorded
     except TypeError as error:
         raise InvalidArgument(f"an argument cannot be recorded: {error}") from None
-
-
-class FunctionRollouts:
-    """Rollouts by a policy function, like those of `envs.rollout` by a policy in the server."""
-
-    def __init__(self, envs: TwofoldVectorEnv, caller: PolicyCaller, seed: int) -> None:
-        self._envs, self._caller, self._time = envs, caller, 0
-        self._observations, infos = envs.reset(seed=seed)
-        self._mask = infos["action_mask"]
-        self._begins = np.zeros(envs.num_envs, np.bool_)
-        caller.reset(~self._begins)
-
-    def __call__(self, steps: int) -> Rollout:
-        """The next steps."""
-        envs, caller = self._envs, self._caller
-        shape = steps, envs.num_envs
-        rollout = Rollout(
-            observations=np.empty((steps + 1, *self._observations.shape), np.uint8),
-            action_masks=np.empty((steps + 1, *self._mask.shape), np.int8),
-            actions=np.empty(shape, np.uint8),
-            rewards=np.empty(shape, np.float32),
-            terminations=np.empty(shape, np.bool_),
-            truncations=np.empty(shape, np.bool_),
-            valid=np.empty(shape, np.bool_),
-            infos={},
-            finals=None,
-        )
-        for t in range(steps):
-            begins = self._begins
-            rollout.observations[t], rollout.action_masks[t] = self._observations, self._mask
-            actions = caller(self._observations, self._mask, ~begins, self._place)
-            rollout.valid[t], rollout.actions[t] = ~begins, actions
-            self._observations, rewards, terminations, truncations, infos = envs.step(actions)
-            rollout.rewards[t], self._mask = rewards, infos["action_mask"]
-            rollout.terminations[t], rollout.truncations[t] = terminations, truncations
-            self._begins = terminations | truncations
-            self._time += 1
-            if begins.any():
-                caller.reset(begins)
-        rollout.observations[steps], rollout.action_masks[steps] = self._observations, self._mask
-        return rollout
-
-    def _place(self, lane: int) -> dict[str, int]:
-        return {"lane": lane, "time": self._time}

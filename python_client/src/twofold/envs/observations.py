@@ -94,6 +94,16 @@ class ObservationForm:
         shape = (self.planes, *boards.shape) if is_first else (*boards.shape, self.planes)
         return gym.spaces.Box(0.0, 1.0, shape, np.float32)
 
+    def observations(self, boards: NDArray[Any], mask: NDArray[Any]) -> Any:
+        """Boards (K, …) and their action mask (K, actions) as observations.
+
+        A mask in a dict is a copy, so that a write to it does not change the other.
+        """
+        formed = self.of(boards)
+        if self.keys is None:
+            return formed
+        return {self.keys[0]: formed, self.keys[1]: mask.copy()}
+
     def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Boards (K, …) in this form, (K, …), in `out` or in memory of their own.
 

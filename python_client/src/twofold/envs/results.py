@@ -185,16 +185,11 @@ class FreshResults:
     def _observations(self, boards: Array, infos: Infos) -> Any:
         """The observations in the user's form, from the server's boards.
 
-        The mask among the infos gets the order of the user's actions; one in the observations is a
-        copy, so that a write to one of the two does not change the other.
+        The mask among the infos gets the order of the user's actions.
         """
         if self._order is not None:
-            infos["action_mask"] = infos["action_mask"][:, self._order]
-        formed = self._form.of(boards)
-        keys = self._form.keys
-        if keys is None:
-            return formed
-        return {keys[0]: formed, keys[1]: infos["action_mask"].copy()}
+            infos["action_mask"] = infos["action_mask"].take(self._order, 1)
+        return self._form.observations(boards, infos["action_mask"])
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
         """The infos that SAME_STEP adds to a step in which episodes have ended.

@@ -1,36 +1,25 @@
-"""Many steps in one call: requests, each bounded in bytes and in time; their arrays together."""
+"""The arrays of many steps, as replies bring them: in new memory, or in the caller's."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from twofold import _arguments
 from twofold.client.payloads import BufferPool, Layout
-from twofold.client.session import Session, exactly_once
-from twofold.envs.batch import Batch
-from twofold.envs.results import Array, InfosT, ObsT
-from twofold.envs.seeding import Seed, board_seeds
+from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
-from twofold.policies import served_policies
-from twofold.policies.served_policies import NAMES, Policy
-from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
-Progress = Callable[[int], object]
-
-# Bytes of one reply: enough steps that the round trip does not count, few enough for the caches;
-# more where a step is large, since each reply begins with the boards that the last one ended with.
-_REPLY_BYTES = 2 << 20
-_STEPS_OF_A_REPLY = 8
-_MOST_REPLY_BYTES = 16 << 20
-
-_STEP_ARRAYS = {
+# Names in replies, and those of the attributes that hold them.
+_FRAMES = {"observation": "observations", "action_mask": "action_masks"}
+_STEPS = {
     "action": "actions",
     "reward": "rewards",
     "terminated": "terminations",
@@ -46,7 +35,7 @@ class Finals:
     Attributes:
         steps: int64 (F,): the step of the rollout that ended the episode, ascending.
         lanes: int64 (F,): the lane that it was in.
-        observations: (F, …): the last observation.
+        observations: (F, …): the last boards, as in a rollout.
         infos: The last infos, (F, …) each.
     """
 
@@ -61,7 +50,8 @@ class Rollout:
     """T steps of N lanes, time first.
 
     Attributes:
-        observations: (T + 1, N, …): row t is what step t's actions were chosen on.
+        observations: (T + 1, N, …): row t is what step t's actions were chosen on. The boards
+            themselves, whatever form the environment's observations have.
         action_masks: int8 (T + 1, N, actions).
         actions: uint8 (T, N).
         rewards: float32 (T, N).
@@ -84,192 +74,160 @@ class Rollout:
     finals: Finals | None
 
 
-class Rollouts(Batch[ObsT, InfosT]):
-    """The method of a vector environment that plays many steps."""
+def storage(
+    out: object, steps: int, infos: Sequence[str], spec: environment.PayloadLayout
+) -> dict[str, Array]:
+    """The caller's arrays by their names in replies; they and the infos are checked.
 
-    @exactly_once
-    def rollout(
+    Args:
+        out: A `Rollout`, a mapping of some of its arrays by their names, or None.
+        steps: T.
+        infos: The infos that are requested.
+        spec: The payload of a step, which says what each step brings.
+
+    Raises:
+        InvalidArgument: An info is not known, or an array can't be used; `field` names it, such as
+            "out.rewards".
+    """
+    rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
+    rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
+    known = rows.keys() - {*_FRAMES, *_STEPS}
+    for index, name in enumerate(infos):
+        if name not in known or name in infos[:index]:
+            problem = "is requested twice" if name in known else f"is not one of {sorted(known)}"
+            raise InvalidArgument(f"the info {name!r} {problem}", field="infos")
+    if out is None:
+        return {}
+    if isinstance(out, Rollout):
+        out = {item.name: getattr(out, item.name) for item in dataclasses.fields(out)}
+        del out["finals"]
+    of_infos = out.get("infos", {}) if isinstance(out, Mapping) else None
+    if not isinstance(out, Mapping) or not isinstance(of_infos, Mapping):
+        raise InvalidArgument(
+            "out is no Rollout and no mapping of its arrays by name, infos in a mapping of theirs",
+            field="out",
+        )
+    given = {name: array for name, array in out.items() if name != "infos"}
+    given |= {f"infos.{name}": array for name, array in of_infos.items()}
+    names = {name: wire_name for wire_name, name in (_FRAMES | _STEPS).items()}
+    names |= {f"infos.{name}": name for name in infos}
+    checked = {}
+    for name, array in given.items():
+        wire_name = names.get(name)
+        if wire_name is None:
+            raise InvalidArgument(
+                f"out has {name!r}, which this rollout has not; it has {', '.join(names)}",
+                field=f"out.{name}",
+            )
+        row = rows[wire_name]
+        shape = (steps + (wire_name in _FRAMES), *row.shape)
+        checked[wire_name] = _writable(f"out.{name}", array, shape, row.dtype)
+    return checked
+
+
+def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """The memory of an array or a tensor as an array of this shape and dtype."""
+    try:
+        array, again = (
+            given if isinstance(given, np.ndarray) else np.asarray(given) for _ in range(2)
+        )
+    except Exception as error:
+        raise InvalidArgument(f"{name} can't be an array: {error}", field=name) from error
+    if array.dtype != dtype or array.shape != shape:
+        raise InvalidArgument(
+            f"{name} is {array.dtype} {array.shape}; expected {dtype} {shape}", field=name
+        )
+    if not array.flags.writeable or not np.may_share_memory(array, again):
+        raise InvalidArgument(
+            f"{name} is a {type(given).__name__} whose memory can't be written; expected an array "
+            "or a tensor of the CPU",
+            field=name,
+        )
+    return array
+
+
+class Collected:
+    """The arrays of a rollout, as they come in.
+
+    Args:
+        steps: T.
+        out: The caller's arrays, by their names in replies.
+        order: The server's number of each action; None if the user's are the same.
+        buffers: Memory for the others.
+
+    Attributes:
+        done: Number of the steps that are in.
+    """
+
+    def __init__(
         self,
         steps: int,
-        policy: str | Policy | None = None,
-        *,
-        actions: ArrayLike | None = None,
-        policy_seed: Seed = None,
-        infos: Sequence[str] = (),
-        progress: Progress | None = None,
-    ) -> Rollout:
-        """Plays many steps in the server, on from where the boards stand.
-
-        The same as choosing and `step` in a loop: in requests that are bounded in bytes and time,
-        each applied once. To cancel, raise in `progress`; what was done is done.
-
-        Args:
-            steps: How many, T.
-            policy: "random", "greedy", "expectimax", or one of `twofold.policies`.
-            actions: Integers (T, N) to play instead of a policy's.
-            policy_seed: Seeds the policy's own streams: an int s for s + i on lane i, or an int for
-                each lane. None goes on with them; a reset with seeds starts them too.
-            infos: Names of the infos to return, after each step.
-            progress: Called with the number of steps that are done, after each request.
-
-        Raises:
-            InvalidArgument: `field` says which argument is wrong.
-            FailedPrecondition: The boards were never reset.
-            ResourceExhausted: A search did not fit into the server's limits.
-            TransportError: No answer; steps may have been played.
-        """
-        steps = _arguments.integer("steps", steps, 1)
-        if isinstance(infos, str):
-            raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
-        if progress is not None and not callable(progress):
-            raise InvalidArgument(
-                f"progress is {progress!r}; expected a function", field="progress"
-            )
-        if (policy is None) == (actions is None):
-            raise InvalidArgument("give either a policy or actions", field="policy")
-        chosen = None if policy is None else _policy(policy)
-        played = None if actions is None else self._actions_to_play(actions, steps)
-        seeds, is_seeded = board_seeds(policy_seed, self.num_envs, "policy_seed")
-        if policy_seed is not None and played is not None:
-            raise InvalidArgument("given actions need no policy_seed", field="policy_seed")
-        if policy_seed is not None and not is_seeded.all():
-            raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
-        names = [_arguments.text("infos", name) for name in infos]
-        order = self._action_order
-        sent = played if played is None or order is None else order[played]
-        if isinstance(chosen, served_policies.NTuple):
-            served_policies.upload(self._session, chosen)
-        wanted = reply_bytes(self._session)
-
-        def request(done: int) -> tuple[envelope.Request, bytes | None]:
-            """The request for the steps behind those that are done."""
-            request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
-            payload = None
-            left = steps - done
-            if chosen is not None:
-                served_policies.choose(request, chosen)
-                if policy_seed is not None and done == 0:
-                    request.policy_seeds = True
-                    payload = seeds.astype("<u8").tobytes()
-            if sent is not None:
-                # A request has to fit too.
-                largest = self._session.link.largest_payload(wanted)
-                left = min(left, max(1, largest // self.num_envs))
-                request.actions.SetInParent()
-                payload = sent[done : done + left].tobytes()
-            request.steps = min(left, 2**32 - 1)
-            return envelope.Request(rollout=request), payload
-
-        rollout = self._play(request, steps, wanted, progress)
-        if self._episodes is not None:
-            self._episodes.begin()
-        return rollout if order is None else _in_user_order(rollout, order, played)
-
-    def _play(
-        self,
-        request: Callable[[int], tuple[envelope.Request, bytes | None]],
-        steps: int,
-        wanted: int,
-        progress: Progress | None,
-    ) -> Rollout:
-        """The steps of as many requests as it takes; `wanted` are the bytes of each reply."""
-        session, spec = self._session, self._session.spec
-        # A single step goes in whatever its size.
-        one = 4 * spec.reset.size + spec.step.size + 40 * self.num_envs + 4096
-        most = max(wanted, one)
-        collected = _Collected(steps, session.rollouts)
-        following = request(0)
-        while True:
-            reply, answer = session.call("rollout", *following, most)
-            done = collected.done + reply.rollout.steps
-            if progress is not None:
-                progress(done)
-            if done < steps:
-                # The server goes on while this process copies the reply.
-                following = request(done)
-                session.begin("rollout", *following, most)
-            collected.add(reply.rollout, answer)
-            if done == steps:
-                return collected.whole(self.autoreset_mode is AutoresetMode.SAME_STEP)
-
-    def _actions_to_play(self, actions: object, steps: int) -> NDArray[np.uint8]:
-        """Actions (T, N), checked."""
-        array = _arguments.integers("actions", actions, (steps, self.num_envs))
-        is_bad = (array < 0) | (array >= self._num_actions)
-        if is_bad.any():
-            step, lane = (int(index) for index in np.argwhere(is_bad)[0])
-            raise InvalidArgument(
-                f"actions[{step}, {lane}] is {array[step, lane]}; expected 0 ... "
-                f"{self._num_actions - 1}",
-                field="actions",
-                lane=lane,
-            )
-        return array.astype(np.uint8)
-
-
-def _policy(policy: object) -> Policy:
-    if isinstance(policy, served_policies.CLASSES):
-        return policy
-    if isinstance(policy, str) and policy in NAMES:
-        return NAMES[policy]
-    raise InvalidArgument(
-        f"policy is {policy!r}; expected {', '.join(map(repr, NAMES))} or one of twofold.policies",
-        field="policy",
-    )
-
-
-def _in_user_order(
-    rollout: Rollout, order: NDArray[np.uint8], played: NDArray[np.uint8] | None
-) -> Rollout:
-    """A rollout in the server's action order, in the user's; `played` if no policy chose."""
-    if played is None:
-        numbers = np.argsort(order).astype(np.uint8)
-        # A policy's action where no action is legal is 0 in any order.
-        is_chosen = rollout.action_masks[:-1].any(axis=2)
-        played = np.where(is_chosen, numbers[rollout.actions], np.uint8(0))
-    finals = rollout.finals
-    if finals is not None and finals.infos:
-        masks = finals.infos["action_mask"][:, order]
-        finals = replace(finals, infos={**finals.infos, "action_mask": masks})
-    masks = rollout.action_masks[..., order]
-    return replace(rollout, action_masks=masks, actions=played, finals=finals)
-
-
-def reply_bytes(session: Session) -> int:
-    """Bytes that a rollout's reply is to have at most, if a step goes in."""
-    several = _STEPS_OF_A_REPLY * session.spec.step.size
-    return max(_REPLY_BYTES, min(several, _MOST_REPLY_BYTES))
-
-
-class _Collected:
-    """The arrays of a rollout, as they come in."""
-
-    def __init__(self, steps: int, buffers: BufferPool) -> None:
+        out: dict[str, Array],
+        order: NDArray[np.uint8] | None,
+        buffers: BufferPool,
+    ) -> None:
         self.steps = steps
-        self._buffers = buffers
         self.done = 0
+        self._out, self._order, self._buffers = out, order, buffers
+        self._layout: tuple[environment.PayloadLayout, Layout] | None = None
         self._arrays: dict[str, Array] = {}
         self._finals: list[dict[str, Array]] = []
 
-    def add(self, reply: wire.RolloutReply, payload: NDArray[np.uint8]) -> None:
-        """Adds the steps of one reply."""
-        arrays = Layout(reply.arrays, ("observation", "action_mask", *_STEP_ARRAYS)).split(payload)
+    def add(
+        self,
+        reply: wire.RolloutReply,
+        payload: NDArray[np.uint8],
+        played: NDArray[np.uint8] | None = None,
+    ) -> dict[str, Array]:
+        """Adds the steps of one reply, and returns its arrays by their names in it.
+
+        `played` are the actions (steps, N) that the user numbered, if no policy in the service
+        chose them.
+        """
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
+            if self._order is not None and "action_mask" in finals:
+                finals["action_mask"] = finals["action_mask"].take(self._order, -1)
             # The payload's memory is used again.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
-        if reply.steps == self.steps and payload.flags.writeable:
-            self._arrays = arrays
-        else:
-            if not self._arrays:
-                self._arrays = self._make_arrays(arrays, reply.steps)
-            for name, array in arrays.items():
-                self._arrays[name][self.done : self.done + len(array)] = array
+        arrays = self._split(reply, payload)
+        if self._order is not None:
+            arrays |= self._in_user_order(arrays, self._order, played)
+        if not self._arrays:
+            fresh = {name: array for name, array in arrays.items() if name not in self._out}
+            is_whole = reply.steps == self.steps and payload.flags.writeable
+            made = fresh if is_whole else self._make_arrays(fresh, reply.steps)
+            self._arrays = {name: (self._out | made)[name] for name in arrays}
+        for name, array in arrays.items():
+            whole = self._arrays[name]
+            if whole is not array:
+                # The first frame is the last one of the reply before.
+                skip = int(name in _FRAMES and self.done > 0)
+                whole[self.done + skip : self.done + len(array)] = array[skip:]
         self.done += reply.steps
+        return arrays
+
+    def _split(self, reply: wire.RolloutReply, payload: NDArray[np.uint8]) -> dict[str, Array]:
+        # Steps one by one all have the same layout.
+        if self._layout is None or self._layout[0] != reply.arrays:
+            self._layout = reply.arrays, Layout(reply.arrays, (*_FRAMES, *_STEPS))
+        return self._layout[1].split(payload)
+
+    def _in_user_order(
+        self, arrays: dict[str, Array], order: NDArray[np.uint8], played: NDArray[np.uint8] | None
+    ) -> dict[str, Array]:
+        """Masks and actions by the user's numbers, from the server's."""
+        masks = arrays["action_mask"]
+        if played is None:
+            numbers = np.argsort(order).astype(np.uint8)
+            # A policy's action where no action is legal is 0 in any order.
+            is_chosen = masks[:-1].any(axis=2)
+            played = np.where(is_chosen, numbers[arrays["action"]], np.uint8(0))
+        return {"action_mask": masks.take(order, -1), "action": played}
 
     def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
-        """Arrays for all steps, in one block of memory."""
+        """Arrays for all steps, in one block of memory, by those of the first ones."""
         shapes = {
             name: (self.steps + len(array) - steps, *array.shape[1:])
             for name, array in arrays.items()
@@ -286,13 +244,10 @@ class _Collected:
 
     def whole(self, has_finals: bool) -> Rollout:
         """All of it."""
-        arrays = self._arrays
-        observations, masks = arrays.pop("observation"), arrays.pop("action_mask")
-        steps = {name: arrays.pop(wire_name) for wire_name, name in _STEP_ARRAYS.items()}
-        finals = self._all_finals(observations) if has_finals else None
-        return Rollout(
-            observations=observations, action_masks=masks, infos=arrays, finals=finals, **steps
-        )
+        arrays = dict(self._arrays)
+        named = {name: arrays.pop(wire_name) for wire_name, name in (_FRAMES | _STEPS).items()}
+        finals = self._all_finals(named["observations"]) if has_finals else None
+        return Rollout(**named, infos=arrays, finals=finals)
 
     def _all_finals(self, observations: Array) -> Finals:
         if not self._finals:

@@ -187,9 +187,18 @@ class Snapshots(Batch[ObsT, InfosT]):
             raise InvalidArgument("seed is for fresh spawns; leave it out", field="seed")
 
 
+def finished(blob: bytes) -> NDArray[np.bool_]:
+    """Whether the episode of each of a snapshot's boards has ended, bool (k,)."""
+    return np.asarray(_boards(blob)[:, 16] != 0)
+
+
 def _generators(blob: bytes) -> NDArray[np.uint64]:
     """The states of the generators of a snapshot's boards, uint64 (k, 2)."""
-    _, _, rules, count, size = _HEAD.unpack_from(blob)
-    boards = np.frombuffer(blob, np.uint8, count * size, _HEAD.size + rules)
-    states: NDArray[np.uint8] = boards.reshape(count, size)[:, :16].copy()
+    states: NDArray[np.uint8] = _boards(blob)[:, :16].copy()
     return states.view("<u8").astype(np.uint64)
+
+
+def _boards(blob: bytes) -> NDArray[np.uint8]:
+    """The bytes of a snapshot's boards, (k, B)."""
+    _, _, rules, count, size = _HEAD.unpack_from(blob)
+    return np.frombuffer(blob, np.uint8, count * size, _HEAD.size + rules).reshape(count, size)

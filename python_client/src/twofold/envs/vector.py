@@ -13,15 +13,14 @@ from twofold.client.session import exactly_once, waiting
 from twofold.envs.arguments import reset_mask, start_boards
 from twofold.envs.batch import KEEPALIVE
 from twofold.envs.results import Array, InfosT, ObsT, Stepped
-from twofold.envs.rollout import Rollouts
+from twofold.envs.rollouts import Rollouts
 from twofold.envs.seeding import Seed, board_seeds, consecutive
-from twofold.envs.snapshots import Snapshots
 from twofold.errors import InvalidArgument, RequestError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
 
-class TwofoldVectorEnv(Snapshots[ObsT, InfosT], Rollouts[ObsT, InfosT]):
+class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
     """N boards of one game on a server, stepped together.
 
     The base class of each game's vector environment, which adds the game's own arguments; make one

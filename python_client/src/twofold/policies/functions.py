@@ -133,7 +133,7 @@ class PolicyCaller:
             observations: (N, …)
             mask: int8 (N, actions)
             playing: bool (N,), lanes whose actions are needed.
-            place: A function from a lane to its episode, seed or time, for messages.
+            place: A function from a lane to its episode and seed, or lane and step, for messages.
 
         Raises:
             PolicyError: It raised, took too long, or did not return an array of legal actions.
@@ -146,8 +146,10 @@ class PolicyCaller:
         is_asked = playing[lanes]
         is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
         if not is_bad.any():
-            # Some environments raise on an illegal action, on idle lanes too.
-            actions = np.where(is_asked, actions, mask.argmax(axis=1)).astype(self._dtype)
+            if not is_asked.all():
+                # Some environments raise on an illegal action, on idle lanes too.
+                actions = np.where(is_asked, actions, mask.argmax(axis=1))
+            actions = actions.astype(self._dtype)
             places = np.arange(0, mask.size, self.num_actions) + actions
             is_bad = (mask.ravel()[places] == 0) & is_asked
         if is_bad.any():
@@ -159,6 +161,7 @@ class PolicyCaller:
                 f"chose action {action}, legal are {legal}, in row {row} ({named}); the "
                 f"observation:\n{rows(observations, row)}",
                 row=row,
+                lane=where.get("lane"),
                 episode=where.get("episode"),
                 seed=where.get("seed"),
             )

@@ -104,8 +104,13 @@ class Calls:
         before = kept or self.state
         self.state = before.left()
         if isinstance(error, KeyboardInterrupt) and not hasattr(error, "__notes__"):
-            # As `add_note`, a method that Python 3.10 does not have.
-            error.__notes__ = ["twofold: " + note(before, self.state)]  # type: ignore[attr-defined]
+            explain(error, note(before, self.state))
+
+
+def explain(interrupt: KeyboardInterrupt, text: str) -> None:
+    """Gives an interrupt a note, in place of one that it has."""
+    # As `add_note`, a method that Python 3.10 does not have.
+    interrupt.__notes__ = ["twofold: " + text]  # type: ignore[attr-defined]
 
 
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

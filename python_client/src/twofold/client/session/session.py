@@ -25,7 +25,7 @@ from twofold.client.session.journal import Journal, begin_with_snapshot, loses_b
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation, Sent, Unanswered
 from twofold.client.system import CLOCK, Clock
-from twofold.errors import InvalidArgument, RequestError, ServerDied
+from twofold.errors import InvalidArgument, RequestError, ServerDied, StepPending
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -171,6 +171,11 @@ class Session(Calls):
         if operation is None:
             raise gym.error.NoAsyncCallError("there is no step whose result is missing", "collect")
         return self._perform(operation, into, self._ask)
+
+    def refuse_pending_step(self) -> None:
+        """Raises StepPending if the newest request is a step without an answer."""
+        if isinstance(self.state, Unanswered) and self.unreturned_step is not None:
+            raise StepPending(states.STEP_PENDING)
 
     def begin(
         self, slot: str, request: envelope.Request, payload: bytes | None, reply_room: int

@@ -31,6 +31,11 @@ from typing_extensions import override
 from twofold.client.carrier import Answer
 from twofold.errors import ClosedError, StepPending
 
+STEP_PENDING = (
+    "the last step has no answer yet, and its rewards would be lost: collect() returns its result, "
+    "and discard() drops it"
+)
+
 
 class Operation(NamedTuple):
     """A request without its place in a session."""
@@ -128,10 +133,7 @@ class Unanswered(State):
             return self.again()
         # A network is given for a rollout.
         if self.operation.slot == "step" and operation.slot in ("step", "rollout", "policy"):
-            raise StepPending(
-                "the last step has no answer yet, and its rewards would be lost: collect() returns "
-                "its result, and discard() drops it"
-            )
+            raise StepPending(STEP_PENDING)
         return Task.FINISH
 
     def again(self) -> Unanswered:
