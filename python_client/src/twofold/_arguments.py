@@ -132,7 +132,10 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
 
     Its bytes are in this machine's order.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # of a tensor's library, too: on another device, or with a gradient
+        raise InvalidArgument(f"{name} can't be an array: {error}", field=name) from error
     if array.dtype not in _NATIVE_INTEGERS:
         if array.dtype.kind not in "iu":
             raise InvalidArgument(
