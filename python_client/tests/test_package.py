@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import gymnasium
 import pytest
 
@@ -157,18 +159,27 @@ def exception_classes() -> list[type[Exception]]:
     return [cls for cls in values if isinstance(cls, type) and issubclass(cls, Exception)]
 
 
+COPIES: list[Callable[[Any], Any]] = [
+    lambda error: pickle.loads(pickle.dumps(error)),
+    lambda error: pickle.loads(cloudpickle.dumps(error)),
+    copy.copy,
+    copy.deepcopy,
+]
+
+
 @pytest.mark.parametrize("cls", exception_classes())
 def test_an_exception_passes_through_a_process_pool_unchanged(cls: Any) -> None:
     arguments: dict[str, Any] = {}
     if issubclass(cls, twofold.RequestError):
         arguments = {"field": "size", "lane": 3}
     elif cls is twofold.errors.PolicyError:
-        arguments = {"policy": "mine", "call": 5, "row": 1, "episode": 2, "seed": 2**63}
+        arguments = {"policy": "mine", "call": 5, "row": 1, "lane": 7}
+        arguments |= {"episode": 2, "seed": 2**63}
     error = cls("the message", **arguments)
     if cls is twofold.errors.ShuttingDown:
         error.retry_after = 0.5
     error.__notes__ = ["a note"]
-    for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+    for again in (duplicate(error) for duplicate in COPIES):
         assert type(again) is cls
         assert str(again) == "the message"
         assert vars(again) == vars(error)

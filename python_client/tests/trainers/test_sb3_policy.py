@@ -1,14 +1,18 @@
 """Models of Stable-Baselines3: their algorithm is recognised, they play their best legal action."""
 
 import json
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
+from loops import assert_same
 
+import twofold
 from twofold import cli, errors
 from twofold.policies import sb3
 
@@ -128,3 +132,21 @@ def test_a_trained_model_plays_whole_games(
     printed = json.loads(capsys.readouterr().out)
     assert printed["policy"] == f"model.zip ({name})"
     assert printed["score"]["mean"] > 100
+
+
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_a_pickled_model_plays_the_same_games(name: str, pickler: Any, tmp_path: Path) -> None:
+    package = pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
+    env = gym.make("twofold/Game2048-v0", endpoint="embedded")
+    package.__dict__[name]("MlpPolicy", env, device="cpu").save(tmp_path / "model.zip")
+    env.close()
+    policy = sb3.load_model(tmp_path / "model.zip", trust_pickle=True)
+    again = pickle.loads(pickler.dumps(policy))
+    envs, twin = (twofold.Game2048VectorEnv(8, endpoint="embedded") for _ in range(2))
+    envs.reset(seed=1), twin.reset(seed=1)
+    rollout = envs.rollout(60, again)
+    assert_same(rollout, twin.rollout(60, policy))
+    assert len(np.unique(rollout.actions)) > 1
+    envs.close()
+    twin.close()

@@ -73,6 +73,11 @@ class NamedPolicy:
     served: served_policies.Policy | None = None
 
 
+def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
+    """A policy that is the same in every environment; its partial as `make` can be pickled."""
+    return policy
+
+
 PolicyLike: TypeAlias = "PolicyFunction | served_policies.Policy | str | NamedPolicy"
 """A function, an object of `twofold.policies`, or a name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from twofold.errors import InvalidArgument, NotFound
 from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import PerfectMemory, RandomPolicy
-from twofold.policies.functions import NamedPolicy
+from twofold.policies.functions import NamedPolicy, given
 
 NAMES = (*served_policies.NAMES, "expectimax:DEPTH", "ntuple:FILE.npz", "perfect-memory")
 
@@ -52,7 +53,7 @@ def resolve(policy: object, name: str | None = None) -> NamedPolicy:
             f"the policy's card is {type(card).__name__}; expected a mapping", field="policy"
         )
     own_name = getattr(policy, "__name__", type(policy).__name__)
-    return NamedPolicy(name or own_name, card, make=lambda envs: policy)
+    return NamedPolicy(name or own_name, card, make=functools.partial(given, policy))
 
 
 def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
@@ -89,7 +90,7 @@ def _named(text: str) -> NamedPolicy | None:
     kind, colon, rest = text.partition(":")
     served = served_policies.NAMES.get(text)
     if text == "random":
-        return NamedPolicy(text, RandomPolicy.card, make=lambda envs: RandomPolicy(), served=served)
+        return NamedPolicy(text, RandomPolicy.card, make=_random, served=served)
     if served is not None:
         return resolve(served)
     if text == "perfect-memory":
@@ -103,6 +104,10 @@ def _named(text: str) -> NamedPolicy | None:
     if kind == "ntuple" and colon:
         return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
     return None
+
+
+def _random(envs: object) -> RandomPolicy:
+    return RandomPolicy()
 
 
 def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:

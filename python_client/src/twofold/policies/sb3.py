@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import zipfile
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
-from twofold.policies.functions import NamedPolicy
+from twofold.policies.functions import NamedPolicy, given
 
 
 class SB3Policy:
@@ -112,7 +113,7 @@ def load_model(path: Path, *, trust_pickle: bool) -> NamedPolicy:
     """The policy of a saved model; arguments and errors as for `lookup.load`."""
     function = SB3Policy.load(path, trust_pickle=trust_pickle)
     name = f"{path.name} ({function._algorithm})"
-    return NamedPolicy(name, function.card, make=lambda envs: function)
+    return NamedPolicy(name, function.card, make=functools.partial(given, function))
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:

@@ -1,0 +1,204 @@
+"""Other processes: policies travel to them, and workers play in the process and on a server."""
+
+import copy
+import multiprocessing
+import pickle
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+import pytest
+from loops import actions, assert_same, make, number
+from servers import Server
+
+import twofold
+from twofold import errors, policies
+from twofold.policies.baselines import RandomPolicy
+from twofold.policies.lookup import load, resolve
+
+METHODS = ["fork", "forkserver", "spawn"]
+
+
+def first_legal(observations: Any, action_mask: Any) -> Any:
+    return action_mask.argmax(axis=1)
+
+
+def network() -> policies.NTuple:
+    weights = np.random.default_rng(0).normal(size=256).astype(np.float32)
+    return policies.NTuple([[0, 1]], [weights])
+
+
+# ---- policies that travel ------------------------------------------------------------------------
+
+POLICIES: dict[str, Callable[[], Any]] = {
+    "function": lambda: first_legal,
+    "random numbers": lambda: RandomPolicy(3),
+    "named function": lambda: resolve(first_legal, "first"),
+    "named random numbers": lambda: resolve(RandomPolicy(3)),
+    "random": lambda: resolve("random"),
+    "greedy": lambda: resolve("greedy"),
+    "search": lambda: policies.Expectimax(depth=1, heuristic=policies.Heuristic(empty=700.0)),
+    "named search": lambda: resolve("expectimax:1"),
+    "network": network,
+    "named network": lambda: resolve(network()),
+}
+# Not found by a name: pickle alone can't.
+BY_VALUE: dict[str, Callable[[], Any]] = {
+    "loaded function": lambda: load(f"{__file__}:first_legal"),
+    "lambda": lambda: lambda observations, mask: mask.argmax(axis=1),
+    "named lambda": lambda: resolve(lambda observations, mask: mask.argmax(axis=1)),
+}
+PICKLES = {"pickle": pickle.dumps, "cloudpickle": cloudpickle.dumps}
+
+
+@pytest.mark.parametrize(
+    ("name", "pickler"),
+    [(name, pickler) for name in POLICIES for pickler in PICKLES]
+    + [(name, "cloudpickle") for name in BY_VALUE],
+)
+def test_a_pickled_policy_plays_the_same_games(name: str, pickler: str) -> None:
+    policy = (POLICIES | BY_VALUE)[name]()
+    other = pickle.loads(PICKLES[pickler](policy))
+    envs, twin = make("embedded"), make("embedded")
+    envs.reset(seed=1), twin.reset(seed=1)
+    assert_same(envs.rollout(70, other), twin.rollout(70, policy))
+    envs.close()
+    twin.close()
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, *PICKLES.values()])
+def test_a_perfect_memory_goes_on_from_what_it_has_seen(duplicate: Callable[[Any], Any]) -> None:
+    envs, twin = make("embedded", "Concentration"), make("embedded", "Concentration")
+    envs.reset(seed=1), twin.reset(seed=1)
+    mine, its = policies.PerfectMemory(envs), policies.PerfectMemory(twin)
+    envs.rollout(10, mine), twin.rollout(10, its)
+    again = duplicate(mine)
+    again = pickle.loads(again) if isinstance(again, bytes) else again
+    assert_same(envs.rollout(40, again), twin.rollout(40, its))
+    named = pickle.loads(pickle.dumps(resolve("perfect-memory")))
+    assert_same(envs.rollout(40, named), twin.rollout(40, "perfect-memory"))
+    envs.close()
+    twin.close()
+
+
+def test_a_pickled_rollout_is_the_same_rollout() -> None:
+    envs = make("embedded", autoreset_mode="same_step")
+    envs.reset(seed=1)
+    rollout = envs.rollout(90, "random", infos=["score"])
+    assert rollout.finals is not None
+    assert_same(pickle.loads(pickle.dumps(rollout)), rollout)
+    envs.close()
+
+
+# ---- workers -------------------------------------------------------------------------------------
+
+
+def play(endpoints: list[str], policy: Any, seed: int) -> list[list[int]]:
+    """Games at each endpoint: those of a rollout, and of steps after it."""
+    results = []
+    for endpoint in endpoints:
+        envs = make(endpoint)
+        envs.reset(seed=seed)
+        rollout = envs.rollout(30, copy.deepcopy(policy))
+        played = [number((rollout.observations, rollout.actions, {}))]
+        results.append(played + [number(envs.step(actions(step))) for step in range(30)])
+        envs.close()
+    return results
+
+
+def refused(endpoint: str) -> None:
+    envs = make(endpoint)
+    try:
+        envs.reset(seed=0)
+        envs.step(np.where(np.arange(16) == 5, 9, 0))
+    finally:
+        envs.close()
+
+
+def wrong(observations: Any, action_mask: Any) -> Any:
+    return action_mask.argmin(axis=1) + 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_workers_play_in_their_process_and_on_a_server_at_once(method: str, server: Server) -> None:
+    """Their results and their errors are those of this process, which has boards of both kinds."""
+    endpoints = ["embedded", server.ipc, server.tcp]
+    mine = [make(endpoint) for endpoint in endpoints]
+    for envs in mine:
+        envs.reset(seed=9)
+    expected = [play(["embedded"], RandomPolicy(seed), seed)[0] for seed in range(3)]
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        played = [pool.submit(play, endpoints, RandomPolicy(seed), seed) for seed in range(3)]
+        failed = [pool.submit(refused, endpoint) for endpoint in endpoints]
+        broken = pool.submit(play, endpoints, wrong, 0)
+        own = [number(envs.step(actions(0))) for envs in mine]
+        assert [each.result(60) for each in played] == [[each] * 3 for each in expected]
+        for each in failed:
+            with pytest.raises(errors.InvalidArgument, match=r"actions\[5\] is 9") as caught:
+                each.result(60)
+            assert (caught.value.field, caught.value.lane) == ("actions", 5)
+        with pytest.raises(errors.PolicyError) as told:
+            broken.result(60)
+        assert (told.value.policy, told.value.call, told.value.lane) == ("wrong", 0, 0)
+    assert len(set(own)) == 1
+    assert len({number(envs.step(actions(1))) for envs in mine}) == 1
+    for envs in mine:
+        envs.close()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_gymnasiums_async_workers_share_a_server(method: str, server: Server) -> None:
+    arguments: dict[str, Any] = {"endpoint": server.ipc, "size": 3, "max_episode_steps": 20}
+    envs = gym.make_vec(
+        "twofold:twofold/Game2048-v0",
+        num_envs=3,
+        vectorization_mode="async",
+        vector_kwargs={"context": method},
+        **arguments,
+    )
+    twin = twofold.Game2048VectorEnv(3, **arguments)
+    np.testing.assert_array_equal(envs.reset(seed=2)[0], twin.reset(seed=2)[0])
+    for step in range(30):
+        played = actions(step)[:3]
+        for mine, its in zip(envs.step(played)[:4], twin.step(played)[:4], strict=True):
+            np.testing.assert_array_equal(mine, its)
+    envs.close()
+    twin.close()
+
+
+# ---- several in one process ----------------------------------------------------------------------
+
+
+def test_threads_with_boards_of_their_own_do_not_disturb_each_other(server: Server) -> None:
+    """Boards of both games, in the process and on a server, by steps and by rollouts."""
+
+    def results(game: str, endpoint: str) -> list[int]:
+        envs = make(endpoint, game)
+        envs.reset(seed=4)
+        policy, told = RandomPolicy(7), []
+        for step in range(60):
+            rollout = envs.rollout(3, policy)
+            told.append(number((rollout.observations, rollout.rewards, {})))
+            told.append(number(envs.step(actions(step, envs._num_actions) * 0)))
+        envs.close()
+        return told
+
+    games = ("Game2048", "Concentration")
+    alone = {game: results(game, "embedded") for game in games}
+    found: dict[tuple[str, str, int], list[int]] = {}
+
+    def keep(*key: Any) -> None:
+        found[key] = results(*key[:2])
+
+    keys = [(game, at, i) for game in games for at in ("embedded", server.ipc) for i in range(2)]
+    threads = [threading.Thread(target=keep, args=key) for key in keys]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {key: alone[key[0]] for key in keys}
