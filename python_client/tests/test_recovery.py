@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import DELAY, DROP, DUPLICATE, KINDS, REORDER, FaultProxy
-from loops import Interrupts, interrupt, interrupt_when, make, one_step, play, undisturbed
+from loops import (
+    Interrupts,
+    assert_same,
+    interrupt,
+    interrupt_when,
+    make,
+    one_step,
+    play,
+    undisturbed,
+)
 from raw import RawSession
 from servers import Server, child_servers, private_server_pid
 
@@ -356,9 +365,13 @@ def test_boards_whose_snapshot_no_message_could_bring_back_are_played_again_from
         envs.close()
 
 
-def rolled_out(envs: twofold.TwofoldVectorEnv, policy: str, first: int) -> int:
+def last_legal(observations: Any, action_mask: Any) -> Any:
+    return 3 - action_mask[:, ::-1].argmax(axis=1)
+
+
+def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
     """A number for the rollout that begins with this step; the first one seeds its streams."""
-    seed = 5 if first == 0 else None
+    seed = 5 if first == 0 and policy is not last_legal else None
     rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
     code = 0
     for array in (rollout.observations, rollout.actions, rollout.infos["score"]):
@@ -366,9 +379,9 @@ def rolled_out(envs: twofold.TwofoldVectorEnv, policy: str, first: int) -> int:
     return code
 
 
-@pytest.mark.parametrize("policy", ["random", "expectimax"])
+@pytest.mark.parametrize("policy", ["random", "expectimax", last_legal])
 @pytest.mark.parametrize("longest", [1, 1000])
-def test_rollouts_go_on_after_a_lost_server(policy: str, longest: int) -> None:
+def test_rollouts_go_on_after_a_lost_server(policy: Any, longest: int) -> None:
     # The shorter a search may take, the fewer steps each of a rollout's requests does.
     with Server("--max-search-milliseconds", str(longest)) as own_server:
         envs, twin = make(own_server.ipc, recover=True), make("private")
@@ -383,6 +396,26 @@ def test_rollouts_go_on_after_a_lost_server(policy: str, longest: int) -> None:
                 assert one_step(envs, 1) == one_step(twin, 1)
         envs.close()
         twin.close()
+
+
+def test_a_rollout_by_a_function_goes_on_where_the_server_was_lost(own_server: Server) -> None:
+    envs, twin = make(own_server.ipc, recover=True), make("private")
+    for each in (envs, twin):
+        each.reset(seed=3)
+    calls = []
+
+    def loses_the_server(observations: Any, action_mask: Any) -> Any:
+        calls.append(1)
+        if len(calls) in (20, 21, 50):
+            own_server.kill()
+            own_server.start_again()
+        return last_legal(observations, action_mask)
+
+    rollout = envs.rollout(55, loses_the_server, infos=["score"])
+    assert_same(rollout, twin.rollout(55, last_legal, infos=["score"]))
+    assert len(calls) == 55
+    envs.close()
+    twin.close()
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])

@@ -135,7 +135,7 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
     try:
         array = np.asarray(value)
     except Exception as error:  # of a tensor's library, too: on another device, or with a gradient
-        raise InvalidArgument(f"{name} can't be an array: {error}", field=name) from error
+        raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype not in _NATIVE_INTEGERS:
         if array.dtype.kind not in "iu":
             raise InvalidArgument(

@@ -89,9 +89,7 @@ def storage(
         InvalidArgument: An info is not known, or an array can't be used; `field` names it, such as
             "out.rewards".
     """
-    rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
-    rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
-    known = rows.keys() - {*_FRAMES, *_STEPS}
+    known = {array.name for array in spec.arrays} - {*_FRAMES, *_STEPS}
     for index, name in enumerate(infos):
         if name not in known or name in infos[:index]:
             problem = "is requested twice" if name in known else f"is not one of {sorted(known)}"
@@ -104,19 +102,22 @@ def storage(
     of_infos = out.get("infos", {}) if isinstance(out, Mapping) else None
     if not isinstance(out, Mapping) or not isinstance(of_infos, Mapping):
         raise InvalidArgument(
-            "out is no Rollout and no mapping of its arrays by name, infos in a mapping of theirs",
+            f"out is a {type(out).__name__}; expected a Rollout, or a mapping of its arrays by "
+            "name, infos a mapping of theirs",
             field="out",
         )
     given = {name: array for name, array in out.items() if name != "infos"}
     given |= {f"infos.{name}": array for name, array in of_infos.items()}
     names = {name: wire_name for wire_name, name in (_FRAMES | _STEPS).items()}
     names |= {f"infos.{name}": name for name in infos}
+    rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
+    rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
     checked = {}
     for name, array in given.items():
         wire_name = names.get(name)
         if wire_name is None:
             raise InvalidArgument(
-                f"out has {name!r}, which this rollout has not; it has {', '.join(names)}",
+                f"out has {name!r}; the arrays of this rollout are {', '.join(names)}",
                 field=f"out.{name}",
             )
         row = rows[wire_name]
@@ -128,19 +129,18 @@ def storage(
 def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The memory of an array or a tensor as an array of this shape and dtype."""
     try:
-        array, again = (
-            given if isinstance(given, np.ndarray) else np.asarray(given) for _ in range(2)
-        )
-    except Exception as error:
-        raise InvalidArgument(f"{name} can't be an array: {error}", field=name) from error
+        # A list becomes another array each time; what has memory shows the same.
+        array, again = np.asanyarray(given), np.asanyarray(given)
+    except Exception as error:  # of a tensor's library, too
+        raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype != dtype or array.shape != shape:
         raise InvalidArgument(
             f"{name} is {array.dtype} {array.shape}; expected {dtype} {shape}", field=name
         )
     if not array.flags.writeable or not np.may_share_memory(array, again):
         raise InvalidArgument(
-            f"{name} is a {type(given).__name__} whose memory can't be written; expected an array "
-            "or a tensor of the CPU",
+            f"{name} is a {type(given).__name__} that can't be written to; expected a writable "
+            "array, or a tensor of the CPU",
             field=name,
         )
     return array
