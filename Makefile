@@ -74,10 +74,10 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
-TRAINERS ?= sb3 torchrl tianshou rllib
+TRAINERS ?= sb3 torchrl tianshou rllib exports
 
 .PHONY: trainers training
-trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests of the adapters for training libraries; installs them (1 GB each).
+trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with training libraries, Minari and Hugging Face; installs them (1 GB each).
 	for library in $(TRAINERS); do \
 	    (cd python_client && ../.build/trainers/$$library/bin/python -m pytest tests/trainers/test_$$library*.py); \
 	done

@@ -69,8 +69,8 @@ def test_a_name_means_the_same_in_every_subcommand() -> None:
     assert all(
         not connection & options(each).keys() or connection <= options(each).keys() for each in OWN
     )
-    plays = ["evaluate", "rollout", "verify"]
-    assert [each for each in OWN if "--quiet" in options(each)] == plays
+    shows = ["evaluate", "rollout", "export", "verify"]
+    assert [each for each in OWN if "--quiet" in options(each)] == shows
 
 
 def test_options_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """docs/guides/command_line.md is true: each command's JSON, and each exit status."""
 
+import itertools
 import json
 import os
 import re
@@ -31,6 +32,7 @@ RIGHT = {
     "evaluate --against": [*EVALUATE, "--against", "greedy"],
     "replay": ["replay", "{files}/good.json"],
     "rollout": ["rollout", "random", "--transitions", "9", "--out", "{files}/new.parquet"],
+    "export": ["export", "{files}/good.parquet", "--huggingface", "{files}/{number}"],
     "verify": ["verify", "{files}/good.parquet"],
     "doctor": ["doctor"],
     "version": ["version"],
@@ -45,6 +47,9 @@ WRONG = [
     (1, "replay {files}/bad.json", "InvalidRecording"),
     (1, "replay {files}/good.parquet", "InvalidRecording"),
     (1, "rollout random --transitions 9 --out {files}/nowhere/a", "FileNotFoundError"),
+    (1, "export {files}/nowhere.parquet --huggingface {files}/a", "FileNotFoundError"),
+    (1, "export {files}/bad.json --huggingface {files}/a", "InvalidDataset"),
+    (1, "export {files}/good.parquet --huggingface {files}/a/b", "FileNotFoundError"),
     (1, "verify {files}/nowhere.parquet", "FileNotFoundError"),
     (1, "verify {files}/bad.json", "InvalidDataset"),
     (
@@ -68,6 +73,9 @@ WRONG = [
     (2, "evaluate random --env MountainCar-v0 --size 3", "InvalidArgument"),
     (2, "evaluate random --size 99", "InvalidArgument"),
     (2, "rollout random --transitions 0 --out {files}/a", "InvalidArgument"),
+    (2, "export {files}/good.parquet", "UsageError"),
+    (2, "export {files}/good.parquet --minari a/b-v0 --huggingface {files}/a", "UsageError"),
+    (2, "export {files}/good.parquet --huggingface {files}", "InvalidArgument"),
     (2, "verify {files}/good.parquet --endpoint x", "InvalidArgument"),
     (2, "version --verbose", "UsageError"),
 ]
@@ -99,9 +107,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(server: Server, files: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs a command in this process; its status, its standard output and standard error."""
+    numbers = itertools.count()
 
     def run(command: list[str]) -> tuple[int, str, str]:
-        status = cli.main([word.format(ipc=server.ipc, files=files) for word in command])
+        values = {"ipc": server.ipc, "files": files, "number": next(numbers)}
+        status = cli.main([word.format(**values) for word in command])
         captured = capsys.readouterr()
         return status, captured.out, captured.err
 

@@ -186,6 +186,7 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ({"environment": "Dance-v0"}, (), "its environment: Dance-v0 can't be made"),
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),
+        ({"policy": None}, (), "not a dataset"),
     ):
         other = tmp_path / "other.parquet"
         with parquet.ParquetWriter(other, file.schema_arrow) as writer:

@@ -31,6 +31,7 @@ SUBCOMMANDS = {
     "evaluate": ("twofold.cli.evaluate", "evaluate a policy over whole games"),
     "replay": ("twofold.cli.replay", "show and verify a recorded game"),
     "rollout": ("twofold.cli.rollout", "play with a policy and save every transition"),
+    "export": ("twofold.cli.export", "write a dataset for Minari or Hugging Face"),
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
     "serve": ("twofold.cli.server", "start a server (twofold-server serve)"),
     "keygen": ("twofold.cli.server", "make a pair of keys (twofold-server keygen)"),

@@ -2,10 +2,12 @@
 
 A file holds row groups of T steps on N lanes, lane after lane, each lane's steps in order. Steps
 on which a lane only begins its next episode (NEXT_STEP autoreset) are not transitions and are left
-out.
+out. `to_minari` and `to_huggingface` export a file.
 """
 
+from twofold.datasets.huggingface import to_huggingface
+from twofold.datasets.minari import to_minari
 from twofold.datasets.reader import read, verify
 from twofold.datasets.writer import write
 
-__all__ = ["read", "verify", "write"]
+__all__ = ["read", "to_huggingface", "to_minari", "verify", "write"]

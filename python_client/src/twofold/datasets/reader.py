@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ from twofold.envs.arguments import ServiceArguments
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, InvalidDataset
+from twofold.games.game2048 import Game2048
+
+TEXTS = ("environment", "policy", "twofold")
+"""Names in the metadata whose values are strings."""
 
 
 class DatasetFile:
@@ -27,6 +32,7 @@ class DatasetFile:
     Attributes:
         metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
+        arguments: Those of its environment.
         shape: Rows and columns of the boards.
     """
 
@@ -41,8 +47,11 @@ class DatasetFile:
         except (arrow.ArrowException, OSError) as error:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
-        size = self.metadata["arguments"].get("size", 4)
-        self.shape = tuple(size) if isinstance(size, list) else (size, size)
+        self.arguments = dict(self.metadata["arguments"])
+        size = self.arguments.get("size", 4)
+        if isinstance(size, list):
+            self.arguments["size"] = size = tuple(size)  # JSON has no tuples
+        self.shape = size if isinstance(size, tuple) else (size, size)
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
@@ -54,6 +63,7 @@ class DatasetFile:
             found: dict[str, Any] = json.loads(entry or b"")
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
+            is_right &= all(isinstance(found[name], str) for name in TEXTS)
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
@@ -76,20 +86,31 @@ class DatasetFile:
             InvalidArgument: It cannot be made with these arguments of the service.
         """
         found = self.metadata
-        arguments = dict(found["arguments"])
-        if isinstance(arguments.get("size"), list):
-            arguments["size"] = tuple(arguments["size"])  # JSON has no tuples
         try:
-            envs = make_vec(found["environment"], found["num_envs"], **arguments, **service)
+            envs = make_vec(found["environment"], found["num_envs"], **self.arguments, **service)
             return file_format.env_of_2048(envs)
         except (InvalidArgument, TypeError) as error:
             if getattr(error, "field", "") in ServiceArguments.__optional_keys__:
                 raise
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
+    @functools.cached_property
+    def action_order(self) -> tuple[int, ...]:
+        """Twofold's number of each action; not in order in some dialects."""
+        try:
+            game, _ = Game2048.split(self.arguments)
+        except InvalidArgument as error:
+            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
+        return game.action_order or tuple(range(file_format.NUM_ACTIONS))
+
+    @property
+    def num_groups(self) -> int:
+        """Number of row groups."""
+        return int(self._file.num_row_groups)
+
     def groups(self) -> Iterator[dict[str, Array]]:
         """The row groups' columns (rows,); boards as uint8 (rows, cells)."""
-        for group in range(self._file.num_row_groups):
+        for group in range(self.num_groups):
             try:
                 table = self._file.read_row_group(group).combine_chunks()
             except (self._error, OSError) as error:
@@ -104,6 +125,15 @@ class DatasetFile:
                     columns[name] = column.to_numpy(zero_copy_only=False)
             yield columns
 
+    def transitions(self) -> Iterator[dict[str, Array]]:
+        """The row groups' columns as `read` yields them."""
+        for columns in self.groups():
+            for name in file_format.BOARDS:
+                columns[name] = columns[name].reshape(-1, *self.shape)
+            masks, count = columns["action_mask"][:, np.newaxis], file_format.NUM_ACTIONS
+            bits = np.unpackbits(masks, axis=1, count=count, bitorder="little")
+            yield columns | {"action_mask": bits.view(np.int8)}
+
 
 def read(path: str | Path) -> Iterator[dict[str, Array]]:
     """The transitions of a dataset, some hundred thousand at a time.
@@ -116,13 +146,7 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
         InvalidDataset: The file is not a dataset, or damaged.
         MissingDependency: pyarrow is not installed.
     """
-    dataset = DatasetFile(path)
-    for columns in dataset.groups():
-        for name in file_format.BOARDS:
-            columns[name] = columns[name].reshape(-1, *dataset.shape)
-        masks, count = columns["action_mask"][:, np.newaxis], file_format.NUM_ACTIONS
-        bits = np.unpackbits(masks, axis=1, count=count, bitorder="little")
-        yield columns | {"action_mask": bits.view(np.int8)}
+    yield from DatasetFile(path).transitions()
 
 
 def verify(

@@ -1,0 +1,177 @@
+"""Export for the Hugging Face Hub: a folder of Parquet files and a dataset card."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twofold.datasets import file_format
+from twofold.datasets.reader import DatasetFile
+from twofold.datasets.writer import Progress
+from twofold.envs.results import Array
+from twofold.errors import InvalidArgument
+
+SHARD_GROUPS = 64
+"""Row groups of a Parquet file: 17 million transitions."""
+
+_CARD = """\
+---
+pretty_name: {name}
+task_categories:
+- reinforcement-learning
+tags:
+- offline-rl
+- gymnasium
+- twofold
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: data/train-*.parquet
+dataset_info:
+  features:
+{features}
+---
+
+# {title}
+
+{found[transitions]:,} transitions of 2048, played by the policy `{found[policy]}` on
+`{found[environment]}`.
+
+```python
+import datasets
+
+rows = datasets.load_dataset("<this repository or folder>", split="train").with_format("numpy")
+rows[0]["observation"]
+```
+
+A row is a transition. Some hundred steps of all lanes follow each other, in them lane after lane,
+and each lane's steps in order. An episode of a lane begins after a row that is `terminated` or
+`truncated`; the last one may be unfinished.
+
+| column | type | |
+|---|---|---|
+| `lane`, `time` | uint32 | the board, and its step; both from 0 |
+| `observation`, `next_observation` | uint8 {shape} | exponents: 0 an empty cell, 3 an 8 |
+| `action` | uint8 | {actions} |
+| `action_mask` | int8 (4,) | 1 where the action is legal |
+| `reward` | float32 | |
+| `terminated`, `truncated` | bool | |
+
+A trajectory is a function of these and of the actions; lane i has the seed `seed` + i:
+
+```json
+{metadata}
+```
+"""
+
+
+def to_huggingface(
+    path: str | Path, folder: str | Path, *, progress: Progress | None = None
+) -> list[Path]:
+    """Writes a dataset as a folder for the Hugging Face Hub; memory stays bounded.
+
+    The folder has README.md, a dataset card, and data/train-*.parquet. Its columns are those of
+    `read`: boards are arrays of two dimensions, masks lists. `datasets.load_dataset(folder)` loads
+    it; `hf upload NAME FOLDER --repo-type dataset` uploads it.
+
+    Args:
+        path: The file.
+        folder: The folder to make; it appears when it is complete.
+        progress: Called after each row group.
+
+    Returns:
+        The Parquet files.
+
+    Raises:
+        InvalidArgument: The folder exists.
+        InvalidDataset: The file is not a dataset, or damaged.
+        MissingDependency: pyarrow is not installed.
+    """
+    dataset, folder = DatasetFile(path), Path(folder)
+    if folder.exists():
+        raise InvalidArgument(f"{folder} exists already", field="folder")
+    temporary = Path(f"{folder}.{os.getpid()}.part")
+    names = _shard_names(dataset.num_groups)
+    try:
+        temporary.mkdir()
+        (temporary / "data").mkdir()
+        _write_shards(dataset, [temporary / name for name in names], progress)
+        (temporary / "README.md").write_text(_card(dataset), encoding="utf-8")
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return [folder / name for name in names]
+
+
+def _shard_names(groups: int) -> list[str]:
+    """The Parquet files of so many row groups, named as the Hub names them."""
+    count = -(-groups // SHARD_GROUPS)
+    return [f"data/train-{shard:05}-of-{count:05}.parquet" for shard in range(count)]
+
+
+def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | None) -> None:
+    _, parquet = file_format.pyarrow()
+    schema = _schema(dataset.shape)
+    tables, rows = (_table(columns, schema) for columns in dataset.transitions()), 0
+    for file in files:
+        with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+            for table in islice(tables, SHARD_GROUPS):
+                writer.write_table(table)
+                rows += table.num_rows
+                if progress is not None:
+                    progress(rows, dataset.metadata["transitions"])
+
+
+def _schema(shape: tuple[int, ...]) -> Any:
+    """The Arrow schema: that of the file, but boards and masks are lists."""
+    arrow, _ = file_format.pyarrow()
+    lists = dict.fromkeys(file_format.BOARDS, arrow.list_(arrow.list_(arrow.uint8())))
+    lists["action_mask"] = arrow.list_(arrow.int8(), file_format.NUM_ACTIONS)
+    fields = file_format.schema(math.prod(shape))
+    return arrow.schema([(field.name, lists.get(field.name, field.type)) for field in fields])
+
+
+def _table(columns: dict[str, Array], schema: Any) -> Any:
+    """An Arrow table of the columns of `read`."""
+    arrow, _ = file_format.pyarrow()
+    arrays = []
+    for field in schema:
+        values = columns[field.name]
+        array = arrow.array(values.ravel())
+        for size in reversed(values.shape[1:]):
+            array = arrow.FixedSizeListArray.from_arrays(array, size)
+        arrays.append(array.cast(field.type))
+    return arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def _card(dataset: DatasetFile) -> str:
+    """README.md. The package `datasets` finds in its head which columns are arrays."""
+    found, (rows, columns) = dataset.metadata, dataset.shape
+    kinds = dict.fromkeys(
+        file_format.BOARDS, f"dtype: {{array2_d: {{shape: [{rows}, {columns}], dtype: uint8}}}}"
+    )
+    # Every version of `datasets` reads this; from 4 on it writes `list`.
+    kinds["action_mask"] = f"sequence: int8\n    length: {file_format.NUM_ACTIONS}"
+    features = []
+    for field in file_format.schema(rows * columns):
+        dtype = np.dtype(field.type.to_pandas_dtype()).name
+        features.append(f"  - name: {field.name}\n    {kinds.get(field.name, f'dtype: {dtype}')}")
+    names = ("up", "right", "down", "left")
+    title = f"2048 by {found['policy']}"
+    return _CARD.format(
+        name=json.dumps(title),
+        features="\n".join(features),
+        title=title,
+        found=found,
+        shape=dataset.shape,
+        actions=", ".join(f"{a} {names[number]}" for a, number in enumerate(dataset.action_order)),
+        metadata=json.dumps(found, indent=2),
+    )

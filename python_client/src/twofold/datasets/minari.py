@@ -1,0 +1,170 @@
+"""Export to Minari: a dataset's episodes, each whole."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from twofold import rules
+from twofold._optional import optional_import
+from twofold.datasets.reader import DatasetFile
+from twofold.datasets.writer import Progress
+from twofold.envs.results import Array
+from twofold.errors import InvalidArgument, InvalidDataset
+
+
+def to_minari(
+    path: str | Path,
+    dataset_id: str,
+    *,
+    author: str | None = None,
+    author_email: str | None = None,
+    code_permalink: str | None = None,
+    description: str | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """Writes a dataset's episodes to Minari's local storage; memory holds the unfinished ones.
+
+    An episode has T actions, rewards, terminations and truncations, T + 1 observations, and T + 1
+    rows of the one info, `action_mask`. The last episode of a lane is marked as truncated where
+    the file ends before it does, as Minari's own collector marks it. The first episode of lane i
+    has the seed seed + i; later ones continue its stream, and have none.
+
+    Args:
+        path: The file.
+        dataset_id: Minari's id, "namespace/name-v0".
+        author: Minari's metadata, which it recommends to give, as the next two.
+        author_email: The same.
+        code_permalink: The same.
+        description: The same; by default, what the file's metadata says.
+        progress: Called after each row group.
+
+    Returns:
+        The `minari.MinariDataset`. Its environment has the recorded arguments.
+
+    Raises:
+        InvalidArgument: Minari has a dataset of this id, or the id is malformed.
+        InvalidDataset: The file is not a dataset, or damaged.
+        TransportError: As for an environment.
+        MissingDependency: minari, h5py or pyarrow is not installed.
+    """
+    minari = optional_import("minari", "Minari exports", "minari")
+    optional_import("h5py", "Minari exports", "minari")
+    dataset = DatasetFile(path)
+    found = dataset.metadata
+    folder = _new_folder(dataset_id)
+    if description is None:
+        description = (
+            f"{found['transitions']:,} transitions of the policy {found['policy']} on "
+            f"{found['environment']}: {found['num_envs']} lanes from seed {found['seed']}, played "
+            f"by twofold {found['twofold']}"
+        )
+    try:
+        with contextlib.closing(_make_env(dataset)) as env:
+            made = minari.create_dataset_from_buffers(
+                dataset_id,
+                [],
+                env=env,
+                eval_env=env,
+                algorithm_name=found["policy"],
+                author=author,
+                author_email=author_email,
+                code_permalink=code_permalink,
+                description=description,
+                requirements=[f"twofold>={found['twofold']}"],
+            )
+        for buffers in _buffers(dataset, progress):
+            made.update_dataset_from_buffer(buffers)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return made
+
+
+def _new_folder(dataset_id: str) -> Path:
+    """Where Minari will put a dataset; raises InvalidArgument for an id that is taken or wrong."""
+    parse = optional_import("minari.dataset.minari_dataset", "Minari exports", "minari")
+    storage = optional_import("minari.storage", "Minari exports", "minari")
+    try:
+        parse.parse_dataset_id(dataset_id)
+    except (TypeError, ValueError):  # a TypeError where the version is missing
+        raise InvalidArgument(
+            f"dataset_id is {dataset_id!r}; expected namespace/name-v0", field="dataset_id"
+        ) from None
+    folder: Path = storage.get_dataset_path(dataset_id)
+    if folder.exists():
+        raise InvalidArgument(
+            f"Minari has a dataset {dataset_id} already, in {folder}", field="dataset_id"
+        )
+    return folder
+
+
+def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
+    """One board like those of the dataset; raises InvalidDataset where it cannot be made."""
+    # `copy` is an argument of vector environments only.
+    arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
+    try:
+        return gym.make(dataset.metadata["environment"], **arguments)
+    except (gym.error.Error, ModuleNotFoundError, TypeError, InvalidArgument) as error:
+        raise InvalidDataset(f"{dataset.path}: its environment: {error}") from None
+
+
+def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:
+    """Minari's buffers of the episodes that end in each row group, at last of the unfinished."""
+    rows = 0
+    begun: dict[int, list[dict[str, Array]]] = {}
+    for columns in dataset.transitions():
+        lanes, is_end = columns["lane"], columns["terminated"] | columns["truncated"]
+        is_last = np.append(lanes[1:] != lanes[:-1], np.True_)
+        ended = []
+        for first, last in pairwise([0, *(np.flatnonzero(is_end | is_last) + 1)]):
+            part = {name: values[first:last] for name, values in columns.items()}
+            part |= {name: part[name][-1:] for name in ("lane", "next_observation")}
+            part["time"] = part["time"][:1]
+            lane = int(lanes[first])
+            if is_end[last - 1]:
+                ended.append([*begun.pop(lane, []), part])
+            else:  # copied, or else the part would keep its whole row group
+                part = {name: values.copy() for name, values in part.items()}
+                begun.setdefault(lane, []).append(part)
+        yield _episodes(dataset, ended)
+        rows += len(lanes)
+        if progress is not None:
+            progress(rows, dataset.metadata["transitions"])
+    for _, parts in sorted(begun.items()):
+        parts[-1]["truncated"][-1] = True
+    yield _episodes(dataset, [parts for _, parts in sorted(begun.items())])
+
+
+def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> list[Any]:
+    """Minari's buffers of episodes, each given as the columns of its parts."""
+    if not episodes:
+        return []
+    buffer = optional_import("minari.data_collector", "Minari exports", "minari").EpisodeBuffer
+    masks = rules.legal([parts[-1]["next_observation"][0] for parts in episodes])
+    masks = masks[:, dataset.action_order]
+    made = []
+    for parts, mask in zip(episodes, masks, strict=True):
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if whole["terminated"][-1]:
+            mask[:] = 0
+        seed = (dataset.metadata["seed"] + int(whole["lane"][0])) % 2**64
+        made.append(
+            buffer(
+                seed=None if whole["time"][0] else seed,
+                observations=np.concatenate([whole["observation"], parts[-1]["next_observation"]]),
+                actions=whole["action"].astype(np.int64),
+                rewards=whole["reward"],
+                terminations=whole["terminated"],
+                truncations=whole["truncated"],
+                infos={"action_mask": np.concatenate([whole["action_mask"], mask[np.newaxis]])},
+            )
+        )
+    return made

@@ -1,0 +1,92 @@
+"""Exports of datasets, as far as they need no more than pyarrow; tests/trainers has the rest."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import twofold
+from twofold import errors
+from twofold.datasets import file_format, huggingface
+
+parquet: Any = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)
+    monkeypatch.setattr(huggingface, "SHARD_GROUPS", 2)
+    path = tmp_path / "data.parquet"
+    arguments: Any = {"size": (2, 3), "dialect": None, "endpoint": "embedded"}
+    twofold.datasets.write(path, "random", transitions=2500, num_envs=8, seed=3, **arguments)
+    return path
+
+
+def damage(path: Path, group: int) -> None:
+    """Overwrites some bytes of a row group."""
+    content = bytearray(path.read_bytes())
+    column = parquet.ParquetFile(path).metadata.row_group(group).column(2)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start + 10 : start + 90] = bytes(80)
+    path.write_bytes(content)
+
+
+def test_each_row_group_is_in_one_of_the_files_as_lists(path: Path, tmp_path: Path) -> None:
+    files = twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    assert files == sorted((tmp_path / "folder").rglob("*.parquet"))
+    assert [file.name for file in files] == [f"train-0000{i}-of-00004.parquet" for i in range(4)]
+    assert parquet.ParquetFile(path).num_row_groups == 7
+    assert [parquet.ParquetFile(file).num_row_groups for file in files] == [2, 2, 2, 1]
+    tables = [parquet.read_table(file) for file in files]
+    for name in tables[0].column_names:
+        found = [row for table in tables for row in table.column(name).to_pylist()]
+        own = np.concatenate([part[name] for part in twofold.datasets.read(path)])
+        np.testing.assert_array_equal(found, own, err_msg=name)
+
+
+def test_the_card_names_the_files_the_columns_and_the_seed(path: Path, tmp_path: Path) -> None:
+    files = twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    _, head, text = (tmp_path / "folder/README.md").read_text().split("---\n", 2)
+    card = yaml.safe_load(head)
+    (pattern,) = card["configs"][0]["data_files"]
+    assert sorted((tmp_path / "folder").glob(pattern["path"])) == files
+    features = {each.pop("name"): each for each in card["dataset_info"]["features"]}
+    assert list(features) == parquet.read_schema(files[0]).names
+    assert features["observation"] == {"dtype": {"array2_d": {"shape": [2, 3], "dtype": "uint8"}}}
+    assert features["action_mask"] == {"sequence": "int8", "length": 4}
+    assert features["reward"] == {"dtype": "float32"}
+    assert '"seed": 3,' in text
+    assert "0 up, 1 right, 2 down, 3 left" in text
+
+
+def test_the_card_has_the_order_of_actions_of_a_dialect(tmp_path: Path) -> None:
+    arguments: Any = {"dialect": "pgx", "endpoint": "embedded"}
+    path = tmp_path / "data.parquet"
+    twofold.datasets.write(path, "random", transitions=10, num_envs=8, **arguments)
+    twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    assert "0 left, 1 up, 2 right, 3 down" in (tmp_path / "folder/README.md").read_text()
+
+
+def test_a_folder_that_exists_is_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidArgument, match="exists already") as info:
+        twofold.datasets.to_huggingface(path, tmp_path)
+    assert info.value.field == "folder"
+
+
+def test_a_damaged_file_leaves_no_folder(path: Path, tmp_path: Path) -> None:
+    damage(path, 3)
+    with pytest.raises(errors.InvalidDataset, match="row group 3"):
+        twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("package", ["minari", "h5py"])
+def test_a_missing_package_is_named_with_its_extra(
+    package: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(errors.MissingDependency, match=r"pip install 'twofold\[minari\]'"):
+        twofold.datasets.to_minari(path, "twofold/random-v0")
