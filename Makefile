@@ -82,7 +82,7 @@ trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with
 	    (cd python_client && ../.build/trainers/$$library/bin/python -m pytest tests/trainers/test_$$library*.py); \
 	done
 
-training: server $(TRAINERS:%=.build/trainers/%/installed) ## Train with each library and print the table of results (hours).
+training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
 
 # Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
