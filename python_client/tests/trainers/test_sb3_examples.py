@@ -1,0 +1,64 @@
+"""The examples that need PyTorch alone."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import Server
+
+import twofold
+
+pytest.importorskip("torch", reason="`make trainers` has it")
+pytest.importorskip("tensorboard")
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+import recurrent_ppo
+
+
+def turns(out: Path, *words: str) -> float:
+    """Mean turns on 2 x 3 cards after a short training."""
+    words = ("--size", "2", "3", "--num-steps", "32", "--steps", "50000", *words)
+    options = recurrent_ppo.parse_arguments(list(words))
+    agent = recurrent_ppo.train(options, recurrent_ppo.make_boards(options), out)
+    evaluation = twofold.evaluate(
+        recurrent_ppo.Player(agent),
+        env="twofold/Concentration-v0",
+        size=(2, 3),
+        peeks=0,
+        obs="one_hot_last",
+        max_episode_steps=36,
+    )
+    return float(evaluation.lengths.mean() / 2)
+
+
+@pytest.mark.timeout(600)
+def test_a_recurrent_network_learns_to_remember_cards(tmp_path: Path) -> None:
+    # Without a memory, chance takes 9 turns, and trying each card with the same one takes 6. A
+    # perfect memory takes 13/3.
+    assert turns(tmp_path) < 5
+    assert turns(tmp_path, "--forget") > 5.5
+
+
+def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: Server) -> None:
+    def run(*words: str) -> list[tuple[str, str]]:
+        command = [sys.executable, str(recurrent_ppo.__file__), "--size", "2", "2", *words]
+        ran = subprocess.run(
+            [*command, "--endpoint", server.ipc, "--episodes", "100"],
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return re.findall(r"^([\d.]+) turns; ([\d.]+) with a perfect memory$", ran.stdout, re.M)
+
+    [trained] = run("--seconds", "8", "--out", str(tmp_path))
+    curve = json.loads((tmp_path / "curve.json").read_text())["curve"]
+    assert curve
+    assert all(row["turns_mean"] >= 2 for row in curve)
+    assert [row["steps"] for row in curve] == sorted(row["steps"] for row in curve)
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+    assert json.loads((tmp_path / "evaluation.json").read_text())["episodes"] == 100
+    assert run("--evaluate", str(tmp_path / "model.pt")) == [trained]
