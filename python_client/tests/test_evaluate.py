@@ -707,7 +707,7 @@ def test_the_command_finds_functions_of_modules(
     policy = load("twofold_test_policies:up_first")
     assert policy.name == "twofold_test_policies:up_first"
     assert policy.make is not None
-    function = policy.make(VectorEnv())
+    function: Any = policy.make(VectorEnv())
     assert np.array_equal(function(None, np.array([[0, 1, 0, 1]], np.int8)), [1])
 
 

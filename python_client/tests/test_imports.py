@@ -22,6 +22,7 @@ ROOMS = [
     {"rules"},
     {"envs"},
     {"policies"},
+    {"judging"},
     {"games"},
     {"client"},
     {"_arguments", "_comparison", "_optional", "_tables"},

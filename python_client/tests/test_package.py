@@ -175,6 +175,8 @@ def test_an_exception_passes_through_a_process_pool_unchanged(cls: Any) -> None:
     elif cls is twofold.errors.PolicyError:
         arguments = {"policy": "mine", "call": 5, "row": 1, "lane": 7}
         arguments |= {"episode": 2, "seed": 2**63}
+    elif cls is twofold.errors.GameFailed:
+        arguments = {"policy": "mine", "call": 5, "step": 9, "reason": "raised", "detail": "E"}
     error = cls("the message", **arguments)
     if cls is twofold.errors.ShuttingDown:
         error.retry_after = 0.5

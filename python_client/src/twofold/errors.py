@@ -20,9 +20,13 @@ TwofoldError
 │   ├── ServerDied               also ConnectionError: the private server ended
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
 │   ├── ProtocolError            also RuntimeError: an answer from another kind of server
-│   └── RecoveryFailed           also RuntimeError: a lost session came out different
+│   ├── RecoveryFailed           also RuntimeError: a lost session came out different
+│   └── ModelUnavailable         also ConnectionError: a chat model's endpoint gave no completion
 ├── StepPending                  also RuntimeError: other actions, after a step without an answer
 ├── PolicyError                  also RuntimeError: a policy raised, or returned invalid actions
+│   └── GameFailed               one game of a program or a chat model failed
+├── StrategyError                also ValueError: a program that can't be judged
+├── SandboxUnavailable           also RuntimeError: no sandbox for programs can be had here
 ├── InvalidRecording             also ValueError: a recording is damaged, or replays differently
 ├── InvalidDataset               also ValueError: a dataset is damaged, or has a wrong transition
 ├── MissingDependency            also ImportError: an optional package that is not installed
@@ -152,6 +156,16 @@ class RecoveryFailed(TransportError, RuntimeError):
     """A lost session was made and played again, and came out different; the message says how."""
 
 
+class ModelUnavailable(TransportError, ConnectionError):
+    """The endpoint of a chat model refused a request, or gave no completion after all attempts.
+
+    Attributes:
+        status: The HTTP status of the last answer; None without an answer.
+    """
+
+    status: int | None = None
+
+
 class PolicyError(TwofoldError, RuntimeError):
     """A policy can't be evaluated: it raised, took too long, or returned an invalid action.
 
@@ -187,6 +201,50 @@ class PolicyError(TwofoldError, RuntimeError):
         # By default an exception is unpickled from its message alone.
         again = functools.partial(type(self), policy=self.policy, call=self.call)
         return again, self.args, self.__dict__
+
+
+class GameFailed(PolicyError):
+    """A program or a chat model failed in one game, which ended with its score so far.
+
+    It is not raised: the other games go on, and `Evaluation.failures` has these.
+
+    Attributes:
+        step: The number of steps before.
+        reason: A word to count it by; docs/guides/judging.md lists them.
+        detail: The particulars.
+    """
+
+    def __init__(
+        self, message: str, *, step: int = 0, reason: str = "", detail: str = "", **place: Any
+    ) -> None:
+        super().__init__(message, **place)
+        self.step = step
+        self.reason = reason
+        self.detail = detail
+
+
+class StrategyError(TwofoldError, ValueError):
+    """A program can't be judged: it can't be loaded, or has no function `strategy`.
+
+    Attributes:
+        reason: The word for it, as in `GameFailed`.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SandboxUnavailable(TwofoldError, RuntimeError):
+    """The kernel, or the container around this process, refuses a sandbox.
+
+    Attributes:
+        missing: The part that can't be had.
+    """
+
+    def __init__(self, message: str, *, missing: str = "") -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 class InvalidRecording(TwofoldError, ValueError):

@@ -16,7 +16,7 @@ from twofold._comparison import first_difference
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import InvalidArgument, TwofoldError
+from twofold.errors import GameFailed, InvalidArgument, TwofoldError
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyCaller, rows
 from twofold.recordings import RecordingRules
@@ -24,6 +24,9 @@ from twofold.recordings.file_format import pack_actions, unpack_actions
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of finished episodes, of all episodes, and of steps so far."""
+
+# A game that failed has these infos as they were before the step; it is one of 2048.
+_OF_FAILED = ("score", "moves", "max_exponent")
 
 _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable environment"
 
@@ -134,7 +137,8 @@ def play_function(
     """Plays episodes with a policy function, on any vector environment with NEXT_STEP autoreset.
 
     A lane that finishes begins its next episode at once, by a reset of that lane. An idle lane
-    keeps stepping under autoreset; the policy does not see it and nothing counts.
+    keeps stepping under autoreset; the policy does not see it and nothing counts. A game in which a
+    player fails ends before that step.
 
     Returns:
         Fields of `Evaluation`, arrays in the seeds' order.
@@ -145,7 +149,11 @@ def play_function(
     exponents = np.zeros(total, np.uint8)
     lane_rewards = np.zeros(envs.num_envs)
     lane_steps = np.zeros(envs.num_envs, np.int64)
+    failures: list[GameFailed] = []
     steps = 0
+
+    def place(lane: int) -> dict[str, int]:
+        return schedule.place(lane) | {"step": int(lane_steps[lane])}
 
     observations, infos = _reset_all(envs, schedule.lane_seeds)
     # All actions are legal where infos have no mask.
@@ -154,20 +162,26 @@ def play_function(
     has_score, has_moves = "score" in infos, "moves" in infos
     has_exponent = "max_exponent" in infos
     has_whole_scores = has_score and np.asarray(infos["score"]).dtype.kind in "iu"
-    caller.reset(schedule.active)
+    caller.reset(schedule.active, schedule.lane_seeds)
     while not schedule.is_finished:
-        actions = caller(observations, mask, schedule.active, schedule.place)
+        actions = caller(observations, mask, schedule.active, place)
+        failures += caller.failures.values()
+        failed = np.zeros(envs.num_envs, np.bool_)
+        failed[list(caller.failures)] = True
+        before = {name: infos[name].copy() for name in _OF_FAILED} if caller.failures else {}
         observations, rewards, terminations, truncations, infos = envs.step(actions)
+        if before:
+            infos = {**infos, **{k: np.where(failed, v, infos[k]) for k, v in before.items()}}
         mask = infos.get("action_mask", every_action)
         # Some environments have a score in the infos of a reset only.
         has_score = has_score and "score" in infos
         if log is not None:
             log.add(actions[np.newaxis], schedule.active)
-        steps += np.count_nonzero(schedule.active)
-        lane_steps += 1
+        steps += np.count_nonzero(schedule.active & ~failed)
+        lane_steps += ~failed
         if not has_score:
             lane_rewards += rewards
-        done = np.flatnonzero((terminations | truncations) & schedule.active)
+        done = np.flatnonzero((terminations | truncations | failed) & schedule.active)
         if not len(done):
             continue
 
@@ -186,7 +200,7 @@ def play_function(
             # A masked reset may leave out the other lanes' infos.
             begun_mask = infos.get("action_mask", every_action)
             mask = np.where(begins[:, np.newaxis], begun_mask, mask)
-            caller.reset(begins)
+            caller.reset(begins, schedule.lane_seeds)
         if progress is not None:
             progress(schedule.finished, total, steps)
     return {
@@ -196,7 +210,13 @@ def play_function(
         "max_exponents": exponents if has_exponent else None,
         "seconds": time.perf_counter() - start,
         "policy_seconds": caller.seconds,
+        "failures": None if caller.player is None else tuple(sorted(failures, key=_episode)),
+        "player": {} if caller.player is None else dict(caller.player.summary()),
     }
+
+
+def _episode(failure: GameFailed) -> int:
+    return failure.episode or 0
 
 
 def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[str, Any]]:

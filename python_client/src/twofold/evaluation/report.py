@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as html_module
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -50,7 +51,44 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
             for tile, e in summary["reached"].items()
         ]
         tables.append(table(["tile", "games", "reached", "95 % interval"], tiles, "lrrr", style))
+    if "failures" in summary:
+        tables.append(_failures(summary["failures"], style))
+    if "model" in summary:
+        tables.append(table(["model", ""], _model(summary["model"]), "lr", style))
     return tables
+
+
+def _failures(failures: dict[str, Any], style: Style) -> str:
+    """The failed games by reason, and for each reason the first of them."""
+    rows = [["failed", f"{failures['games']:,}", share(failures["share"]), ""]]
+    total = failures["games"] / failures["share"] if failures["games"] else 1
+    for reason, entry in failures["reasons"].items():
+        first = entry["first"]
+        place = f"episode {first['episode']}, step {first['step']}: {first['detail'][:80]}"
+        rows.append([reason, f"{entry['games']:,}", share(entry["games"] / total), place])
+    return table(["games", "number", "share", "the first of them"], rows, "lrrl", style)
+
+
+def _model(model: dict[str, Any]) -> list[list[str]]:
+    """The figures of a chat model; its prompt follows the tables."""
+    rows = []
+    for name, value in model.items():
+        if isinstance(value, int):
+            cell = f"{value:,}"
+        elif isinstance(value, float):
+            cell = f"{value:.3g}"
+        else:
+            cell = "-" if value is None else json.dumps(value)
+        rows.append([name.replace("_", " "), cell])
+    return [row for row in rows if row[0] != "prompt"]
+
+
+def _prompt(summary: dict[str, Any]) -> list[str]:
+    """The prompt of each move, for a chat model."""
+    if "model" not in summary:
+        return []
+    lines = summary["model"]["prompt"].splitlines()
+    return ["\n".join(["prompt of each move", "", *(f"    {line}".rstrip() for line in lines)])]
 
 
 def _title(summary: dict[str, Any]) -> str:
@@ -81,14 +119,15 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
 def text(summary: dict[str, Any]) -> str:
     """The report for a terminal."""
     (first, *rest), tables = _card(summary), _tables(summary, "plain")
-    return "\n\n".join([_title(summary), *tables, _speed(summary), table(first, rest, "ll")])
+    card, prompt = table(first, rest, "ll"), _prompt(summary)
+    return "\n\n".join([_title(summary), *tables, _speed(summary), card, *prompt])
 
 
 def markdown(summary: dict[str, Any]) -> str:
     """The report for a README."""
     card = table(["rule card", ""], _card(summary), "ll", "pipe")
     title, tables = f"### {_title(summary)}", _tables(summary, "pipe")
-    return "\n\n".join([title, *tables, _speed(summary), card])
+    return "\n\n".join([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:
@@ -96,9 +135,10 @@ def html(summary: dict[str, Any]) -> str:
     title, speed = html_module.escape(_title(summary)), html_module.escape(_speed(summary))
     card = table(["", ""], _card(summary), "ll", "html")
     tables = "".join(_tables(summary, "html"))
+    prompt = "".join(f"<pre>{html_module.escape(each)}</pre>" for each in _prompt(summary))
     return (
         f"<p><b>{title}</b></p>{tables}<p>{speed}</p>"
-        f"<details><summary>Rule card</summary>{card}</details>"
+        f"<details><summary>Rule card</summary>{card}</details>{prompt}"
     )
 
 

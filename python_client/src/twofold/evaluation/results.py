@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.envs.results import Array
-from twofold.errors import InternalError, InvalidArgument
+from twofold.errors import GameFailed, InternalError, InvalidArgument
 from twofold.evaluation import report
 from twofold.evaluation.episodes import ActionLog
 from twofold.evaluation.rule_card import RULES
@@ -44,6 +44,10 @@ class Evaluation:
         seconds: Duration of all games.
         policy_seconds: The policy's part of it; nan if it runs in the server.
         log: The games' actions, for `recording`, if recorded.
+        failures: The games in which a `Strategy` or a `ChatModel` failed, which ended with their
+            scores so far, in the episodes' order; None for another policy, of which a failure
+            raises.
+        player: What a `ChatModel` reports: its requests, replies and tokens.
     """
 
     policy: str
@@ -56,6 +60,8 @@ class Evaluation:
     seconds: float
     policy_seconds: float
     log: ActionLog | None = field(default=None, repr=False)
+    failures: tuple[GameFailed, ...] | None = field(default=None, repr=False)
+    player: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def episodes(self) -> int:
@@ -75,6 +81,7 @@ class Evaluation:
         median_interval, quantiles, min and max. `reached` holds for each tile the games with this
         or a higher tile on their final board: games, share and its interval (Wilson).
         `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
+        `failures` and `model` are those of the attributes `failures` and `player`.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -92,6 +99,10 @@ class Evaluation:
             # Small boards cannot reach the usual tiles.
             wanted = [t for t in (4, 8, 16, 32, 64, 128) if highest < TILES[0] and 8 * t >= highest]
             result["reached"] = {tile: self._reached(tiles, tile) for tile in [*wanted, *TILES]}
+        if self.failures is not None:
+            result["failures"] = self._failures(self.failures)
+        if self.player:
+            result["model"] = self.player
         result |= {
             "seconds": self.seconds,
             "policy_seconds": self.policy_seconds,
@@ -106,6 +117,20 @@ class Evaluation:
             "games": games,
             "share": games / self.episodes,
             "interval": list(wilson(games, self.episodes)),
+        }
+
+    def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
+        """The failed games and their share; by reason their number and the first of them."""
+        reasons: dict[str, dict[str, Any]] = {}
+        for failure in failures:
+            named = ("episode", "seed", "step", "detail")
+            first = {name: getattr(failure, name) for name in named}
+            reasons.setdefault(failure.reason, {"games": 0, "first": first})["games"] += 1
+        return {
+            "games": len(failures),
+            "share": len(failures) / self.episodes,
+            "interval": list(wilson(len(failures), self.episodes)),
+            "reasons": dict(sorted(reasons.items(), key=lambda item: -item[1]["games"])),
         }
 
     def compare(self, other: Evaluation) -> Comparison:
@@ -191,6 +216,9 @@ class Evaluation:
             document["games"] = {
                 name: None if array is None else array.tolist() for name, array in arrays.items()
             }
+            if self.failures is not None:
+                each = [{"message": str(failure), **vars(failure)} for failure in self.failures]
+                document["games"]["failures"] = each
         return json.dumps(without_nan(document))
 
     @staticmethod
@@ -205,7 +233,7 @@ class Evaluation:
             if document["format"] != _FORMAT or document["version"] != 1:
                 raise KeyError("format")
             games, policy_seconds = document["games"], document["policy_seconds"]
-            exponents = games["max_exponents"]
+            exponents, failures = games["max_exponents"], games.get("failures")
             return Evaluation(
                 policy=document["policy"],
                 card=document["rule_card"],
@@ -216,6 +244,8 @@ class Evaluation:
                 max_exponents=None if exponents is None else np.array(exponents, np.uint8),
                 seconds=document["seconds"],
                 policy_seconds=math.nan if policy_seconds is None else float(policy_seconds),
+                failures=None if failures is None else tuple(GameFailed(**f) for f in failures),
+                player=document.get("model", {}),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgument(

@@ -34,9 +34,6 @@ PROTOCOLS = {
 }
 Protocol = Literal["quick", "1ply", "search", "deep"]
 
-_DEFAULT_EPISODES = 1_000
-_MOST_LANES = 4096
-
 
 def evaluate(
     policy: PolicyLike,
@@ -61,17 +58,18 @@ def evaluate(
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
-            `PolicyWithMemory` describe; one of `twofold.policies`, which run in the server; or a
-            name: "random", "greedy", "expectimax", "expectimax:3", "ntuple:agent.npz",
-            "perfect-memory" (Concentration).
+            `PolicyWithMemory` describe; one of `twofold.policies`: those that run in the server, a
+            `Strategy` or a `ChatModel`; or a name: "random", "greedy", "expectimax",
+            "expectimax:3", "ntuple:agent.npz", "perfect-memory" (Concentration).
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
             SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`
             of its infos are used if present.
-        episodes: Number of games; 1,000 by default.
+        episodes: Number of games; 1,000 by default, 10 for a chat model.
         protocol: Instead of `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
             10,000, "deep" for 100.
-        num_envs: Boards at once; by default as many as episodes, at most 4096.
+        num_envs: Boards at once; by default as many as episodes, at most 4096 (16 for a program, 8
+            for a chat model).
         first_seed: The first episode's seed, 2^63 or more.
         name: The policy's name in reports; by default its own.
         card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads.
@@ -84,20 +82,24 @@ def evaluate(
         PolicyError: The policy raised, took too long, or did not return an array of legal actions;
             the text names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server, or no answer.
+        StrategyError, SandboxUnavailable: The program can't be judged, or there is no sandbox.
+        TransportError: No server, or no answer; from a chat model's endpoint ModelUnavailable.
     """
-    number = _number_of_episodes(episodes, protocol)
+    chosen = resolve(policy, name)
+    number = _number_of_episodes(episodes, protocol, chosen.episodes)
     first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
     policy_timeout = _arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0")
-    chosen = resolve(policy, name)
     served = _served(chosen, env)
     if served is not None:
         env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
     seeds = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
-    with _opened(env, number, num_envs, env_arguments) as envs:
+    lanes = min(number, chosen.lanes)
+    with contextlib.ExitStack() as stack:
+        envs = stack.enter_context(_opened(env, lanes, num_envs, env_arguments))
         if served is None:
             _check_autoreset(envs)
-            caller = PolicyCaller(chosen, envs, policy_timeout)
+            caller = PolicyCaller(chosen, envs, policy_timeout, may_fail=True)
+            stack.callback(caller.close)
         log = ActionLog(envs) if record else None
         rule_card = {
             **environment_card(envs),
@@ -113,9 +115,9 @@ def evaluate(
     return Evaluation(chosen.name, rule_card, seeds, **games, log=log)
 
 
-def _number_of_episodes(episodes: int | None, protocol: str | None) -> int:
+def _number_of_episodes(episodes: int | None, protocol: str | None, default: int) -> int:
     if protocol is None:
-        given = _DEFAULT_EPISODES if episodes is None else episodes
+        given = default if episodes is None else episodes
         return _arguments.integer("episodes", given, 1, 2**31)
     _arguments.choice("protocol", protocol, PROTOCOLS)
     if episodes is not None:
@@ -132,6 +134,8 @@ def _served(policy: NamedPolicy, env: object) -> served_policies.Policy | None:
 
     A policy with both runs in the server where evaluate makes the environment, of 2048.
     """
+    if policy.make_player is not None:
+        return None
     if isinstance(env, str) and (policy.make is None or env == Game2048.environment_id):
         return policy.served
     if policy.make is None:
@@ -143,12 +147,11 @@ def _served(policy: NamedPolicy, env: object) -> served_policies.Policy | None:
 
 
 def _opened(
-    env: object, number: int, num_envs: int | None, env_arguments: Mapping[str, Any]
+    env: object, lanes: int, num_envs: int | None, env_arguments: Mapping[str, Any]
 ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
     """The environment: made for an id and closed at the end, or the given one, left open."""
     if isinstance(env, str):
-        lanes = min(number, _MOST_LANES) if num_envs is None else num_envs
-        lanes = _arguments.integer("num_envs", lanes, 1)
+        lanes = _arguments.integer("num_envs", lanes if num_envs is None else num_envs, 1)
         return contextlib.closing(make_vec(env, num_envs=lanes, **env_arguments))
     if not isinstance(env, VectorEnv):
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Policies: those that run in the server, and the interfaces of one's own.
+"""Policies: those that run in the server, programs, chat models, and the interfaces of one's own.
 
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
@@ -6,12 +6,14 @@
 A name stands for the policy with its defaults, "greedy" for `Greedy()`.
 """
 
+from twofold.judging import ChatModel, Strategy
 from twofold.policies.baselines import PerfectMemory
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 from twofold.policies.sb3 import SB3Policy
 from twofold.policies.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
 
 __all__ = [
+    "ChatModel",
     "Expectimax",
     "Greedy",
     "Heuristic",
@@ -22,4 +24,5 @@ __all__ = [
     "PolicyWithMemory",
     "Random",
     "SB3Policy",
+    "Strategy",
 ]

@@ -13,7 +13,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from twofold.errors import InvalidArgument, PolicyError
+from twofold.errors import GameFailed, InvalidArgument, PolicyError
+from twofold.judging import ChatModel, Failure, Player, Strategy
 from twofold.policies import served_policies
 
 
@@ -65,12 +66,19 @@ class NamedPolicy:
         make: Makes the function for an environment; None for a policy that only runs in the server.
             Raises InvalidArgument where the policy plays another game.
         served: The equivalent policy in the server, if any; used where the environment supports it.
+        make_player: Makes the player instead, for a policy that may fail in single games; only
+            `evaluate` plays it.
+        episodes: The default number of games of an evaluation.
+        lanes: The highest default number of boards at once.
     """
 
     name: str
     card: Mapping[str, Any] = field(default_factory=dict)
     make: Callable[[VectorEnv[Any, Any, Any]], PolicyFunction] | None = None
     served: served_policies.Policy | None = None
+    make_player: Callable[[VectorEnv[Any, Any, Any]], Player] | None = None
+    episodes: int = 1_000
+    lanes: int = 4_096
 
 
 def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
@@ -78,20 +86,37 @@ def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
     return policy
 
 
-PolicyLike: TypeAlias = "PolicyFunction | served_policies.Policy | str | NamedPolicy"
+PolicyLike: TypeAlias = (
+    "PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | NamedPolicy"
+)
 """A function, an object of `twofold.policies`, or a name."""
 
 
 class PolicyCaller:
     """Calls a policy's function and checks everything that it returns.
 
+    Args:
+        policy: The policy.
+        envs: The environment to play in.
+        timeout: Seconds that one call of the function may take.
+        may_fail: Whether the caller takes policies that may fail in single games.
+
     Attributes:
         num_actions: Number of the environment's actions.
         calls: Number of calls so far.
         seconds: Time spent in them.
+        player: The player, instead of a function, of such a policy.
+        failures: The games that failed in the last call, by their lanes.
     """
 
-    def __init__(self, policy: NamedPolicy, envs: VectorEnv[Any, Any, Any], timeout: float) -> None:
+    def __init__(
+        self,
+        policy: NamedPolicy,
+        envs: VectorEnv[Any, Any, Any],
+        timeout: float,
+        *,
+        may_fail: bool = False,
+    ) -> None:
         space = envs.single_action_space
         if not isinstance(space, gym.spaces.Discrete):
             raise InvalidArgument(f"env has actions {space}; expected Discrete", field="env")
@@ -100,22 +125,40 @@ class PolicyCaller:
                 f"env's actions begin at {space.start}; evaluation needs them to begin at 0",
                 field="env",
             )
-        if policy.make is None:
+        if policy.make_player is not None and not may_fail:
+            raise InvalidArgument(
+                f"{policy.name} may fail in single games; only evaluate plays it", field="policy"
+            )
+        if policy.make is None and policy.make_player is None:
             raise InvalidArgument(f"the policy {policy.name} runs in the server", field="policy")
         self.num_actions = int(space.n)
         self.calls = 0
         self.seconds = 0.0
         self._dtype = space.dtype
         self._name, self._timeout = policy.name, timeout
-        self._function = policy.make(envs)
+        self.failures: dict[int, GameFailed] = {}
+        self.player = None if policy.make_player is None else policy.make_player(envs)
+        self._function: Any = None if policy.make is None else policy.make(envs)
         self._memory = self._function if isinstance(self._function, PolicyWithMemory) else None
 
-    def reset(self, lanes: NDArray[np.bool_]) -> None:
-        """Announces to a policy with a memory that these lanes, bool (N,), begin an episode.
+    def close(self) -> None:
+        """Closes a player."""
+        if self.player is not None:
+            self.player.close()
+
+    def reset(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
+        """Announces that these lanes, bool (N,), begin an episode.
+
+        Args:
+            lanes: The lanes.
+            seeds: uint64 (N,), the episodes' seeds, for a player.
 
         Raises:
-            PolicyError: It raised.
+            PolicyError: The policy raised.
         """
+        if self.player is not None:
+            assert seeds is not None
+            self.player.begin(np.flatnonzero(lanes), seeds[lanes])
         if self._memory is None:
             return
         start = time.perf_counter()
@@ -138,7 +181,8 @@ class PolicyCaller:
             observations: (N, …)
             mask: int8 (N, actions)
             playing: bool (N,), lanes whose actions are needed.
-            place: A function from a lane to its episode and seed, or lane and step, for messages.
+            place: A function from a lane to its episode, seed and step, or lane and step, for
+                messages.
 
         Raises:
             PolicyError: It raised, took too long, or did not return an array of legal actions.
@@ -147,8 +191,12 @@ class PolicyCaller:
         if self._memory is None and not playing.all():
             lanes = np.flatnonzero(playing)
             observations, mask = rows(observations, lanes), mask[lanes]
-        actions = self._ask(observations, mask)
         is_asked = playing[lanes]
+        if self.player is None:
+            actions = self._ask(observations, mask)
+        else:
+            actions = self._ask_player(self.player, observations, mask, lanes, place)
+            is_asked &= actions >= 0
         is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
         if not is_bad.any():
             if not is_asked.all():
@@ -202,6 +250,34 @@ class PolicyCaller:
                 f"({len(mask)},)"
             )
         return actions
+
+    def _ask_player(
+        self,
+        player: Player,
+        observations: Any,
+        mask: NDArray[Any],
+        lanes: NDArray[np.intp],
+        place: Callable[[int], Mapping[str, int]],
+    ) -> NDArray[Any]:
+        """Integers (K,) from a player, -1 for a game that failed; sets `failures`."""
+        start = time.perf_counter()
+        choices = player.choose(observations, mask, lanes)
+        self.seconds += time.perf_counter() - start
+        self.failures = {}
+        for row, (lane, choice) in enumerate(zip(lanes.tolist(), choices, strict=True)):
+            if isinstance(choice, Failure):
+                where = place(lane)
+                named = ", ".join(f"{key} {value}" for key, value in where.items())
+                self.failures[lane] = GameFailed(
+                    f"policy {self._name!r} failed ({named}): {choice.reason}: {choice.detail}",
+                    policy=self._name,
+                    call=self.calls,
+                    row=row,
+                    reason=choice.reason,
+                    detail=choice.detail,
+                    **where,
+                )
+        return np.array([-1 if isinstance(each, Failure) else each for each in choices])
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
         text = f"policy {self._name!r}, call {self.calls}: {problem}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.errors import InvalidArgument, NotFound
+from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import PerfectMemory, RandomPolicy
 from twofold.policies.functions import NamedPolicy, given
@@ -39,6 +40,14 @@ def resolve(policy: object, name: str | None = None) -> NamedPolicy:
                 field="policy",
             )
         return replace(found, name=name or found.name)
+    if isinstance(policy, (Strategy, ChatModel)):
+        return NamedPolicy(
+            name or policy.name,
+            policy.card,
+            make_player=policy.make,
+            episodes=policy.episodes,
+            lanes=policy.lanes,
+        )
     if isinstance(policy, served_policies.CLASSES):
         own_name, own_card = _describe(policy)
         return NamedPolicy(name or own_name, own_card, served=policy)

@@ -1,0 +1,193 @@
+"""Chat models as players: one conversation for each move."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold.client.system import CLOCK, Clock
+from twofold.errors import InvalidArgument
+from twofold.judging.chat_api import ChatEndpoint, Message
+from twofold.judging.players import Boards, Choice, Failure
+from twofold.judging.runner import DIRECTIONS
+
+PROMPT = """\
+You are playing 2048. A move slides all tiles up, right, down or left as far as they go. Two equal \
+tiles that meet become one tile of twice their value, and that value is added to the score; a tile \
+merges once in a move. Then a new tile, a 2 or a 4, appears in an empty cell. The game ends when \
+no move changes the board. Play for the highest score.
+
+The board, row by row from the top, 0 for an empty cell:
+{board}
+
+Moves that change the board: {legal}.
+Choose one of them. End your reply with its name; the last direction that you name is your move."""
+"""What a model is asked for each move; {board} and {legal} are filled in."""
+
+_WORD = re.compile(rf"\b({'|'.join(DIRECTIONS)})\b", re.IGNORECASE)
+
+
+def read_move(text: str) -> str | None:
+    r"""The move that a reply names: the last of the whole words up, right, down, left, in any case.
+
+    So "left", {"move": "left"} and \boxed{left} are read alike. Reasoning up to a last </think> is
+    skipped, and a reply whose <think> is not closed names no move.
+    """
+    _, _, answer = text.rpartition("</think>")
+    if "<think>" in answer:
+        return None
+    words = _WORD.findall(answer)
+    return words[-1].lower() if words else None
+
+
+@dataclass(frozen=True)
+class ChatModel:
+    """A chat model that plays 2048, for `twofold.evaluate`, at an OpenAI-compatible endpoint.
+
+    Each move is a conversation of its own: the prompt with the board, and the reply, of which
+    `read_move` reads the move. A reply without a move (malformed) or with one that changes nothing
+    (illegal) is answered with a correction, `retries` times; then the game fails.
+
+    Attributes:
+        url: The endpoint's base, to which /chat/completions is added: http://127.0.0.1:8000/v1.
+        model: The model's name there.
+        prompt: The text of each move, with {board} and {legal}.
+        options: More fields of the request, such as {"temperature": 0, "max_tokens": 500}.
+        retries: Corrections of one move.
+        timeout: Seconds for one request.
+        api_key: The key; by default the environment variable OPENAI_API_KEY's, if set.
+        clock: The waits between attempts, and the time of a move.
+    """
+
+    url: str
+    model: str
+    prompt: str = PROMPT
+    options: Mapping[str, Any] = field(default_factory=dict)
+    retries: int = 2
+    timeout: float = 120.0
+    api_key: str | None = field(default=None, repr=False)
+    clock: Clock = field(default=CLOCK, repr=False)
+
+    episodes = 10
+    """Games by default: they cost money."""
+    lanes = 8
+    """Boards at once by default: each is a request under way."""
+    card: ClassVar[Mapping[str, Any]] = {}
+
+    def __post_init__(self) -> None:
+        _arguments.text("model", self.model)
+        _arguments.integer("retries", self.retries, 0, 100)
+        _arguments.real("timeout", self.timeout, 1e-3, 1e6, "seconds > 0")
+        if "{board}" not in _arguments.text("prompt", self.prompt):
+            raise InvalidArgument("prompt has no {board}", field="prompt")
+
+    @property
+    def name(self) -> str:
+        """The model's name, for reports."""
+        return self.model
+
+    def make(self, envs: VectorEnv[Any, Any, Any]) -> ChatPlayer:
+        """The player for an environment of 2048.
+
+        Raises:
+            InvalidArgument: The environment plays another game, or the URL is malformed.
+        """
+        return ChatPlayer(self, Boards.of(envs), envs.num_envs)
+
+
+class ChatPlayer:
+    """A chat model's games; a `Player`."""
+
+    def __init__(self, chat: ChatModel, boards: Boards, lanes: int) -> None:
+        key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
+        self._chat, self._boards = chat, boards
+        self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.clock)
+        self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="twofold-chat")
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(
+            ("moves", "requests", "completions", "malformed", "illegal", "without_usage"), 0
+        )
+        self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+        self._seconds = 0.0
+
+    def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
+        """Nothing: a move's conversation has only its board."""
+
+    def choose(
+        self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
+    ) -> list[Choice]:
+        """Asks for all boards at once."""
+        return list(self._threads.map(self._move, boards, action_mask))
+
+    def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
+        """One move; in a thread."""
+        legal = self._boards.legal(mask)
+        start = self._chat.clock.now()
+        messages: list[Message] = [{"role": "user", "content": self._question(board, legal)}]
+        for _ in range(self._chat.retries + 1):
+            direction, reply, failure = self._ask(messages, legal)
+            if failure is None:
+                break
+            correction = f"{failure.detail}. Moves that change the board: {', '.join(legal)}."
+            messages += [
+                {"role": "assistant", "content": reply},
+                {"role": "user", "content": f"{correction} Reply with one of them."},
+            ]
+        with self._lock:
+            self._counts["moves"] += 1
+            self._seconds += self._chat.clock.now() - start
+        return failure or self._boards.actions[DIRECTIONS.index(direction)]
+
+    def _question(self, board: NDArray[Any], legal: list[str]) -> str:
+        rows = "\n".join(" ".join(map(str, row)) for row in self._boards.tiles(board))
+        prompt = self._chat.prompt.replace("{legal}", ", ".join(legal))
+        return prompt.replace("{board}", rows)
+
+    def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
+        """A direction, the reply, and the failure if the direction is not a legal one."""
+        reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
+        direction, failure = read_move(reply.text), None
+        if reply.is_cut:
+            failure = Failure("malformed", "The reply was cut off by its limit on tokens")
+        elif direction is None:
+            failure = Failure("malformed", "The reply names no direction")
+        elif direction not in legal:
+            failure = Failure("illegal", f"The move {direction} does not change the board")
+        with self._lock:
+            self._counts["completions"] += 1
+            self._counts["requests"] += reply.attempts
+            if failure is not None:
+                self._counts[failure.reason] += 1
+            used = reply.prompt_tokens, reply.completion_tokens
+            self._counts["without_usage"] += None in used
+            for name, tokens in zip(self._tokens, used, strict=True):
+                self._tokens[name] += tokens or 0
+        return direction or "", reply.text, failure
+
+    def summary(self) -> Mapping[str, Any]:
+        """Requests, replies that were corrected, tokens, and the mean time of a move."""
+        counts = dict(self._counts)
+        without, completions = counts.pop("without_usage"), counts["completions"]
+        tokens = {name: None if without == completions else n for name, n in self._tokens.items()}
+        return {
+            **counts,
+            **tokens,
+            "completions_without_tokens": without,
+            "seconds_per_move": self._seconds / max(1, counts["moves"]),
+            "options": dict(self._chat.options),
+            "prompt": self._chat.prompt,
+        }
+
+    def close(self) -> None:
+        """Ends the threads; requests under way are waited for."""
+        self._threads.shutdown(cancel_futures=True)

@@ -1,0 +1,146 @@
+"""The kernel's walls around this process: namespaces, an empty root, no privileges, limits.
+
+It runs in a process of its own, before the judged program, and imports nothing but Python's own
+library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+_CLONE = {
+    "user": 0x10000000,
+    "mount": 0x00020000,
+    "pid": 0x20000000,
+    "network": 0x40000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "cgroup": 0x02000000,
+}
+_NOBODY = 65534
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
+_REC, _PRIVATE, _RELATIME = 1 << 14, 1 << 18, 1 << 21
+_DETACH = 2
+_ROOT = "/tmp"  # where the new root is mounted; any directory will do
+
+
+class Refused(Exception):
+    """The kernel, or the container around this process, refuses a wall.
+
+    The text says which, and for what reason.
+    """
+
+
+def _call(wall: str, name: str, *arguments: object) -> None:
+    """Calls a function of libc that returns 0, or raises Refused."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        raise Refused(f"{wall}: {name}: {os.strerror(ctypes.get_errno())}")
+
+
+def enter() -> None:
+    """Moves this process and its later children into namespaces of their own.
+
+    They see no files but Python's own library, read-only; no process but each other; no network.
+    This process itself stays in its namespace of processes, its first child is the next one's init.
+
+    Raises:
+        Refused: One of the walls can't be had.
+    """
+    user, group = os.geteuid(), os.getegid()
+    _call("user namespaces", "unshare", ctypes.c_int(_CLONE["user"]))
+    try:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{_NOBODY} {user} 1"),
+            ("gid_map", f"{_NOBODY} {group} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    except OSError as error:
+        raise Refused(f"user namespaces: {error}") from None
+    for name, flag in _CLONE.items():
+        if name != "user":
+            _call(f"{name} namespaces", "unshare", ctypes.c_int(flag))
+    _change_root()
+    drop_privileges()
+
+
+def _mount(wall: str, source: str, target: str, flags: int, kind: str = "", data: str = "") -> None:
+    words = [word.encode() if word else None for word in (source, target, kind)]
+    _call(wall, "mount", *words, ctypes.c_ulong(flags), data.encode() or None)
+
+
+def _change_root() -> None:
+    """Makes a root that holds Python's own library, read-only, and nothing else."""
+    wall = "a root of its own"
+    _mount(wall, "none", "/", _REC | _PRIVATE)
+    # Opened first: the new root hides what lies below it.
+    folders = {path: os.open(path, os.O_PATH) for path in sys.path if os.path.isdir(path)}
+    _mount(wall, "none", _ROOT, _NOSUID | _NODEV | _NOEXEC, "tmpfs", "size=1m,mode=755")
+    for path, descriptor in folders.items():
+        target = f"{_ROOT}{path}"
+        if os.path.exists(target):
+            continue  # inside one before it
+        os.makedirs(target)
+        _mount(wall, f"/proc/self/fd/{descriptor}", target, _BIND | _REC)
+        # Flags that the mount has already can't be taken away in a user namespace.
+        held = os.statvfs(target).f_flag
+        kept = held & (_NOSUID | _NODEV | _NOEXEC | 1024 | 2048)
+        kept |= _RELATIME if held & 4096 else 0
+        _mount(wall, "none", target, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | kept)
+        for packages in (f"{target}/site-packages", f"{target}/dist-packages"):
+            if os.path.isdir(packages):  # other packages, perhaps private ones
+                _mount(wall, "none", packages, _RDONLY | _NOSUID | _NODEV, "tmpfs", "size=4k")
+    for descriptor in folders.values():
+        os.close(descriptor)
+    os.chdir(_ROOT)
+    _call(wall, "pivot_root", b".", b".")
+    _call(wall, "umount2", b".", ctypes.c_int(_DETACH))
+    os.chdir("/")
+    _mount(wall, "none", "/", _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+
+
+def drop_privileges() -> None:
+    """Gives up all capabilities, and with no_new_privs every way to new ones.
+
+    Raises:
+        Refused: The kernel refuses.
+    """
+    _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the call, this process
+    nothing = (ctypes.c_uint32 * 6)()
+    _call("no capabilities", "capset", header, nothing)
+
+
+def die_with_parent() -> None:
+    """Has this process killed when its parent ends."""
+    _prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+
+
+def _prctl(option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    _call("prctl", "prctl", ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero)
+
+
+def limit(memory_mb: int, cpu_seconds: int) -> None:
+    """Limits this process by the kernel's resource limits; it can't raise them again.
+
+    Args:
+        memory_mb: Megabytes of its address space.
+        cpu_seconds: Seconds of processor time, after which it is killed.
+    """
+    import resource
+
+    for name, soft, hard in (
+        (resource.RLIMIT_AS, memory_mb << 20, memory_mb << 20),
+        (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1),
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_NOFILE, 32, 32),
+        (resource.RLIMIT_NPROC, 0, 0),
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_MEMLOCK, 0, 0),
+    ):
+        resource.setrlimit(name, (soft, hard))

@@ -1,0 +1,225 @@
+"""The judge's end of the processes in which a program plays: `runner` is the other end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from twofold.errors import SandboxUnavailable
+from twofold.judging.runner import LONGEST, READY
+
+# Python without the packages' own __init__, which import numpy and more: the process is small, and
+# a game's process holds nothing but the program.
+_START = """
+import sys, types
+sys.path[:] = [path for path in sys.path if path]
+for name, path in (("twofold", sys.argv[1]), ("twofold.judging", sys.argv[1] + "/judging")):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [path]
+from twofold.judging import runner
+runner.main(int(sys.argv[2]))
+"""
+_START_SECONDS = 60.0
+
+
+@dataclass(eq=False)
+class Game:
+    """A game's process.
+
+    Attributes:
+        number: Its number at the runner.
+        socket: The judge's end of its socket; each message is a question or an answer.
+        seconds: Time that it has spent on its answers.
+    """
+
+    number: int
+    socket: socket.socket
+    seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class Question:
+    """A board for a game's process, and what came back.
+
+    Attributes:
+        game: The game.
+        text: The question.
+        timeout: Seconds until an answer is too late.
+        answer: Its answer; None if it is late, b"" if the process has ended.
+        sent: When it was sent.
+    """
+
+    game: Game
+    text: bytes
+    timeout: float
+    answer: bytes | None = None
+    sent: float = field(default=0.0, repr=False)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a game's process.
+
+    Attributes:
+        signal: The signal that killed it; None if it exited.
+        status: Its exit status.
+        cpu_seconds: The processor time that it used.
+    """
+
+    signal: signal.Signals | None
+    status: int
+    cpu_seconds: float
+
+
+class Sandbox:
+    """A program's processes, one for each game, behind the kernel's walls.
+
+    Args:
+        source: The program.
+        file: Its name in messages.
+        memory_mb: Megabytes of address space of each game's process.
+        cpu_seconds: Seconds of processor time of each.
+        unsafe: Whether to leave out the walls, and set the limits only.
+
+    Raises:
+        SandboxUnavailable: The walls can't be had here.
+    """
+
+    def __init__(
+        self, source: str, *, file: str, memory_mb: int, cpu_seconds: int, unsafe: bool
+    ) -> None:
+        if sys.platform != "linux":
+            raise SandboxUnavailable("programs are judged on Linux only", missing="Linux")
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(_START_SECONDS)
+        self._made = 0
+        package = str(Path(__file__).resolve().parents[1])
+        variables = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "HOME": "/"}
+        if "LD_LIBRARY_PATH" in os.environ:  # which this Python may need
+            variables["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+        descriptor = str(theirs.fileno())
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-s", "-S", "-B", "-c", _START, package, descriptor],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=variables,
+                cwd="/",
+                start_new_session=True,
+            )
+        settings: dict[str, Any] = {
+            "source": source,
+            "file": file,
+            "memory_mb": memory_mb,
+            "cpu_seconds": cpu_seconds,
+            "unsafe": unsafe,
+        }
+        assert self._process.stdin is not None
+        try:
+            # A process that has ended is noticed when its reply is read.
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(json.dumps(settings).encode())
+            self._check(self._reply())
+        except BaseException:
+            self.close()
+            raise
+
+    def _reply(self, message: str = "", *descriptors: int) -> bytes:
+        """The runner's reply to a message with descriptors; without one, its first."""
+        try:
+            if message:
+                socket.send_fds(self._control, [message.encode()], descriptors)
+            reply = self._control.recv(LONGEST)
+        except ConnectionError:
+            reply = b""
+        if not reply:
+            raise SandboxUnavailable("the process that runs the program's games has ended")
+        return reply
+
+    def _check(self, reply: bytes) -> None:
+        if reply != READY:
+            missing = reply.decode(errors="replace").removeprefix("refused ")
+            raise SandboxUnavailable(
+                f"no sandbox for the program: {missing}; "
+                "docs/guides/judging.md names what it needs. --unsafe (unsafe=True) runs the "
+                "program with limits only",
+                missing=missing,
+            )
+
+    def begin(self, seed: int) -> Game:
+        """Starts the process of a game, with this seed of Python's `random`."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        with theirs:
+            game = Game(self._made, ours)
+            self._made += 1
+            reply = self._reply(f"begin {game.number} {seed}", theirs.fileno())
+        self._check(reply)
+        return game
+
+    def end(self, game: Game) -> End:
+        """Ends the process of a game, if it has not ended by itself."""
+        game.socket.close()
+        status, seconds = self._reply(f"end {game.number}").split()
+        code = int(status)
+        killed_by = signal.Signals(-code) if code < 0 else None
+        return End(killed_by, code, float(seconds))
+
+    def ask(self, questions: Sequence[Question]) -> None:
+        """Fills in the answers to questions, each to another game.
+
+        As many are open at a time as there are processors, so that the games do not use up each
+        other's time.
+        """
+        waiting = iter(questions)
+        with selectors.DefaultSelector() as selector:
+            for question in itertools.islice(waiting, len(os.sched_getaffinity(0))):
+                _send(question, selector)
+            while open_ones := [key.data for key in selector.get_map().values()]:
+                first = min(each.sent + each.timeout for each in open_ones)
+                answered = selector.select(max(0.0, first - time.monotonic()))
+                now = time.monotonic()
+                done = [each for each in open_ones if now >= each.sent + each.timeout]
+                for key, _ in answered:
+                    key.data.answer = _receive(key.data.game.socket)
+                    done += [key.data] if key.data not in done else []
+                for question in done:
+                    question.game.seconds += now - question.sent
+                    selector.unregister(question.game.socket)
+                    for following in itertools.islice(waiting, 1):
+                        _send(following, selector)
+
+    def close(self) -> None:
+        """Ends all processes."""
+        self._control.close()
+        self._process.wait()
+
+
+def _send(question: Question, selector: selectors.BaseSelector) -> None:
+    question.sent = time.monotonic()
+    selector.register(question.game.socket, selectors.EVENT_READ, question)
+    # A process that has ended is noticed when its answer is read.
+    with contextlib.suppress(ConnectionError, BlockingIOError):
+        question.game.socket.send(question.text)
+
+
+def _receive(game: socket.socket) -> bytes:
+    """An answer; b"" if there will be none."""
+    try:
+        return game.recv(LONGEST)
+    except ConnectionError:
+        return b""

@@ -1,0 +1,200 @@
+"""Programs as players: a file with a function `strategy(board)`, run behind walls."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+from typing_extensions import Self
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument, NotFound, StrategyError
+from twofold.judging.players import Boards, Choice, Failure
+from twofold.judging.runner import DIRECTIONS, READY
+from twofold.judging.sandbox import Game, Question, Sandbox
+
+_LOAD_SECONDS = 10.0
+_REPORTED = ("syntax", "no_function", "raised", "not_a_direction", "memory")
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A program that plays 2048, for `twofold.evaluate`: untrusted Python in a sandbox.
+
+    The program defines `strategy(board)`: `board` is a list of lists of tile values, 0 for an empty
+    cell; it returns "up", "right", "down" or "left", one of W, D, S, A, or 0 ... 3 in the same
+    order, as number or text, in any case. It may import Python's own library. Each game has a
+    process of its own, in which the program is loaded anew and Python's `random` is seeded by the
+    episode's seed: a game is a function of its seed.
+
+    Attributes:
+        source: The program.
+        name: Its name in reports.
+        move_timeout: Seconds for one move; the first has 10 more, to load the program.
+        game_timeout: Seconds for all moves of a game.
+        memory_mb: Megabytes of address space of a game's process, Python's own included.
+        unsafe: Whether to run it without the walls, with limits only: it can then read and delete
+            files, and connect anywhere.
+    """
+
+    source: str
+    name: str = "strategy"
+    move_timeout: float = 2.0
+    game_timeout: float = 60.0
+    memory_mb: int = 256
+    unsafe: bool = False
+
+    episodes = 1_000
+    lanes = 16
+    """Boards at once by default: each has a process."""
+    card: ClassVar[Mapping[str, Any]] = {"weights_mb": 0.0, "threads": 1}
+
+    def __post_init__(self) -> None:
+        _arguments.text("source", self.source)
+        _arguments.real("move_timeout", self.move_timeout, 1e-3, 1e6, "seconds > 0")
+        _arguments.real("game_timeout", self.game_timeout, 1e-3, 1e6, "seconds > 0")
+        _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)
+
+    @classmethod
+    def load(cls, path: str | Path, **arguments: Any) -> Self:
+        """The program in a file; the other arguments are the attributes.
+
+        Raises:
+            NotFound: There is no such file.
+            InvalidArgument: It is no text.
+        """
+        try:
+            source = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise NotFound(f"{path}: {error.strerror}", field="policy") from None
+        except UnicodeDecodeError as error:
+            raise InvalidArgument(f"{path} is not UTF-8: {error}", field="policy") from None
+        return cls(source, **{"name": Path(path).name, **arguments})
+
+    def make(self, envs: VectorEnv[Any, Any, Any]) -> StrategyPlayer:
+        """The player for an environment of 2048.
+
+        Raises:
+            StrategyError: The program can't be loaded; the reason and text say why.
+            SandboxUnavailable: The walls can't be had here.
+            InvalidArgument: The environment plays another game.
+        """
+        return StrategyPlayer(self, Boards.of(envs))
+
+
+class StrategyPlayer:
+    """A program's games; a `Player`."""
+
+    def __init__(self, strategy: Strategy, boards: Boards) -> None:
+        if strategy.unsafe:
+            warnings.warn(
+                f"{strategy.name} runs without a sandbox: it can read and delete files, and "
+                "connect anywhere",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._strategy, self._boards = strategy, boards
+        self._games: dict[int, Game] = {}
+        self._sandbox = Sandbox(
+            strategy.source,
+            file=strategy.name,
+            memory_mb=strategy.memory_mb,
+            cpu_seconds=math.ceil(strategy.game_timeout + _LOAD_SECONDS),
+            unsafe=strategy.unsafe,
+        )
+        try:
+            self._try()
+        except BaseException:
+            self.close()
+            raise
+
+    def _try(self) -> None:
+        """Loads the program once, to refuse one that can't be judged."""
+        question = Question(self._sandbox.begin(0), READY, _LOAD_SECONDS)
+        self._sandbox.ask([question])
+        if question.answer == READY:
+            self._sandbox.end(question.game)
+            return
+        failure = self._failure(question)
+        raise StrategyError(
+            f"{self._strategy.name} can't be judged: {failure.detail}", reason=failure.reason
+        )
+
+    def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
+        """Starts a process for each of these games."""
+        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+            if lane in self._games:
+                self._sandbox.end(self._games.pop(lane))
+            self._games[lane] = self._sandbox.begin(seed)
+
+    def choose(
+        self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
+    ) -> list[Choice]:
+        """Asks each game's process."""
+        strategy, questions = self._strategy, []
+        for board, lane in zip(boards, lanes.tolist(), strict=True):
+            game = self._games[lane]
+            allowed = min(strategy.move_timeout, strategy.game_timeout - game.seconds)
+            allowed += 0.0 if game.seconds else _LOAD_SECONDS
+            text = json.dumps(self._boards.tiles(board)).encode()
+            questions.append(Question(game, text, max(0.0, allowed)))
+        self._sandbox.ask(questions)
+        choices = [self._choice(q, mask) for q, mask in zip(questions, action_mask, strict=True)]
+        for lane, choice in zip(lanes.tolist(), choices, strict=True):
+            if isinstance(choice, Failure):
+                self._games.pop(lane)
+        return choices
+
+    def _choice(self, question: Question, mask: NDArray[Any]) -> Choice:
+        if question.answer not in (b"0", b"1", b"2", b"3"):
+            return self._failure(question)
+        direction = int(question.answer)
+        action = self._boards.actions[direction]
+        if mask[action] == 1:
+            return action
+        self._sandbox.end(question.game)
+        return Failure("illegal", f"{DIRECTIONS[direction]} moves nothing")
+
+    def _failure(self, question: Question) -> Failure:
+        """The reason why a game's process gave no direction; the process is ended."""
+        answer, end = question.answer, self._sandbox.end(question.game)
+        if answer is None:
+            if question.game.seconds >= self._strategy.game_timeout:
+                return Failure("timeout", f"took {self._strategy.game_timeout:g} s for its moves")
+            return Failure("timeout", f"no answer after {question.timeout:g} s")
+        if answer:
+            reason, _, detail = answer.decode(errors="replace").partition("\n")
+            if reason[:1] == "!" and reason[1:] in _REPORTED:
+                # It is printed: the program's words must not steer the terminal.
+                shown = "".join(each if each.isprintable() else "?" for each in detail)
+                return Failure(reason[1:], shown)
+            return Failure("bad_answer", f"wrote {len(answer)} bytes that are no answer")
+        if end.signal == signal.SIGSYS:
+            return Failure(
+                "forbidden", "tried to start a process or thread, write a file or open a socket"
+            )
+        if end.signal == signal.SIGXCPU:
+            return Failure("timeout", f"used {end.cpu_seconds:.0f} s of processor time")
+        if end.signal is not None:
+            return Failure("killed", f"closed its socket, or was killed: {end.signal.name}")
+        return Failure("exited", f"ended its process with status {end.status}")
+
+    def summary(self) -> Mapping[str, Any]:
+        """Nothing but the failures is reported."""
+        return {}
+
+    def close(self) -> None:
+        """Ends all games' processes."""
+        for game in self._games.values():
+            game.socket.close()
+        self._games.clear()
+        self._sandbox.close()

@@ -1,0 +1,84 @@
+"""A chat endpoint on a real socket, for tests: it answers by a rule, and keeps what it was sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Answer:
+    """What to answer to one request.
+
+    Args:
+        text: The model's reply.
+        status: The HTTP status.
+        body: The whole body instead of a completion.
+        headers: More headers.
+        usage: The tokens; None to report none.
+        finish: The finish_reason.
+    """
+
+    def __init__(
+        self,
+        text: str | None = "",
+        status: int = 200,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        usage: dict[str, Any] | None = None,
+        finish: str = "stop",
+    ) -> None:
+        message = {"role": "assistant", "content": text}
+        document = {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+        self.status, self.headers = status, headers or {}
+        self.body = json.dumps(document).encode() if body is None else body
+
+
+class ChatServer:
+    """A server that answers each request by `rule(document, number)`; `with` starts and stops it.
+
+    Attributes:
+        requests: Path, headers and document of each request.
+    """
+
+    def __init__(self, rule: Callable[[dict[str, Any], int], Answer]) -> None:
+        self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        lock, requests = threading.Lock(), self.requests
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                with lock:
+                    number = len(requests)
+                    requests.append((self.path, headers, document))
+                answer = rule(document, number)
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
+                self.wfile.write(answer.body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        """The base of the endpoint."""
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> ChatServer:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *arguments: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

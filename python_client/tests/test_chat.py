@@ -1,0 +1,322 @@
+"""Chat models are judged: their replies are read by one rule, and a bad service is no bad model."""
+
+import json
+import re
+import socket
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from chat_server import Answer, ChatServer
+
+import twofold
+from twofold import errors
+from twofold.client.system import Clock
+from twofold.judging.chat import PROMPT, read_move
+from twofold.judging.chat_api import ChatEndpoint
+from twofold.policies import ChatModel
+
+LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
+USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
+
+
+class Waits:
+    """A clock that moves when somebody sleeps, and keeps how long."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self.clock = Clock(lambda: sum(self.slept), self.slept.append)
+
+
+def asked(document: dict[str, Any]) -> list[str]:
+    """The legal moves in the first message of a conversation."""
+    found = LEGAL.search(document["messages"][0]["content"])
+    assert found is not None
+    return found[1].split(", ")
+
+
+def first_legal_reply(document: dict[str, Any], number: int) -> Answer:
+    return Answer(f"I think {asked(document)[0]}.", usage=USAGE)
+
+
+def first_legal(observations: Any, action_mask: Any) -> Any:
+    return action_mask.argmax(axis=1)
+
+
+def evaluated(server: ChatServer, episodes: int = 3, **arguments: Any) -> twofold.Evaluation:
+    chat = ChatModel(server.url, "stub", **arguments)
+    return twofold.evaluate(chat, episodes=episodes, endpoint="embedded", size=3)
+
+
+# ---- replies -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "move"),
+    [
+        ("up", "up"),
+        ("  Right.\n", "right"),
+        ("LEFT", "left"),
+        ("Not up, because down keeps the corner: **Down**", "down"),
+        ('{"move": "left"}', "left"),
+        (r"So \boxed{\text{up}}.", "up"),
+        ("<think>down? no, right</think>left", "left"),
+        ("<think>down</think>", None),
+        ("<think>it must be up", None),
+        ("up</think><think>left", None),
+        ("upwards, rightly, downhill", None),
+        ("W", None),
+        ("0", None),
+        ("", None),
+    ],
+)
+def test_the_move_is_the_last_direction_that_a_reply_names(text: str, move: str | None) -> None:
+    assert read_move(text) == move
+
+
+# ---- play ----------------------------------------------------------------------------------------
+
+
+def test_a_model_plays_the_games_of_the_same_function() -> None:
+    with ChatServer(first_legal_reply) as server:
+        result = evaluated(server, episodes=12, options={"temperature": 0}, api_key="secret-1")
+    expected = twofold.evaluate(first_legal, episodes=12, size=3, endpoint="embedded")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    assert result.failures == ()
+    assert result.policy == "stub"
+    path, headers, document = server.requests[0]
+    assert path == "/v1/chat/completions"
+    assert headers["authorization"] == "Bearer secret-1"
+    assert document.keys() == {"model", "messages", "temperature"}
+    assert (document["model"], document["temperature"]) == ("stub", 0)
+    (message,) = document["messages"]
+    assert message["role"] == "user"
+    rows = message["content"].split("empty cell:\n")[1].split("\n\n")[0].splitlines()
+    board = [[int(word) for word in row.split()] for row in rows]
+    assert np.shape(board) == (3, 3)
+    assert sorted(value for row in board for value in row)[-2:] in ([2, 2], [2, 4], [4, 4])
+    moves = int(result.moves.sum())
+    model = result.summary["model"]
+    assert {name: model[name] for name in ("moves", "requests", "completions")} == {
+        "moves": moves,
+        "requests": moves,
+        "completions": moves,
+    }
+    assert (model["prompt_tokens"], model["completion_tokens"]) == (100 * moves, 7 * moves)
+    assert (model["malformed"], model["illegal"]) == (0, 0)
+    assert 0 < model["seconds_per_move"] < 60
+    assert "secret-1" not in repr(result) + str(result) + result.to_json()
+    assert PROMPT.splitlines()[0] in str(result)
+
+
+def test_as_many_requests_are_under_way_as_boards() -> None:
+    together = threading.Barrier(4)
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        if number < 4:
+            together.wait(60)
+        return first_legal_reply(document, number)
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=4)
+    assert result.failures == ()
+    assert not together.broken
+
+
+def test_bad_replies_are_corrected_and_counted() -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        messages, legal = document["messages"], asked(document)
+        if len(messages) == 1:
+            return Answer("I resign.", usage=USAGE)
+        if len(messages) == 3:
+            illegal = [each for each in ("up", "right", "down", "left") if each not in legal]
+            return Answer((illegal or ["nothing"])[0])
+        return Answer(legal[0], usage=USAGE)
+
+    with ChatServer(rule) as server:
+        result = evaluated(server)
+    expected = twofold.evaluate(first_legal, episodes=3, size=3, endpoint="embedded")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    moves, model = int(result.moves.sum()), result.summary["model"]
+    assert model["completions"] == 3 * moves
+    assert model["malformed"] + model["illegal"] == 2 * moves
+    assert 0 < model["illegal"] < moves
+    assert model["completions_without_tokens"] == moves
+    assert model["prompt_tokens"] == 2 * 100 * moves
+    third = next(document for _, _, document in server.requests if len(document["messages"]) == 5)
+    assert [each["role"] for each in third["messages"]] == ["user", "assistant"] * 2 + ["user"]
+    assert third["messages"][1]["content"] == "I resign."
+    legal = ", ".join(asked(third))
+    assert third["messages"][2]["content"] == (
+        f"The reply names no direction. Moves that change the board: {legal}. Reply with one of "
+        "them."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "detail"),
+    [
+        (Answer("what?"), "malformed", "The reply names no direction"),
+        (Answer(None), "malformed", "The reply names no direction"),
+        (Answer("up", finish="length"), "malformed", "cut off by its limit on tokens"),
+    ],
+)
+def test_a_model_that_can_not_be_corrected_fails_in_that_game(
+    answer: Answer, reason: str, detail: str
+) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        board = document["messages"][0]["content"].split("empty cell:\n")[1]
+        return answer if "16" in board else first_legal_reply(document, number)
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=8, retries=1)
+    assert result.failures is not None
+    assert len(result.failures) > 3
+    assert {each.reason for each in result.failures} == {reason}
+    assert detail in result.failures[0].detail
+    assert result.summary["model"]["malformed"] == 2 * len(result.failures)
+    assert result.max_exponents is not None
+    for each in result.failures:
+        assert each.episode is not None
+        assert result.max_exponents[each.episode] == 4
+        assert each.step == result.moves[each.episode] > 0
+
+
+def test_a_model_that_plays_illegal_moves_fails_and_both_reports_say_so() -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer("left", usage=None)
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=5)
+    summary = json.loads(result.to_json())
+    assert summary["failures"]["reasons"]["illegal"]["games"] == 5
+    assert summary["model"]["prompt_tokens"] is None
+    assert re.search(r"^illegal +5 +100.00 %", str(result), re.MULTILINE)
+    assert re.search(r"^prompt tokens +-$", str(result), re.MULTILINE)
+    again = twofold.Evaluation.from_json(result.to_json(games=True))
+    assert again.summary == result.summary
+
+
+def test_the_prompt_may_be_another() -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        (message,) = document["messages"]
+        assert re.fullmatch(r"(\d+ \d+ \d+\n){3}pick: [\w, ]+ \{x\}", message["content"])
+        return Answer(message["content"].split("pick: ")[1].split(",")[0].split()[0])
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, prompt="{board}\npick: {legal} {x}")
+    assert result.failures == ()
+
+
+# ---- services ------------------------------------------------------------------------------------
+
+
+def test_a_service_that_is_busy_is_asked_again_after_the_time_that_it_names() -> None:
+    troubles = [
+        Answer(status=429, headers={"Retry-After": "7"}),
+        Answer(status=500),
+        Answer(status=503, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
+        Answer(body=b"<html>"),
+        Answer(body=b'{"choices": []}'),
+    ]
+    waits = Waits()
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return troubles[number] if number < len(troubles) else Answer("up", usage=USAGE)
+
+    with ChatServer(rule) as server:
+        completion = ChatEndpoint(server.url, "", 60.0, waits.clock).complete([], {})
+    assert (completion.text, completion.attempts, completion.prompt_tokens) == ("up", 6, 100)
+    assert waits.slept == [7, 2, 4, 8, 16]
+    assert "authorization" not in server.requests[0][1]
+
+
+def test_a_long_wait_is_cut() -> None:
+    waits = Waits()
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer("up") if number else Answer(status=429, headers={"Retry-After": "86400"})
+
+    with ChatServer(rule) as server:
+        ChatEndpoint(server.url, "", 60.0, waits.clock).complete([], {})
+    assert waits.slept == [60]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"[" * 100_000, "no chat completion"),
+        (b"null", "no chat completion"),
+        (b'{"choices": [{"message": null}]}', "no chat completion"),
+        (b" " * (5 << 20), "more than 4,194,304 bytes"),
+        (b"\xff\xfe", "no chat completion"),
+    ],
+)
+def test_a_reply_that_is_no_completion_is_an_error_after_six_attempts(
+    body: bytes, problem: str
+) -> None:
+    waits = Waits()
+    with ChatServer(lambda document, number: Answer(body=body)) as server:
+        endpoint = ChatEndpoint(server.url, "", 60.0, waits.clock)
+        with pytest.raises(errors.ModelUnavailable, match=f"6 attempts failed.*{problem}") as info:
+            endpoint.complete([], {})
+    assert len(server.requests) == 6
+    assert info.value.status is None
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 302, 307])
+def test_a_refusal_and_a_redirect_end_the_evaluation_at_once(status: int) -> None:
+    with ChatServer(lambda document, number: Answer("up")) as elsewhere:
+
+        def rule(document: dict[str, Any], number: int) -> Answer:
+            return Answer(
+                status=status,
+                body=b'{"error":\n "no such model"}',
+                headers={"Location": elsewhere.url},
+            )
+
+        with (
+            ChatServer(rule) as server,
+            pytest.raises(
+                errors.ModelUnavailable, match=f'HTTP {status}.*{{"error": "no su'
+            ) as info,
+        ):
+            evaluated(server, episodes=1, api_key="secret-1")
+    assert info.value.status == status
+    assert len(server.requests) == 1
+    assert elsewhere.requests == []
+    assert "secret-1" not in str(info.value)
+
+
+def test_a_service_that_does_not_answer_is_an_error() -> None:
+    waits = Waits()
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody accepts
+        port = listening.getsockname()[1]
+        endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 0.05, waits.clock)
+        with pytest.raises(errors.ModelUnavailable, match="timed out"):
+            endpoint.complete([], {})
+    endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 5.0, waits.clock)
+    with pytest.raises(errors.ModelUnavailable, match="Connection refused"):
+        endpoint.complete([], {})
+    assert waits.slept == [1, 2, 4, 8, 16] * 2
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"url": "file:///etc/passwd"}, "url"),
+        ({"url": "localhost:8000"}, "url"),
+        ({"model": 5}, "model"),
+        ({"prompt": "choose"}, "prompt"),
+        ({"retries": -1}, "retries"),
+        ({"timeout": 0}, "timeout"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments: Any, field: str) -> None:
+    with pytest.raises(errors.InvalidArgument) as info:
+        twofold.evaluate(ChatModel(**{"url": "http://x/v1", "model": "m", **arguments}), episodes=1)
+    assert info.value.field == field

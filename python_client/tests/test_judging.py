@@ -1,0 +1,629 @@
+"""Programs are judged in a sandbox: they play, fail in single games, and can do nothing else."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twofold
+from twofold import errors
+from twofold.judging import jail, seccomp
+from twofold.judging.sandbox import Question, Sandbox
+from twofold.policies import Strategy
+
+FIRST_SEED = 2**63
+
+
+def sandbox_missing() -> str:
+    """The part of the sandbox that this machine refuses; "" if it has all."""
+    try:
+        Sandbox("", file="a", memory_mb=256, cpu_seconds=9, unsafe=False).close()
+    except errors.SandboxUnavailable as error:
+        return error.missing
+    return ""
+
+
+MISSING = sandbox_missing()
+sandboxed = pytest.mark.skipif(bool(MISSING), reason=f"no sandbox here: {MISSING}")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are judged on Linux")
+
+SLIDE = """
+def slide(row):
+    tiles, done = [tile for tile in row if tile], []
+    while tiles:
+        value = tiles.pop(0)
+        if tiles and tiles[0] == value:
+            value += tiles.pop(0)
+        done.append(value)
+    return done + [0] * (len(row) - len(done))
+
+def moved(board, turned, back):
+    lines = [list(line) for line in (zip(*board) if turned else board)]
+    return any(slide(line[::back])[::back] != line for line in lines)
+
+WAYS = [(True, 1), (False, -1), (True, -1), (False, 1)]  # up, right, down, left
+
+def legal(board):
+    return [action for action, way in enumerate(WAYS) if moved(board, *way)]
+"""
+FIRST_LEGAL = SLIDE + "def strategy(board):\n    return legal(board)[0]\n"
+
+
+def judged(source: str, episodes: int = 2, **arguments: Any) -> twofold.Evaluation:
+    strategy = Strategy(source, **{"move_timeout": 5.0, **arguments})
+    return twofold.evaluate(strategy, episodes=episodes, endpoint="embedded")
+
+
+def failure(source: str, **arguments: Any) -> errors.GameFailed:
+    """The failure of each of two games, the same in both."""
+    result = judged(source, **arguments)
+    assert result.failures is not None
+    assert [each.episode for each in result.failures] == [0, 1]
+    assert len({each.reason for each in result.failures}) == 1
+    return result.failures[0]
+
+
+def first_legal(observations: Any, action_mask: Any) -> Any:
+    return action_mask.argmax(axis=1)
+
+
+# ---- play ----------------------------------------------------------------------------------------
+
+
+@sandboxed
+@pytest.mark.parametrize("own", [{}, {"size": (3, 5)}, {"dialect": "jumanji"}, {"dialect": "pgx"}])
+def test_a_program_plays_the_games_of_the_same_function(own: dict[str, Any]) -> None:
+    arguments: dict[str, Any] = {**own, "endpoint": "embedded"}
+    result = twofold.evaluate(Strategy(FIRST_LEGAL), episodes=20, **arguments)
+    order = (1, 2, 3, 0) if own.get("dialect") == "pgx" else (0, 1, 2, 3)
+
+    def by_hand(observations: Any, action_mask: Any) -> Any:
+        ordered = action_mask[:, order]
+        return np.array(order)[ordered.argmax(axis=1)]
+
+    expected = twofold.evaluate(by_hand, episodes=20, num_envs=16, **arguments)
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    np.testing.assert_array_equal(result.lengths, expected.lengths)
+    assert result.failures == ()
+    assert result.compare(expected).ties == 20
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ["up", "right", "down", "left"],
+        ["UP ", "Right", "down\\n", "LEFT"],
+        ["W", "d", "S", "a"],
+        [0, 1, 2, 3],
+        ["0", "1", "2", "3"],
+    ],
+)
+def test_directions_may_be_words_letters_and_numbers(forms: list[Any]) -> None:
+    source = SLIDE + f"def strategy(board):\n    return {forms}[legal(board)[0]]\n"
+    result = judged(source.replace("\\\\n", "\\n"), episodes=3)
+    expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+
+
+@sandboxed
+def test_a_game_is_a_function_of_its_seed_whatever_the_program_remembers() -> None:
+    source = f"""{SLIDE}
+import random
+seen = []
+def strategy(board):
+    seen.append(hash("salt") % 97 + random.random())
+    return legal(board)[int(sum(seen)) % len(legal(board))]
+"""
+    one, many = (
+        twofold.evaluate(Strategy(source), episodes=12, num_envs=lanes, endpoint="embedded")
+        for lanes in (12, 5)
+    )
+    assert one.failures == ()
+    assert len(set(one.scores.tolist())) > 6
+    np.testing.assert_array_equal(one.scores, many.scores)
+    np.testing.assert_array_equal(one.moves, many.moves)
+
+
+@sandboxed
+def test_a_failed_game_counts_with_its_score_so_far_and_the_others_go_on() -> None:
+    source = f"""{SLIDE}
+count = 0
+def strategy(board):
+    global count
+    count += 1
+    if count > 20 and max(map(max, board)) >= 256:
+        raise ValueError(f"tired after {{count}}")
+    return legal(board)[0]
+"""
+    result = twofold.evaluate(Strategy(source, name="tired.py"), episodes=30, record=True)
+    assert result.failures is not None
+    failed = {each.episode: each for each in result.failures}
+    assert 5 < len(failed) < 30
+    whole = twofold.evaluate(first_legal, episodes=30)
+    for episode in range(30):
+        recording = result.recording(episode)
+        assert recording.verify().score == result.scores[episode]
+        if episode not in failed:
+            assert result.scores[episode] == whole.scores[episode]
+            continue
+        each = failed[episode]
+        assert recording.board.max() == 8
+        assert result.max_exponents is not None
+        assert result.max_exponents[episode] == 8
+        assert each.step == result.lengths[episode] == result.moves[episode]
+        assert (each.seed, each.reason) == (FIRST_SEED + episode, "raised")
+        assert each.detail == (
+            f"ValueError: tired after {each.step + 1} (line 25: raise ValueError("
+            'f"tired after {count}"))'
+        )
+        assert f"(episode {episode}, seed {FIRST_SEED + episode}, step {each.step})" in str(each)
+    again = twofold.Evaluation.from_json(result.to_json(games=True))
+    assert again.summary == result.summary
+    assert [vars(each) for each in again.failures or ()] == [vars(each) for each in failed.values()]
+    summary = result.summary["failures"]
+    assert summary["games"] == len(failed)
+    assert summary["reasons"]["raised"]["games"] == len(failed)
+    assert summary["reasons"]["raised"]["first"]["episode"] == next(iter(failed))
+    for text in (str(result), result.to_markdown()):
+        assert re.search(rf"raised[ |]+{len(failed)}[ |]+\d+.\d\d %[ |]+episode", text)
+
+
+# ---- programs that fail --------------------------------------------------------------------------
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    ("body", "reason", "detail"),
+    [
+        ("return 0 if 0 else 'north'", "not_a_direction", "returned 'north'"),
+        ("return None", "not_a_direction", "returned a value of type NoneType"),
+        ("return True", "not_a_direction", "returned a value of type bool"),
+        ("return 4", "not_a_direction", "returned 4"),
+        ("return 1.0", "not_a_direction", "returned a value of type float"),
+        ("return 10**5000", "not_a_direction", "returned a large integer"),
+        ("return 'up' * 10**7", "not_a_direction", "returned 'upupup"),
+        ("return [board] * 10**6", "not_a_direction", "returned a value of type list"),
+        ("return board[4][4]", "raised", "IndexError: list index out of range (line 2: return bo"),
+        ("raise SystemExit(3)", "raised", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
+        ("raise GeneratorExit", "raised", "GeneratorExit"),
+        ("return strategy(board)", "raised", "RecursionError: maximum recursion depth"),
+        ("raise type('E', (BaseException,), {'__str__': lambda self: 1 / 0})()", "raised", "E ("),
+        ("return open('/etc/passwd').read()", "raised", "FileNotFoundError"),
+        ("return open('/proc/1/environ').read()", "raised", "FileNotFoundError"),
+        (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 2: raise"),
+        (r"raise ValueError('\x1b[2J\n')", "raised", r"ValueError: ?[2J? (line 2: raise"),
+        ("import numpy", "raised", "ModuleNotFoundError: No module named 'numpy'"),
+        ("import os; os._exit(7)", "exited", "ended its process with status 7"),
+        ("import os; os.close(3)\n    while True: pass", "killed", "SIGKILL"),
+        ("import ctypes; ctypes.string_at(0)", "killed", "SIGSEGV"),
+        ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are no answer"),
+        ("import os; os.write(3, b'!raised\\nx' * 9**6)", "raised", "Error"),
+        ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are no answer"),
+    ],
+)
+def test_a_game_ends_with_the_reason_of_its_failure(body: str, reason: str, detail: str) -> None:
+    found = failure(f"def strategy(board):\n    {body}\n")
+    assert (found.reason, found.step) == (reason, 0)
+    assert detail in found.detail
+    assert len(found.detail) < 400
+
+
+@sandboxed
+def test_a_direction_that_moves_nothing_ends_the_game() -> None:
+    result = judged("def strategy(board):\n    return 'left'\n", episodes=20)
+    assert result.failures is not None
+    assert {(each.reason, each.detail) for each in result.failures} == {
+        ("illegal", "left moves nothing")
+    }
+    assert len(result.failures) == 20
+    assert 0 < result.moves.mean() < 20
+    np.testing.assert_array_equal(result.moves, result.lengths)
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: pass",
+        "import time; time.sleep(1e6)",
+        "import select; select.poll().poll()",
+    ],
+)
+def test_a_move_that_takes_too_long_is_a_timeout(body: str) -> None:
+    source = f"{SLIDE}first = True\ndef strategy(board):\n    global first\n"
+    source += f"    if not first:\n        {body}\n    first = False\n    return legal(board)[0]\n"
+    found = failure(source, move_timeout=0.3)
+    assert found.step == 1
+    assert (found.reason, found.detail) == ("timeout", "no answer after 0.3 s")
+
+
+@sandboxed
+def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
+    source = f"{SLIDE}import time\n"
+    source += "def strategy(board):\n    time.sleep(0.05)\n    return legal(board)[0]\n"
+    found = failure(source, game_timeout=0.5)
+    assert found.reason == "timeout"
+    assert found.detail == "took 0.5 s for its moves"
+    assert 0 < found.step <= 10
+
+
+@sandboxed
+def test_the_kernel_limits_the_processor_time_of_a_game() -> None:
+    sandbox = Sandbox("while True: pass", file="a.py", memory_mb=256, cpu_seconds=1, unsafe=False)
+    question = Question(sandbox.begin(0), b"[]", 60.0)
+    sandbox.ask([question])
+    end = sandbox.end(question.game)
+    sandbox.close()
+    assert question.answer == b""
+    assert end.signal is signal.SIGXCPU
+    assert 0.5 < end.cpu_seconds < 5
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = [0]\n    while True: x += x",
+        "return bytearray(10**9)",
+        "x = []\n    while True: x.append(bytes(10**6))",
+    ],
+)
+def test_memory_is_limited(body: str) -> None:
+    found = failure(f"def strategy(board):\n    {body}\n", memory_mb=128)
+    assert (found.reason, found.detail) == ("memory", "ran out of memory")
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import os; os.fork()",
+        "import os\n    while True: os.fork()",
+        "import threading; threading.Thread(target=print).start()",
+        "import subprocess; subprocess.run(['/bin/sh'])",
+        "import os; os.execv('/bin/sh', ['sh'])",
+        "import os; os.system('true')",
+        "import socket; socket.socket()",
+        "import socket; socket.create_connection(('127.0.0.1', 1))",
+        "open('/tmp/twofold-was-here', 'w')",
+        "open('was-here', 'w')",
+        "open('/root/was-here', 'a')",
+        "open('/dev/null', 'r+')",
+        "import os; os.mkdir('/tmp/x')",
+        "import os; os.remove(os.__file__)",
+        "import os; os.kill(os.getppid(), 9)",
+        "import os; os.kill(1, 9)",
+        "import os; os.kill(-1, 9)",
+        "import os; os.killpg(0, 9)",
+        "import ctypes; ctypes.CDLL(None).fork()",
+        "import ctypes; ctypes.CDLL(None).system(b'true')",
+        "import ctypes; ctypes.CDLL(None).ptrace(16, 1, 0, 0)",
+        "import ctypes; ctypes.CDLL(None).unshare(0x10000000)",
+        "import ctypes; ctypes.CDLL(None).mount(b'x', b'/', b'proc', 0, None)",
+    ],
+)
+def test_a_system_call_that_reaches_out_ends_the_game(body: str) -> None:
+    # What it does about errors does not matter: the process ends.
+    source = f"""
+def strategy(board):
+    try:
+        attempt()
+    except BaseException:
+        pass
+    return 0
+def attempt():
+    {body}
+"""
+    assert failure(source).reason == "forbidden"
+    assert not Path("/tmp/twofold-was-here").exists()
+
+
+@sandboxed
+def test_other_system_calls_fail_and_nothing_is_there_to_be_read() -> None:
+    source = f"""{SLIDE}
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+packages = os.path.dirname(os.__file__) + "/site-packages"
+def strategy(board):
+    report = {{
+        "root": sorted(os.listdir("/")),
+        "variables": sorted(os.environ),
+        "ids": [os.getpid() < 100, os.getppid(), os.getuid()],
+        "descriptors": [fd for fd in range(64) if not is_closed(fd)],
+        "keyctl": refused(250), "bpf": refused(321), "io_uring": refused(425),
+        "prctl": refused(157), "setuid": refused(105), "sendmsg": refused(46),
+        "mlock": refused(149), "shmget": refused(29), "perf": refused(298),
+        "packages": sum((files for way, _, files in os.walk(packages)), []) == [],
+        "writable": [way for way, folders, files in os.walk("/") if os.access(way, os.W_OK)],
+    }}
+    raise ValueError(repr(report))
+def is_closed(descriptor):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+def refused(number):
+    return libc.syscall(number, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1
+"""
+    if os.uname().machine != "x86_64":
+        pytest.skip("the numbers are x86_64's")
+    sandbox = Sandbox(
+        source.replace("raise ValueError(repr(report))", "os.write(3, repr(report).encode())"),
+        file="a.py",
+        memory_mb=256,
+        cpu_seconds=20,
+        unsafe=False,
+    )
+    question = Question(sandbox.begin(0), b"[[0]]", 30.0)
+    sandbox.ask([question])
+    sandbox.end(question.game)
+    sandbox.close()
+    assert question.answer is not None
+    report = eval(question.answer.decode())
+    folders = {path.split("/")[1] for path in (os.__file__, sys.base_prefix)}
+    assert set(report.pop("root")) == folders
+    given = {"HOME", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED"}
+    assert set(report.pop("variables")) <= given
+    # The init of its namespace is its parent; nobody is its user.
+    assert report.pop("ids") == [True, 1, 65534]
+    assert report.pop("descriptors") == [0, 1, 2, 3]
+    assert report.pop("writable") == []
+    assert report == dict.fromkeys(report, True)
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    "mischief",
+    [
+        "[print('x' * 10**6) for _ in range(2000)]; raise KeyError",
+        "import sys; sys.stderr.write('x' * 10**8); sys.stdout = sys.stderr = None",
+        "import builtins; builtins.isinstance = builtins.int = builtins.len = None",
+        "import sys, json; json.loads = json.dumps = None; sys.modules.clear()",
+        "import os, sys; os.read = os.write = None; sys.exit = os._exit = None",
+        "import gc; [getattr(o, 'clear', id)() for o in gc.get_objects() if type(o) is list]",
+        "import signal; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15, 24, 31)]",
+        "import sys; sys.setrecursionlimit(10**9); sys.settrace(lambda *a: 1 / 0)",
+    ],
+)
+def test_what_a_program_does_to_its_own_process_hurts_only_itself(mischief: str) -> None:
+    """The games of a program that does so and one that does not are judged alike afterwards."""
+    source = f"""{SLIDE}
+class Grave:
+    def __del__(self):
+        raise SystemExit
+def strategy(board):
+    grave = Grave()
+    {mischief}
+    return legal(board)[0]
+"""
+    result = judged(source, episodes=2, memory_mb=2048, move_timeout=30)
+    assert result.failures is not None
+    assert all(each.reason in ("raised", "killed", "exited") for each in result.failures)
+    after = judged(FIRST_LEGAL, episodes=2)
+    expected = twofold.evaluate(first_legal, episodes=2, endpoint="embedded")
+    np.testing.assert_array_equal(after.scores, expected.scores)
+
+
+@sandboxed
+def test_answers_written_ahead_are_played_as_that_games_next_moves() -> None:
+    source = f"""{SLIDE}
+import os
+def strategy(board):
+    os.write(3, b"%d" % legal(board)[0])
+    while True:
+        os.write(3, b"0")
+"""
+    result = judged(source, episodes=3)
+    assert result.failures is not None
+    assert {each.reason for each in result.failures} == {"illegal"}
+    assert {each.detail for each in result.failures} == {"up moves nothing"}
+    expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded")
+    assert (result.scores <= expected.scores).all()
+
+
+# ---- programs that can't be judged ---------------------------------------------------------------
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    ("source", "reason", "text"),
+    [
+        ("def strategy(board) return 0", "syntax", "line 1: "),
+        ("a = '\0'", "syntax", "null byte"),
+        ("((" * 10**5, "syntax", ""),
+        ("def play(board):\n    return 0", "no_function", "no function strategy(board)"),
+        ("strategy = 5", "no_function", "no function strategy(board)"),
+        ("x = 1\n1 / 0", "raised", r"ZeroDivisionError: division by zero (line 2: 1 / 0)"),
+        ("import socket; socket.socket()", "forbidden", "open a socket"),
+        ("raise SystemExit", "raised", "SystemExit"),
+        ("x = bytearray(10**9)", "memory", "out of memory"),
+    ],
+)
+def test_a_program_that_can_not_be_loaded_is_refused(source: str, reason: str, text: str) -> None:
+    with pytest.raises(errors.StrategyError) as info:
+        judged(source)
+    assert info.value.reason == reason
+    assert text in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"move_timeout": 0}, "move_timeout"),
+        ({"game_timeout": float("inf")}, "game_timeout"),
+        ({"memory_mb": 5}, "memory_mb"),
+        ({"source": 5}, "source"),
+    ],
+)
+def test_wrong_limits_are_refused_by_name(arguments: Any, field: str) -> None:
+    with pytest.raises(errors.InvalidArgument) as info:
+        Strategy(**{"source": FIRST_LEGAL, **arguments})
+    assert info.value.field == field
+
+
+def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:
+    strategy = Strategy(FIRST_LEGAL)
+    with pytest.raises(errors.InvalidArgument, match="play 2048") as info:
+        twofold.evaluate(strategy, env="twofold/Concentration-v0", episodes=2)
+    assert info.value.field == "env"
+    with pytest.raises(errors.InvalidArgument, match="leave obs out"):
+        twofold.evaluate(strategy, episodes=2, obs="one_hot")
+    envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
+    envs.reset(seed=0)
+    with pytest.raises(errors.InvalidArgument, match="only evaluate plays it"):
+        envs.rollout(3, policy=strategy)
+    envs.close()
+    pytest.importorskip("pyarrow")
+    with pytest.raises(errors.InvalidArgument, match="only evaluate plays it"):
+        twofold.datasets.write(tmp_path / "a", strategy, transitions=9)
+
+
+# ---- without a sandbox ---------------------------------------------------------------------------
+
+REFUSES = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+assert libc.unshare(0x10000000) == 0
+open("/proc/self/setgroups", "w").write("deny")
+open("/proc/self/uid_map", "w").write(f"0 {sys.argv[1]} 1")
+open("/proc/self/gid_map", "w").write(f"0 {sys.argv[2]} 1")
+open(f"/proc/sys/user/max_{sys.argv[3]}_namespaces", "w").write("0")
+import twofold
+strategy = twofold.policies.Strategy("def strategy(board): return 0")
+try:
+    twofold.evaluate(strategy, episodes=2)
+except twofold.errors.SandboxUnavailable as error:
+    print(error.missing)
+    print(error)
+"""
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    ("kind", "name"), [("user", "user"), ("net", "network"), ("pid", "pid"), ("mnt", "mount")]
+)
+def test_a_kernel_that_refuses_a_wall_is_reported_by_name(kind: str, name: str) -> None:
+    command = [sys.executable, "-c", REFUSES, str(os.geteuid()), str(os.getegid()), kind]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    missing, text = ran.stdout.splitlines()
+    assert missing == f"{name} namespaces: unshare: No space left on device"
+    assert missing in text
+    assert "--unsafe" in text
+
+
+def test_unsafe_runs_without_walls_but_with_limits_and_warns(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("content")
+    source = f"""{SLIDE}
+x = open({str(target)!r}).read()
+def strategy(board):
+    if len(x) != 7:
+        return None
+    with open({str(target)!r}, "a") as file:
+        file.write("more")
+    return legal(board)[0]
+"""
+    with pytest.warns(RuntimeWarning, match="can read and delete files"):
+        result = judged(source, unsafe=True)
+    # The file can be opened, but not a byte be written.
+    assert result.failures is not None
+    assert [each.reason for each in result.failures] == ["raised", "raised"]
+    assert "File too large" in result.failures[0].detail
+    assert target.read_text() == "content"
+    with pytest.warns(RuntimeWarning):
+        played = judged(FIRST_LEGAL, unsafe=True)
+    assert played.failures == ()
+
+
+@sandboxed
+def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
+    source = "def strategy(board):\n    while True: pass\n"
+    code = f"import twofold; twofold.evaluate(twofold.policies.Strategy({source!r}), episodes=4)"
+    with subprocess.Popen([sys.executable, "-c", code]) as judge:
+        deadline = threading.Event()
+        while len(descendants(judge.pid)) < 6 and not deadline.wait(0.02):
+            assert judge.poll() is None
+        found = descendants(judge.pid)
+        judge.kill()
+    # The namespace's init ends when the judge's socket closes, and its processes with it.
+    for _ in range(500):
+        if not any(map(is_alive, found)):
+            break
+        deadline.wait(0.02)
+    assert [each for each in found if is_alive(each)] == []
+
+
+@sandboxed
+def test_a_runner_that_is_gone_is_reported() -> None:
+    sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    game = sandbox.begin(0)
+    for process in descendants(sandbox._process.pid):
+        os.kill(process, signal.SIGKILL)
+    sandbox._process.wait()
+    with pytest.raises(errors.SandboxUnavailable, match="has ended"):
+        sandbox.begin(1)
+    question = Question(game, b"[[0]]", 30.0)
+    sandbox.ask([question])
+    assert question.answer == b""
+    with pytest.raises(errors.SandboxUnavailable, match="has ended"):
+        sandbox.end(game)
+    sandbox.close()
+
+
+def descendants(process: int) -> list[int]:
+    children = Path(f"/proc/{process}/task/{process}/children")
+    found = [int(word) for word in children.read_text().split()] if children.exists() else []
+    return found + [each for child in found for each in descendants(child)]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+# ---- the filter ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machine", "header"),
+    [
+        ("x86_64", "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+        ("aarch64", "/usr/include/asm-generic/unistd.h"),
+    ],
+)
+def test_the_numbers_of_the_system_calls_are_the_kernels(machine: str, header: str) -> None:
+    if not Path(header).exists():
+        pytest.skip("the kernel's headers are not installed")
+    text = Path(header).read_text()
+    # Of fstatat64 and newfstatat, and the like, 64-bit processors have the second.
+    known = dict(re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)$", text, re.MULTILINE))
+    aliases = {"newfstatat": "fstatat"} if machine == "aarch64" else {}
+    for name, number in seccomp.numbers(machine).items():
+        assert int(known[aliases.get(name, name)]) == number, name
+    lacking = set(seccomp.ALLOWED.split()) | set(seccomp.KILLING.split())
+    lacking -= seccomp.numbers(machine).keys()
+    assert [name for name in lacking if name in known] == []
+
+
+def test_a_processor_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(OSError, match="no filter of system calls is known for riscv64"):
+        seccomp.Filter()
+
+
+def test_a_refused_call_is_named() -> None:
+    with pytest.raises(jail.Refused, match="a root of its own: umount2: "):
+        jail._call("a root of its own", "umount2", b"/nowhere", 0)
