@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from chat_server import Answer, ChatServer
 
 import twofold
-from twofold import errors
+from twofold import cli, errors
 from twofold.client.system import Clock
 from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
@@ -302,7 +303,7 @@ def test_a_service_that_does_not_answer_is_an_error() -> None:
     assert waits.slept == [1, 2, 4, 8, 16] * 2
 
 
-# ---- arguments -----------------------------------------------------------------------------------
+# ---- arguments and the command -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -320,3 +321,42 @@ def test_wrong_arguments_are_refused_by_name(arguments: Any, field: str) -> None
     with pytest.raises(errors.InvalidArgument) as info:
         twofold.evaluate(ChatModel(**{"url": "http://x/v1", "model": "m", **arguments}), episodes=1)
     assert info.value.field == field
+
+
+def test_the_command_judges_a_model_with_the_key_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-2")
+    (tmp_path / "prompt.txt").write_text("Moves that change the board: {legal}.\n{board}")
+    with ChatServer(first_legal_reply) as server:
+        command = ["evaluate", "--chat", server.url, "--model", "stub", "--size", "2"]
+        assert cli.main([*command, "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["episodes"] == 10
+        assert printed["rule_card"]["boards at once"] == 8
+        assert printed["model"]["prompt"] == PROMPT
+        assert printed["failures"]["games"] == 0
+        prompt = f"{tmp_path}/prompt.txt"
+        more = ["--prompt", prompt, "--options", '{"max_tokens": 9}', "--against", "random"]
+        assert cli.main([*command, *more]) == 0
+        assert "stub against random, the same 10 seeds each" in capsys.readouterr().out
+    _, headers, document = server.requests[-1]
+    assert headers["authorization"] == "Bearer secret-2"
+    assert document["max_tokens"] == 9
+    assert document["messages"][0]["content"].startswith("Moves that change")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--chat", "http://127.0.0.1:9/v1"], "--chat needs --model NAME"),
+        (["--chat", "ftp://x", "--model", "m"], "expected http"),
+        (["--chat", "http://x", "--model", "m", "--options", "[]"], "is no JSON object"),
+        (["--chat", "http://x", "--model", "m", "--options", "{"], "invalid"),
+    ],
+)
+def test_the_command_refuses_wrong_usage(
+    words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["evaluate", *words]) == 2
+    assert text in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Programs are judged in a sandbox: they play, fail in single games, and can do nothing else."""
 
+import json
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import twofold
-from twofold import errors
+from twofold import cli, errors
 from twofold.judging import jail, seccomp
 from twofold.judging.sandbox import Question, Sandbox
 from twofold.policies import Strategy
@@ -627,3 +628,27 @@ def test_a_processor_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_a_refused_call_is_named() -> None:
     with pytest.raises(jail.Refused, match="a root of its own: umount2: "):
         jail._call("a root of its own", "umount2", b"/nowhere", 0)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+@sandboxed
+def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(FIRST_LEGAL)
+    command = ["evaluate", "--strategy", str(file), "--episodes", "5"]
+    assert cli.main([*command, "--json", "--against", "random"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["evaluations"][0]["failures"]["games"] == 0
+    assert printed["comparison"]["first"] == "mine.py"
+    file.write_text("def strategy(board):\n    return 'left'\n")
+    assert cli.main(command) == 0
+    assert re.search(r"^illegal +5 +100.00 %", capsys.readouterr().out, re.MULTILINE)
+    file.write_text("def strategy(board:\n")
+    assert cli.main(command) == 1
+    assert "mine.py can't be judged: line 1: " in capsys.readouterr().err
+    assert cli.main([*command[:2], str(tmp_path / "none.py")]) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert cli.main([*command, "random"]) == 2
+    assert "not allowed with argument" in capsys.readouterr().err

@@ -6,12 +6,17 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from twofold.cli import playing
 from twofold.cli.common import Result, positive
+from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, evaluate
 from twofold.evaluation.run import FIRST_SEED, PROTOCOLS
-from twofold.policies.lookup import NAMES, load
+from twofold.judging.chat import PROMPT
+from twofold.policies import ChatModel, Strategy
+from twofold.policies.functions import PolicyLike
+from twofold.policies.lookup import NAMES, load, resolve
 
 FORMATS: dict[str, Callable[[Evaluation], str]] = {
     "table": str,
@@ -25,15 +30,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: twofold evaluate expectimax --episodes 100 --against greedy"
     presets = ", ".join(f"{name} {number:,}" for name, number in PROTOCOLS.items())
     add = parser.add_argument
-    add(
+    player = parser.add_mutually_exclusive_group(required=True)
+    player.add_argument(
         "policy",
+        nargs="?",
         help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions, as "
         "module:function or file.py:function; or model.zip of Stable-Baselines3",
+    )
+    player.add_argument(
+        "--strategy",
+        metavar="FILE",
+        help="judge a program with a function strategy(board) -> direction, in a sandbox",
+    )
+    player.add_argument(
+        "--chat",
+        metavar="URL",
+        help="judge a chat model at an OpenAI-compatible endpoint, such as http://host:8000/v1; "
+        "the key is that of $OPENAI_API_KEY",
     )
     add("--against", metavar="POLICY", help="compare with this policy")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
-        "--episodes", type=int, metavar="N", help="number of games (default: 1,000)"
+        "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
     )
     number.add_argument("--protocol", choices=PROTOCOLS, help=f"preset number of games: {presets}")
     add(
@@ -60,20 +78,101 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time limit of one call of the policy (default: 60)",
     )
-    playing.add_environment_arguments(parser, "as many as games, at most 4,096", list(FORMATS))
+    lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
+    playing.add_environment_arguments(parser, lanes, list(FORMATS))
+    _add_judging_arguments(parser)
+
+
+def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("with --strategy").add_argument
+    defaults = Strategy("")
+    for name, limited in (("move", "one move"), ("game", "all moves of a game")):
+        add(
+            f"--{name}-timeout",
+            type=positive,
+            default=getattr(defaults, f"{name}_timeout"),
+            metavar="SECONDS",
+            help=f"time limit of {limited} (default: %(default)g)",
+        )
+    add(
+        "--memory",
+        type=int,
+        default=defaults.memory_mb,
+        metavar="MB",
+        help="memory of a game's process, in megabytes (default: %(default)s)",
+    )
+    add("--unsafe", action="store_true", help="run the program without a sandbox")
+    add = parser.add_argument_group("with --chat").add_argument
+    add("--model", metavar="NAME", help="the model's name at the endpoint; required")
+    add("--prompt", type=Path, metavar="FILE", help="prompt of a move, with {board} and {legal}")
+    add(
+        "--options",
+        type=_fields,
+        metavar="JSON",
+        help="""more fields of a request, such as '{"temperature": 0, "max_tokens": 500}'""",
+    )
+    add(
+        "--retries",
+        type=int,
+        default=ChatModel.retries,
+        metavar="N",
+        help="corrections of one move before the game fails (default: %(default)s)",
+    )
+    add(
+        "--chat-timeout",
+        type=positive,
+        default=ChatModel.timeout,
+        metavar="SECONDS",
+        help="time limit of one request (default: %(default)g)",
+    )
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text} is no JSON object")
+    return value
+
+
+def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
+    """The policy to evaluate, and that of --against if there is one."""
+    if arguments.strategy is not None:
+        yield Strategy.load(
+            arguments.strategy,
+            move_timeout=arguments.move_timeout,
+            game_timeout=arguments.game_timeout,
+            memory_mb=arguments.memory,
+            unsafe=arguments.unsafe,
+        )
+    elif arguments.chat is not None:
+        if arguments.model is None:
+            raise InvalidArgument("--chat needs --model NAME", field="model")
+        prompt = PROMPT if arguments.prompt is None else arguments.prompt.read_text()
+        yield ChatModel(
+            arguments.chat,
+            arguments.model,
+            prompt=prompt,
+            options=arguments.options or {},
+            retries=arguments.retries,
+            timeout=arguments.chat_timeout,
+        )
+    for name in (arguments.policy, arguments.against):
+        if name is not None:
+            yield load(name, trust_pickle=arguments.trust_pickle)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Evaluates one policy or two."""
-    names = [arguments.policy, *([arguments.against] if arguments.against else [])]
-    policies = [load(name, trust_pickle=arguments.trust_pickle) for name in names]
-    results = []
-    for policy in policies:
+    results: list[Evaluation] = []
+    for policy in [resolve(each) for each in _policies(arguments)]:
+        # The second plays as many games as the first.
+        episodes = results[0].episodes if results else arguments.episodes
         with playing.progress(policy.name, "games", arguments) as update:
             result = evaluate(
                 policy,
-                episodes=arguments.episodes,
-                protocol=arguments.protocol,
+                episodes=episodes,
+                protocol=None if results else arguments.protocol,
                 first_seed=arguments.first_seed,
                 policy_timeout=arguments.policy_timeout,
                 progress=update,
