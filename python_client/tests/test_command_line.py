@@ -22,6 +22,8 @@ ROWS = [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", PAGE, re.MULTIL
 NAMES = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[2])) for row in ROWS if len(row) == 3}
 NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
 OWN = ["serve", "keygen", "ping"]
+# Runs until a signal ends it; tests/trainers/test_openenv_served.py starts it.
+ENDLESS = ["openenv"]
 
 EVALUATE = ["evaluate", "random", "--episodes", "20"]
 # The commands that succeed, by their row in the page.
@@ -119,8 +121,8 @@ def run(server: Server, files: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def test_the_page_has_all_commands_and_statuses() -> None:
-    assert {row.split()[0] for row in NAMES} | set(OWN) == cli.SUBCOMMANDS.keys()
-    assert all(f"`{name}`" in PAGE for name in OWN)
+    assert {row.split()[0] for row in NAMES} | {*OWN, *ENDLESS} == cli.SUBCOMMANDS.keys()
+    assert all(f"`{name}" in PAGE for name in OWN + ENDLESS)
     statuses = [0, cli.FAILED, cli.WRONG_USAGE, cli.INTERRUPTED, cli.TERMINATED]
     assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == list(map(str, statuses))
 

@@ -36,6 +36,7 @@ SUBCOMMANDS = {
     "serve": ("twofold.cli.server", "start a server (twofold-server serve)"),
     "keygen": ("twofold.cli.server", "make a pair of keys (twofold-server keygen)"),
     "ping": ("twofold.cli.server", "ask a server whether it is there (twofold-server ping)"),
+    "openenv": ("twofold.cli.openenv", "serve a game to OpenEnv's clients"),
     "doctor": ("twofold.cli.doctor", "find out why something does not work, and how to mend it"),
     "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }

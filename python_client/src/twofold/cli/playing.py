@@ -50,6 +50,11 @@ def add_environment_arguments(
         help="environment to play (default: %(default)s)",
     )
     add("--num-envs", type=int, metavar="N", help=f"boards played at once (default: {lanes})")
+    add_game_arguments(parser, add)
+
+
+def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., object]) -> None:
+    """Adds the arguments of the games; `add` takes those that all games have."""
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
     add(
         "--max-episode-steps",

@@ -67,3 +67,16 @@ def lock_directory(directory: Path) -> int:
         os.close(lock)
         raise
     return lock
+
+
+def allow_open_files(count: int) -> None:
+    """Raises this process's limit of open files to at least `count`, as far as it may."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        count = min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

@@ -1,0 +1,85 @@
+"""`twofold openenv serve`: a game for OpenEnv's clients."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from twofold._arguments import DEFAULT_TIMEOUT
+from twofold.cli import endpoint, playing
+from twofold.cli.common import Result, positive
+
+_ENVIRONMENTS = {"2048": "twofold/Game2048-v0", "concentration": "twofold/Concentration-v0"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command serve, and its arguments."""
+    commands = parser.add_subparsers(dest="openenv_command", metavar="COMMAND", required=True)
+    serve = commands.add_parser(
+        "serve",
+        help="serve a game over WebSockets, one board to a connection",
+        description="Serve a game over WebSockets, one board to a connection, until a signal ends "
+        "it. With ENABLE_WEB_INTERFACE=true there is a page to play on at /web.",
+        allow_abbrev=False,
+    )
+    add = serve.add_argument
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8000, help="port, 0 for a free one (default: %(default)s)")
+    add(
+        "--max-sessions",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="connections that may play at once (default: %(default)s)",
+    )
+    add(
+        "--keep-seconds",
+        type=positive,
+        default=600.0,
+        metavar="SECONDS",
+        help="how long the episode of a lost connection is kept (default: 600)",
+    )
+    add(
+        "--keep-episodes",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="how many of them are kept (default: %(default)s)",
+    )
+    add(
+        "--allow",
+        metavar="NAME,…",
+        default="",
+        help="arguments of the game that a client may set at reset, such as size,goal "
+        "(default: none)",
+    )
+    add("--json", action="store_true", help="print the address, or an error, as one line of JSON")
+    endpoint.add_arguments(serve, None, "in this process", DEFAULT_TIMEOUT)
+    add = serve.add_argument_group("environment").add_argument
+    add("--game", choices=_ENVIRONMENTS, default="2048", help="game (default: %(default)s)")
+    add("--reward", metavar="FILE", help="JSON file with the terms of the reward")
+    add("--illegal-action", metavar="NAME", help="effect of an illegal action (default: noop)")
+    playing.add_game_arguments(serve, add)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """Serves until a signal ends it; yields the address first."""
+    from twofold.integrations.openenv.app import Runner, make_openenv_app
+
+    arguments.env = _ENVIRONMENTS[arguments.game]
+    game = playing.environment_arguments(arguments)
+    for name in ("reward", "illegal_action"):
+        if getattr(arguments, name) is not None:
+            game[name] = getattr(arguments, name)
+    app = make_openenv_app(
+        arguments.game,
+        max_sessions=arguments.max_sessions,
+        allow=[name for name in arguments.allow.split(",") if name],
+        keep_seconds=arguments.keep_seconds,
+        keep_episodes=arguments.keep_episodes,
+        **game,
+    )
+    runner = Runner(app, arguments.host, arguments.port)
+    yield Result(f"listening on {runner.url}", {"url": runner.url, "pid": os.getpid()})
+    runner.run()

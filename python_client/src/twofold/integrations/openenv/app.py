@@ -1,0 +1,139 @@
+"""The server: OpenEnv's app with these games, and the program that runs it."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from twofold import _arguments
+from twofold._optional import optional_import
+from twofold.client.system import allow_open_files
+from twofold.errors import InvalidArgument
+from twofold.integrations.openenv.environment import ENVIRONMENTS, Service
+from twofold.integrations.openenv.registry import Registry
+
+_PURPOSE = "servers of OpenEnv's games"
+_server: Any = optional_import("openenv.core.env_server.http_server", _PURPOSE, "openenv")
+
+# The adapter decides these.
+_OWN = {
+    "deck_info",
+    "extra_infos",
+    "mask_key",
+    "obs",
+    "observation_key",
+    "observe_last_action",
+    "render_mode",
+    "render_size",
+}
+# A reset with a declared reward has a few kilobytes.
+_MOST_BYTES = 2**18
+_SHUTDOWN_SECONDS = 5
+
+
+def make_openenv_app(
+    game: str = "2048",
+    *,
+    max_sessions: int = 1000,
+    allow: Iterable[str] = (),
+    keep_seconds: float = 600.0,
+    keep_episodes: int = 1000,
+    clock: Callable[[], float] = time.monotonic,
+    **arguments: Any,
+) -> Any:
+    """The app of one game, an ASGI application: each connection plays a board of its own.
+
+    The environment variable ENABLE_WEB_INTERFACE=true adds OpenEnv's page at /web.
+
+    Args:
+        game: "2048" or "concentration".
+        max_sessions: How many connections may play at once.
+        allow: The names of the game's arguments that a client may set at `reset`: "size", "goal"
+            and so on.
+        keep_seconds: How long the episode of a lost connection is kept.
+        keep_episodes: How many of them are kept; the oldest go first.
+        clock: Counts those seconds.
+        arguments: Those of the environment, for all boards (size, goal, reward, endpoint …); those
+            of its observations and pictures are the adapter's own.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+        TransportError: No server.
+        MissingDependency: OpenEnv is not installed.
+    """
+    environment = ENVIRONMENTS[_arguments.choice("game", game, ENVIRONMENTS)]
+    for name in arguments:
+        if name in _OWN:
+            raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
+    offered = environment.board.game.argument_names - _OWN
+    for name in (allowed := frozenset(allow)):
+        if name not in offered:
+            raise InvalidArgument(
+                f"allow has {name!r}; expected some of {', '.join(sorted(offered))}", field="allow"
+            )
+    most = _arguments.integer("max_sessions", max_sessions, 1)
+    registry: Registry[Any] = Registry(
+        keep_seconds, _arguments.integer("keep_episodes", keep_episodes, 0), clock
+    )
+    environment.board(arguments).close()  # what is wrong shows now
+    app = _server.create_app(
+        functools.partial(environment, Service(registry, arguments, allowed)),
+        environment.board.action,
+        environment.board.observation,
+        env_name=f"twofold_{game}",
+        max_concurrent_envs=most,
+        state_cls=environment.board.state,
+    )
+
+    def close_boards() -> None:
+        for episode in registry.clear():
+            episode.close()
+
+    app.router.on_shutdown.append(close_boards)
+    allow_open_files(2 * most + 256)
+    return app
+
+
+class Runner:
+    """A server of an app, on an address that is bound already.
+
+    Args:
+        app: The app.
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+
+    Attributes:
+        url: Where it listens.
+
+    Raises:
+        InvalidArgument: There is no such port.
+        OSError: The address can't be used.
+    """
+
+    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000) -> None:
+        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
+        port = _arguments.integer("port", port, 0, 65535)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=1024)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                ws_max_size=_MOST_BYTES,
+                ws_per_message_deflate=False,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            )
+        )
+
+    def run(self) -> None:
+        """Serves until a signal stops it."""
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Has `run` return, in whatever thread it is."""
+        self._server.should_exit = True

@@ -1,0 +1,239 @@
+"""The environments that OpenEnv's server makes, one for each connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from twofold import _arguments
+from twofold._optional import optional_import
+from twofold.client.endpoints import EMBEDDED, resolve
+from twofold.client.lookup import VERSION
+from twofold.envs.seeding import draw_seed
+from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
+from twofold.integrations.openenv.boards import Board, ConcentrationBoard, Game2048Board
+from twofold.integrations.openenv.episode import Episode
+from twofold.integrations.openenv.registry import Entry, Registry
+
+_PURPOSE = "the games of twofold.integrations.openenv"
+_interfaces: Any = optional_import("openenv.core.env_server.interfaces", _PURPOSE, "openenv")
+_types: Any = optional_import("openenv.core.env_server.types", _PURPOSE, "openenv")
+
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True)
+class Service:
+    """What all connections share.
+
+    Args:
+        registry: The episodes.
+        arguments: Those of all boards.
+        allowed: The names of the game's arguments that `reset` may set.
+    """
+
+    registry: Registry[Episode]
+    arguments: dict[str, Any]
+    allowed: frozenset[str]
+
+
+class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy does not see it
+    """A connection's environment, which plays one episode at a time.
+
+    Args:
+        service: What all connections share.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    # Its thread makes and closes environments; the thread of the event loop plays.
+    REQUIRES_SINGLE_THREAD_EXECUTOR = True
+
+    board: ClassVar[type[Board]]
+    description: ClassVar[str]
+
+    def __init__(self, service: Service) -> None:
+        super().__init__()
+        self._service = service
+        self._entry: Entry[Episode] | None = None
+        # A step in this process takes less time than handing it to a thread.
+        self._is_quick = resolve(service.arguments.get("endpoint")) == EMBEDDED
+
+    def reset(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
+        """Starts an episode, or goes on with one that the server knows.
+
+        Args:
+            seed: The seed of a new episode; None to draw one.
+            episode_id: The id of a new episode, None to draw one; or that of a known one.
+            arguments: The game's, for a new episode, where the operator allows them.
+
+        Returns:
+            The first observation, or the last one of the known episode.
+
+        Raises:
+            InvalidArgument: An argument is wrong or not allowed; `field` names it.
+            Conflict: The known episode has another seed or other arguments.
+            TransportError: No answer.
+        """
+        if seed is not None:
+            seed = _arguments.integer("seed", seed, 0)
+        self._check(episode_id, arguments)
+        known = None if episode_id is None else self._service.registry.find(episode_id)
+        if known is None:
+            return self._start(seed, episode_id, arguments)
+        return self._go_on(known, {"seed": seed, **arguments})
+
+    def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
+        """Plays an action.
+
+        Raises:
+            FailedPrecondition: There is no episode.
+            StaleEpoch: Another connection has taken the episode over.
+            InvalidArgument, OutOfSequence, Conflict, TransportError: As `Episode.step`.
+        """
+        entry = self._entry
+        if entry is None:
+            raise FailedPrecondition(
+                "this connection has no episode: send reset first, with the episode_id to go on "
+                "with an episode of a lost connection"
+            )
+        with entry.episode.lock:
+            self._service.registry.check(entry, self)
+            return entry.episode.step(action)
+
+    async def reset_async(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
+        """`reset` without stopping the other connections."""
+        return await self._run(lambda: self.reset(seed, episode_id, **arguments))
+
+    async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
+        """`step` without stopping the other connections."""
+        return await self._run(lambda: self.step(action))
+
+    @property
+    def state(self) -> Any:
+        """The state of the episode; that of no episode before the first reset."""
+        entry = self._entry
+        if entry is None:
+            return self.board.state()
+        self._service.registry.check(entry, self)
+        return entry.episode.state()
+
+    def close(self) -> None:
+        """Keeps the episode for another connection."""
+        entry, self._entry = self._entry, None
+        if entry is not None:
+            _close(self._service.registry.drop(entry, self))
+
+    def get_metadata(self) -> Any:
+        """Name, description and version."""
+        return _types.EnvironmentMetadata(
+            name=self.board.game.__name__, description=self.description, version=VERSION
+        )
+
+    def render_web(self, observation: dict[str, Any]) -> str | None:
+        """The board as a picture, for the page at /web."""
+        return None if self._entry is None else self._entry.episode.board.html()
+
+    def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """The legal actions, for the page's buttons."""
+        [name] = self.board.action.model_fields.keys() - {"step", "metadata"}
+        return [(str(action), {name: action}) for action in observation["legal_actions"]]
+
+    async def _run(self, function: Callable[[], Returned]) -> Returned:
+        return function() if self._is_quick else await asyncio.to_thread(function)
+
+    def _check(self, episode_id: object, arguments: dict[str, Any]) -> None:
+        if episode_id is not None:
+            text = _arguments.text("episode_id", episode_id)
+            if not 1 <= len(text) <= 255:
+                raise InvalidArgument(
+                    f"episode_id has {len(text)} characters; expected 1 ... 255", field="episode_id"
+                )
+        for name, value in arguments.items():
+            if name not in self._service.allowed:
+                allowed = ", ".join(sorted(self._service.allowed)) or "none"
+                raise InvalidArgument(
+                    f"reset can't set {name!r} here; the arguments that this server allows: "
+                    f"{allowed}",
+                    field=name,
+                )
+            if name == "reward" and isinstance(value, str):
+                # A path would be one of the server's own files.
+                raise InvalidArgument("reward is a string; expected its terms", field="reward")
+
+    def _start(self, seed: int | None, episode_id: str | None, changed: dict[str, Any]) -> Any:
+        """Begins a new episode, on the board of the last one if the arguments are the same."""
+        registry, last = self._service.registry, self._entry
+        arguments = self._service.arguments | changed
+        is_same = last is not None and last.episode.board.arguments == arguments
+        board = None if is_same else self.board(arguments)
+        with contextlib.ExitStack() as undo:
+            if board is not None:
+                undo.callback(board.close)
+            if last is not None and registry.forget(last, self):
+                self._entry = None
+                if is_same:
+                    board = last.episode.board
+                    undo.callback(board.close)
+                else:
+                    last.episode.close()
+            if board is None:  # that of the last episode has been taken over
+                board = self.board(arguments)
+                undo.callback(board.close)
+            seed = draw_seed(1) if seed is None else seed
+            episode = Episode(episode_id or uuid.uuid4().hex, board, seed)
+            entry, gone = registry.hold(episode.id, episode, self)
+            undo.pop_all()
+        self._entry = entry
+        _close(gone)
+        return episode.last
+
+    def _go_on(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
+        """Takes over a known episode; the last observation again."""
+        episode = entry.episode
+        own = {"seed": episode.seed, **episode.board.arguments}
+        for name, value in asked.items():
+            if value is not None and value != own.get(name):
+                raise Conflict(
+                    f"episode {entry.id!r} has the {name} {own.get(name)!r}, not {value!r}: leave "
+                    f"out {name} to go on with it, or the episode_id to start another",
+                    field=name,
+                )
+        last = self._entry
+        self._service.registry.take_over(entry, self)
+        self._entry = entry
+        if last is not None and last is not entry and self._service.registry.forget(last, self):
+            last.episode.close()
+        with episode.lock:
+            return episode.resumed()
+
+
+def _close(episodes: list[Episode]) -> None:
+    for episode in episodes:
+        episode.close()
+
+
+class Game2048Environment(GameEnvironment):
+    """2048 on one connection."""
+
+    board = Game2048Board
+    description = (
+        "2048: slide the tiles of a board up, right, down or left; equal ones merge and score"
+    )
+
+
+class ConcentrationEnvironment(GameEnvironment):
+    """Concentration on one connection."""
+
+    board = ConcentrationBoard
+    description = "Concentration: flip two cards a turn, and find all pairs from memory"
+
+
+ENVIRONMENTS: dict[str, type[GameEnvironment]] = {
+    "2048": Game2048Environment,
+    "concentration": ConcentrationEnvironment,
+}
+"""The games by their names on the command line."""
