@@ -82,6 +82,10 @@ trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with
 	    (cd python_client && ../.build/trainers/$$library/bin/python -m pytest tests/trainers/test_$$library*.py); \
 	done
 
+.PHONY: openenv-test
+openenv-test: ## Run the tests of the games for OpenEnv's clients; installs OpenEnv.
+	$(MAKE) trainers TRAINERS=openenv
+
 training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
 

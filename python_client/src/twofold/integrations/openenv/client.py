@@ -1,22 +1,77 @@
-"""OpenEnv's client with the types of these games."""
+"""OpenEnv's client with the types of these games, which finds its episode again."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, ClassVar
 
 from twofold._optional import optional_import
+from twofold.errors import NotFound
 from twofold.integrations.openenv import models
 
 _PURPOSE = "clients of OpenEnv's games"
 _EnvClient: Any = optional_import("openenv.core.env_client", _PURPOSE, "openenv").EnvClient
 _StepResult: Any = optional_import("openenv.core.client_types", _PURPOSE, "openenv").StepResult
+_closed: Any = optional_import("websockets.exceptions", _PURPOSE, "openenv").ConnectionClosed
+_state: Any = optional_import("websockets.protocol", _PURPOSE, "openenv").State
+
+_LOST = (OSError, asyncio.TimeoutError, _closed)
+# The seconds before each new try.
+_PAUSES = (0.0, 0.1, 0.5, 2.0)
 
 
 class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the library
-    """A connection to a server of one of the games; its arguments are those of `EnvClient`."""
+    """A connection to a server of one of the games; its arguments are those of `EnvClient`.
+
+    A step numbers its action. When the connection is lost, it goes on with the episode on a new
+    one and sends the action again, and the server plays it once.
+    """
 
     observation: ClassVar[Any]
     state_model: ClassVar[Any]
+
+    _last: Any = None
+    """The last observation."""
+    _episode_socket: Any = None
+    """The connection that holds the episode."""
+
+    async def _reset_async(self, **kwargs: Any) -> Any:
+        """Starts an episode, or goes on with a known one."""
+        return self._noted(await super()._reset_async(**kwargs))
+
+    async def _step_async(self, action: Any, **kwargs: Any) -> Any:
+        """Plays an action once, on a new connection if this one is lost.
+
+        Raises:
+            NotFound: The server does not have the episode any more.
+        """
+        if self._last is None:
+            return await super()._step_async(action, **kwargs)
+        if action.step is None:
+            action = action.model_copy(update={"step": self._last.step})
+        for pause in _PAUSES:
+            try:
+                if self._ws is not self._episode_socket or self._ws.state is not _state.OPEN:
+                    await self._go_on()
+                return self._noted(await super()._step_async(action, **kwargs))
+            except _LOST:
+                self._episode_socket = None
+                await asyncio.sleep(pause)
+        await self._go_on()
+        return self._noted(await super()._step_async(action, **kwargs))
+
+    async def _go_on(self) -> None:
+        """Goes on with the episode on a new connection."""
+        episode_id = self._last.episode_id
+        result = await super()._reset_async(episode_id=episode_id)
+        if not result.observation.resumed:
+            self._last = None
+            raise NotFound(f"the server does not have episode {episode_id!r} any more")
+        self._episode_socket = self._ws
+
+    def _noted(self, result: Any) -> Any:
+        self._last, self._episode_socket = result.observation, self._ws
+        return result
 
     def _step_payload(self, action: Any) -> dict[str, Any]:
         payload: dict[str, Any] = action.model_dump(exclude_defaults=True)

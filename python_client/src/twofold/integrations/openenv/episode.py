@@ -48,16 +48,18 @@ class Episode:
             return self._stored(action.step, number)
         if self._terminated or self._truncated:
             return self._observation(f"{self._end()} Nothing is played any more.", 0.0)
-        message = ""
-        if not self.board.is_legal(number):
-            legal = ", ".join(map(str, self.board.legal))
-            message = f"{self.board.refusal(number)}; legal are {legal}."
+        refusal = "" if self.board.is_legal(number) else self.board.refusal(number)
         reward, self._terminated, self._truncated = self.board.step(number)
         self._steps += 1
         self._return += reward
         self._action = number
-        if self._terminated or self._truncated:
-            message = f"{message} {self._end()}".lstrip()
+        is_over = self._terminated or self._truncated
+        if refusal and is_over:
+            message = f"{refusal}. {self._end()}"
+        elif refusal:
+            message = f"{refusal}; legal are {', '.join(map(str, self.board.legal))}."
+        else:
+            message = self._end() if is_over else ""
         self.last = self._observation(message, reward)
         return self.last
 
@@ -86,13 +88,13 @@ class Episode:
         """The answer to an action whose number is not that of the next step."""
         if step > self._steps:
             raise OutOfSequence(
-                f"step is {step}, and the episode has taken {self._steps} steps: send the step of "
-                "the last observation",
+                f"step is {step}, and the episode has taken {_steps(self._steps)}: send the step "
+                "of the last observation",
                 field="step",
             )
         if step < self._steps - 1:
             raise OutOfSequence(
-                f"step {step} is over, and the episode has taken {self._steps} steps; reset with "
+                f"step {step} is over, and the episode has taken {_steps(self._steps)}; reset with "
                 "its episode_id returns the last observation",
                 field="step",
             )
@@ -107,8 +109,8 @@ class Episode:
 
     def _end(self) -> str:
         if self._terminated:
-            return f"The game is over after {self._steps} steps."
-        return f"The limit of {self._steps} steps has ended the episode."
+            return f"The game is over after {_steps(self._steps)}."
+        return f"The limit of {_steps(self._steps)} has ended the episode."
 
     def _observation(self, message: str, reward: float | None) -> Any:
         return self.board.observation(
@@ -122,3 +124,7 @@ class Episode:
             episode_id=self.id,
             **self.board.fields(),
         )
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"

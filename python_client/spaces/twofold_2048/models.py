@@ -1,0 +1,5 @@
+"""What client and server send each other."""
+
+from twofold.integrations.openenv.models import Game2048Action, Game2048Observation, Game2048State
+
+__all__ = ["Game2048Action", "Game2048Observation", "Game2048State"]

@@ -1,0 +1,395 @@
+"""Games over OpenEnv's WebSockets: the same boards, in words, and no harm from bad input."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import twofold
+from twofold.errors import InvalidArgument, MissingDependency
+
+pytest.importorskip("openenv", reason="`make openenv-test` has it")
+
+from openenv.core.generic_client import GenericEnvClient
+from openenv_servers import Connection, serving
+
+from twofold.games.game2048 import Game2048
+from twofold.integrations.openenv.app import make_openenv_app
+
+WORDS = ["up", "right", "down", "left"]
+REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server of 2048 that allows all that a test needs, and that no test harms."""
+    allowed = ["size", "goal", "stop_at_goal", "max_episode_steps", "reward", "illegal_action"]
+    with serving(max_sessions=20, allow=[*allowed, "dialect"]) as url:
+        yield url
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[Connection]:
+    connection = Connection(url)
+    yield connection
+    connection.close()
+
+
+def picked(generator: np.random.Generator, legal: list[Any]) -> Any:
+    return legal[generator.integers(len(legal))]
+
+
+@pytest.mark.parametrize("game", ["2048", "concentration"])
+def test_openenvs_own_client_plays_a_game_to_its_end(game: str) -> None:
+    name = {"2048": "direction", "concentration": "card"}[game]
+    generator = np.random.default_rng(0)
+    with serving(game) as url, GenericEnvClient(base_url=url).sync() as client:
+        result = client.reset(seed=5)
+        rewards = []
+        while not result.done:
+            assert result.observation["legal_actions"]
+            result = client.step({name: picked(generator, result.observation["legal_actions"])})
+            rewards.append(result.reward)
+        state = client.state()
+    assert result.observation["terminated"]
+    assert not result.observation["truncated"]
+    assert state["step_count"] == len(rewards)
+    assert state["episode_return"] == sum(rewards)
+    assert state["seed"] == 5
+    if game == "2048":
+        assert state["score"] == sum(rewards) > 0
+    else:
+        assert state["pairs"] == 8
+
+
+def test_2048_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
+    generator = np.random.default_rng(1)
+    boards = gym.make("twofold/Game2048-v0", endpoint="embedded")
+    batch = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint="embedded")
+    expected, infos = boards.reset(seed=9)
+    batch.reset(seed=9)
+    with serving(endpoint=endpoint) as url:
+        connection = Connection(url)
+        seen = connection.reset(seed=9)
+        for number in range(400):
+            assert seen["board"] == twofold.tile_values(expected).tolist()
+            assert seen["text"] == Game2048.text(expected)
+            assert seen["legal_actions"] == [WORDS[a] for a in np.flatnonzero(infos["action_mask"])]
+            assert (seen["score"], seen["step"]) == (infos["score"], number)
+            assert seen["highest_tile"] == 2 ** infos["max_exponent"]
+            if not seen["legal_actions"]:
+                break
+            word = picked(generator, WORDS)  # illegal ones, too
+            expected, reward, _, _, infos = boards.step(WORDS.index(word))
+            np.testing.assert_array_equal(batch.step([WORDS.index(word)])[0][0], expected)
+            data = connection.ask("step", {"direction": word})
+            assert data["reward"] == reward
+            seen = data["observation"]
+        assert number > 80
+        connection.close()
+    boards.close()
+    batch.close()
+
+
+def test_concentration_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
+    generator = np.random.default_rng(2)
+    table = gym.make("twofold/Concentration-v0", peeks=3, endpoint="embedded")
+    expected, infos = table.reset(seed=4)
+    names = [*range(1, 9), "?", "."]
+    with serving("concentration", peeks=3, endpoint=endpoint) as url:
+        connection = Connection(url)
+        seen = connection.reset(seed=4)
+        for _ in range(300):
+            assert seen["cards"] == [[names[code] for code in row] for row in expected.tolist()]
+            legal = np.flatnonzero(infos["action_mask"]).tolist()
+            assert seen["legal_actions"] == ["peek" if card == 16 else card for card in legal]
+            assert seen["open_card"] == (None if infos["open_card"] < 0 else infos["open_card"])
+            for name in ("pairs", "turns", "peeks"):
+                assert seen[name] == infos[name]
+            if seen["terminated"]:
+                break
+            card = int(generator.integers(17))
+            expected, reward, _, _, infos = table.step(card)
+            data = connection.ask("step", {"card": "peek" if card == 16 else card})
+            assert data["reward"] == reward
+            seen = data["observation"]
+        assert seen["terminated"]
+        connection.close()
+    table.close()
+
+
+def test_a_drawn_seed_plays_the_episode_again(connection: Connection) -> None:
+    first = connection.reset()["board"]
+    seed = connection.ask("state")["seed"]
+    connection.reset()
+    assert connection.ask("state")["seed"] != seed
+    assert connection.reset(seed=seed)["board"] == first
+
+
+def test_a_direction_is_a_word_or_its_number(connection: Connection) -> None:
+    played = []
+    for actions in (WORDS, range(4)):
+        connection.reset(seed=1)
+        played.append([connection.step(direction=action)["board"] for action in actions])
+    assert played[0] == played[1]
+
+
+def test_words_mean_the_same_under_the_rules_of_another_package(connection: Connection) -> None:
+    connection.reset(seed=1, dialect="pgx")
+    board = gym.make("twofold/Game2048-v0", dialect="pgx")
+    board.reset(seed=1)
+    for word, number in {"left": 0, "up": 1, "right": 2, "down": 3}.items():
+        expected = board.step(number)[0]
+        assert connection.step(direction=word)["board"] == twofold.tile_values(expected).tolist()
+    board.close()
+
+
+def illegal(connection: Connection, **arguments: Any) -> tuple[Any, Any]:
+    """An observation of 2 x 2 tiles with an illegal direction, and the direction."""
+    for seed in range(100):
+        seen = connection.reset(seed=seed, size=2, **arguments)
+        if len(seen["legal_actions"]) < 4:
+            return seen, next(word for word in WORDS if word not in seen["legal_actions"])
+    raise AssertionError("all is legal on all boards")
+
+
+def test_an_illegal_action_gets_a_sentence_and_the_same_board(connection: Connection) -> None:
+    seen, word = illegal(connection)
+    data = connection.ask("step", {"direction": word})
+    after = data["observation"]
+    legal = ", ".join(seen["legal_actions"])
+    assert after["message"] == f"'{word}' moves nothing; legal are {legal}."
+    assert after["board"] == seen["board"]
+    assert (data["reward"], data["done"], after["step"]) == (0.0, False, 1)
+    assert connection.step(direction=seen["legal_actions"][0])["message"] == ""
+
+
+def test_the_reward_and_the_rules_decide_about_an_illegal_action(connection: Connection) -> None:
+    _, word = illegal(connection, reward=REWARD)
+    assert connection.ask("step", {"direction": word})["reward"] == -2.0
+    seen, word = illegal(connection, illegal_action="terminate")
+    data = connection.ask("step", {"direction": word})
+    assert data["done"]
+    assert data["observation"]["board"] == seen["board"]
+    assert data["observation"]["message"].endswith(". The game is over after 1 step.")
+
+
+@pytest.mark.parametrize(
+    ("cards", "message"),
+    [([3, 3], "card 3 is face up"), (["peek", "peek"], "no peek is left")],
+)
+def test_a_card_that_can_not_be_flipped_gets_a_sentence(cards: list[Any], message: str) -> None:
+    with serving("concentration", size=(2, 2), peeks=1) as url:
+        connection = Connection(url)
+        connection.reset(seed=1)
+        first, second = (connection.step(card=card) for card in cards)
+        assert first["message"] == ""
+        assert second["message"].startswith(f"{message}; legal are ")
+        assert second["legal_actions"] == [c for c in (0, 1, 2, 3, "peek") if c not in cards]
+        assert connection.error("step", {"card": 4})["message"].startswith("card is 4; expected")
+        connection.close()
+
+
+def test_the_sentence_names_what_is_legal_after_the_step() -> None:
+    with serving("concentration", illegal_action="end_turn", peeks=0, size=(1, 4)) as url:
+        connection = Connection(url)
+        connection.reset(seed=1)
+        connection.step(card=2)
+        after = connection.step(card=2)
+        legal = ", ".join(map(str, after["legal_actions"]))
+        assert after["message"] == f"card 2 is face up; legal are {legal}."
+        assert after["turns"] == 1
+        connection.close()
+
+
+def test_a_found_pair_is_out_of_play() -> None:
+    with serving("concentration", size=(1, 4)) as url:
+        connection = Connection(url)
+        connection.reset(seed=1)
+        [row] = connection.step(card="peek")["cards"]
+        pair = [card for card in range(4) if row[card] == row[0]]
+        others = [card for card in range(4) if row[card] != row[0]]
+        for card in pair:
+            connection.step(card=card)
+        connection.step(card=others[0])
+        assert connection.step(card=pair[0])["message"].startswith(f"card {pair[0]} is out of play")
+        end = connection.step(card=others[1])
+        assert end["message"] == "The game is over after 6 steps."
+        connection.close()
+
+
+def test_nothing_is_played_after_the_end(connection: Connection) -> None:
+    connection.reset(seed=1, max_episode_steps=3)
+    for _ in range(3):
+        last = connection.step(direction=0)
+    assert (last["truncated"], last["terminated"]) == (True, False)
+    assert last["message"].endswith("The limit of 3 steps has ended the episode.")
+    data = connection.ask("step", {"direction": "down"})
+    after = data["observation"]
+    assert (data["reward"], data["done"], after["step"]) == (0.0, True, 3)
+    assert after["board"] == last["board"]
+    assert after["message"].endswith("Nothing is played any more.")
+    assert connection.ask("state")["step_count"] == 3
+    assert connection.reset(seed=1)["step"] == 0
+
+
+def test_a_goal_can_end_the_game(connection: Connection) -> None:
+    seen = connection.reset(seed=1, goal=16, stop_at_goal=True)
+    while not seen["terminated"]:
+        seen = connection.step(direction=seen["legal_actions"][0])
+    assert seen["highest_tile"] == 16
+    assert connection.ask("state")["goal_reached"]
+
+
+def test_arguments_of_a_reset_are_for_its_episode(connection: Connection) -> None:
+    assert np.shape(connection.reset(size=[2, 3])["board"]) == (2, 3)
+    assert connection.ask("state")["arguments"] == {"size": [2, 3]}
+    assert np.shape(connection.reset()["board"]) == (4, 4)
+    assert connection.ask("state")["arguments"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": 99}, "size is 99; expected 2 ... 8"),
+        ({"goal": "x"}, "goal is 'x'; expected an integer"),
+        ({"reward": "/etc/passwd"}, "reward is a string; expected its terms"),
+        ({"endpoint": "private"}, "reset can't set 'endpoint' here; the arguments"),
+        ({"start_tiles": 3}, "reset can't set 'start_tiles' here; the arguments"),
+        ({"seed": -1}, "seed is -1; expected at least 0"),
+        ({"seed": 1.5}, "seed is 1.5; expected an integer"),
+        ({"episode_id": ""}, "episode_id has 0 characters; expected 1 ... 255"),
+        ({"episode_id": ["a"]}, "episode_id is ['a']; expected a string"),
+    ],
+)
+def test_a_reset_that_is_refused_changes_nothing(
+    connection: Connection, arguments: dict[str, Any], message: str
+) -> None:
+    seen = connection.reset(seed=1)
+    assert connection.error("reset", arguments)["message"].startswith(message)
+    assert connection.ask("state")["episode_id"] == seen["episode_id"]
+    assert connection.step(direction=0)["step"] == 1
+
+
+def test_a_step_before_the_first_reset_is_refused(connection: Connection) -> None:
+    assert connection.ask("state")["episode_id"] is None
+    error = connection.error("step", {"direction": 0})
+    assert error["message"].startswith("this connection has no episode: send reset first")
+    assert connection.reset(seed=1)["step"] == 0
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {},
+        {"direction": "north"},
+        {"direction": "UP"},
+        {"direction": 4},
+        {"direction": -1},
+        {"direction": 1.0},
+        {"direction": True},
+        {"direction": None},
+        {"direction": ["up"]},
+        {"direction": "up", "step": -1},
+        {"direction": "up", "step": "0"},
+        {"direction": "up", "steps": 0},
+    ],
+)
+def test_what_is_no_action_gets_openenvs_error_and_plays_nothing(
+    connection: Connection, action: dict[str, Any]
+) -> None:
+    seen = connection.reset(seed=1)
+    error = connection.error("step", action)
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["errors"][0]["msg"]
+    if "direction" in action and len(action) == 1:
+        assert error["errors"][0]["msg"] == "Input should be 'up', 'right', 'down' or 'left'"
+    assert connection.ask("state")["step_count"] == 0
+    assert connection.step(direction=seen["legal_actions"][0])["step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{", "INVALID_JSON"),
+        ("", "INVALID_JSON"),
+        ('{"type": "dance"}', "UNKNOWN_TYPE"),
+        ('{"type": "step"}', "VALIDATION_ERROR"),
+        ('{"type": "step", "data": 3}', "VALIDATION_ERROR"),
+        ('{"type": "step", "data": {"direction": NaN}}', "VALIDATION_ERROR"),
+        ('{"type": "reset", "data": [1]}', "VALIDATION_ERROR"),
+        ('{"type": "reset", "data": {"seed": 1e400}}', "EXECUTION_ERROR"),
+        (json.dumps({"type": "step", "data": {"direction": "x" * 100_000}}), "VALIDATION_ERROR"),
+    ],
+)
+def test_a_message_that_is_wrong_gets_an_error_and_the_connection_stays(
+    connection: Connection, text: str, code: str
+) -> None:
+    connection.reset(seed=1)
+    connection.send_text(text)
+    reply = connection.receive()
+    assert (reply["type"], reply["data"]["code"]) == ("error", code)
+    assert reply["data"]["message"]
+    assert connection.step(direction=0)["step"] == 1
+
+
+@pytest.mark.parametrize("text", ['"' + "x" * 2**20 + '"', "[1]", '{"type": "step", "data": {'])
+def test_the_worst_messages_reach_no_other_connection(
+    connection: Connection, url: str, text: str
+) -> None:
+    seen = connection.reset(seed=1)
+    bad = Connection(url)
+    episode_id = bad.reset(seed=2)["episode_id"]
+    bad.send_text(text)
+    if len(text) > 2**18:
+        with pytest.raises(ConnectionError, match=r"too big|reset by peer"):
+            bad.receive()
+    else:
+        assert bad.receive()["type"] == "error"
+    again = Connection(url)
+    assert again.reset(episode_id=episode_id)["resumed"]
+    again.close()
+    assert connection.step(direction=seen["legal_actions"][0])["step"] == 1
+
+
+def test_only_so_many_connections_play() -> None:
+    with serving(max_sessions=2) as url:
+        first, second = Connection(url), Connection(url)
+        seen = first.reset(seed=1)
+        second.reset(seed=1)
+        refused = Connection(url).receive()["data"]
+        assert refused["code"] == "CAPACITY_REACHED"
+        assert "2/2" in refused["message"]
+        first.close()
+        again = Connection(url)
+        assert again.reset(seed=1)["board"] == seen["board"]
+        again.close()
+        second.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"game": "chess"}, "game"),
+        ({"obs": "flat"}, "obs"),
+        ({"size": 99}, "size"),
+        ({"allow": ["endpoint"]}, "allow"),
+        ({"max_sessions": 0}, "max_sessions"),
+        ({"game": "concentration", "allow": ["goal"]}, "allow"),
+        ({"game": "concentration", "deck_info": True}, "deck_info"),
+    ],
+)
+def test_a_server_with_a_wrong_argument_is_not_made(arguments: Any, field: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        make_openenv_app(**arguments)
+    assert raised.value.field == field
+
+
+def test_without_openenv_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from twofold._optional import optional_import
+
+    with pytest.raises(MissingDependency, match=r"pip install 'twofold\[openenv\]'"):
+        optional_import("openenv.nowhere", "games", "openenv")

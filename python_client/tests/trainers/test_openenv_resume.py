@@ -1,0 +1,238 @@
+"""OpenEnv's episodes outlive their connections, and no action is lost or played twice."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import twofold
+from twofold.errors import NotFound
+
+pytest.importorskip("openenv", reason="`make openenv-test` has it")
+
+from openenv_servers import Connection, serving
+
+from twofold.integrations.openenv.client import ConcentrationClient, Game2048Client
+from twofold.integrations.openenv.models import ConcentrationAction, Game2048Action
+
+WORDS = ["up", "right", "down", "left"]
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(max_sessions=20, allow=["size"]) as url:
+        yield url
+
+
+def test_200_cut_connections_lose_no_action_and_play_none_twice(url: str) -> None:
+    generator = np.random.default_rng(7)
+    board = gym.make("twofold/Game2048-v0")
+    connection, cuts, episodes = Connection(url), 0, 0
+    kinds = {"before": 0, "with the action": 0, "before the reply": 0}
+    while cuts < 200:
+        episodes += 1
+        seen = connection.reset(seed=episodes)
+        episode_id = seen["episode_id"]
+        expected, _ = board.reset(seed=episodes)
+        rewards = played = 0.0
+        while not seen["terminated"]:
+            word = str(generator.choice(seen["legal_actions"]))
+            action = {"direction": word, "step": seen["step"]}
+            expected, reward, _, _, _ = board.step(WORDS.index(word))
+            rewards += float(reward)
+            if generator.random() < 0.5:
+                kind = str(generator.choice(list(kinds)))
+                kinds[kind] += 1
+                cuts += 1
+                if kind != "before":
+                    connection.send("step", action)
+                if kind == "before the reply":
+                    connection.wait_for_reply()
+                connection.cut()
+                connection = Connection(url)
+                back = connection.reset(episode_id=episode_id)
+                assert back["resumed"]
+                taken = back["step"] - seen["step"]
+                assert taken in {"before": {0}, "before the reply": {1}}.get(kind, {0, 1})
+            data = connection.ask("step", action)  # again, whether it was played or not
+            seen = data["observation"]
+            played += data["reward"]
+            assert seen["step"] == action["step"] + 1
+            assert seen["board"] == twofold.tile_values(expected).tolist()
+        assert played == rewards
+        assert connection.ask("state")["episode_return"] == rewards
+    assert min(kinds.values()) > 20
+    connection.close()
+    board.close()
+
+
+def test_a_resumed_episode_shows_its_last_step_again(url: str) -> None:
+    first = Connection(url)
+    episode_id = first.reset(seed=1)["episode_id"]
+    while not (data := first.ask("step", {"direction": "left"}))["reward"]:
+        first.step(direction="down")
+    first.cut()
+    second = Connection(url)
+    again = second.ask("reset", {"episode_id": episode_id})
+    assert again["observation"].pop("resumed")
+    assert not data["observation"].pop("resumed")
+    assert again == data
+    second.close()
+
+
+def test_an_episode_that_is_over_shows_its_end_again(url: str) -> None:
+    first = Connection(url)
+    seen = first.reset(seed=1, size=2)
+    while not seen["terminated"]:
+        seen = first.step(direction=seen["legal_actions"][0], step=seen["step"])
+    first.cut()
+    second = Connection(url)
+    data = second.ask("reset", {"episode_id": seen["episode_id"]})
+    assert data["done"]
+    assert data["observation"] == {**seen, "resumed": True}
+    second.close()
+
+
+def test_a_repeated_number_returns_the_stored_observation(url: str) -> None:
+    connection = Connection(url)
+    connection.reset(seed=1)
+    first = connection.ask("step", {"direction": "left", "step": 0})
+    for _ in range(3):
+        assert connection.ask("step", {"direction": "left", "step": 0}) == first
+    assert connection.ask("state")["step_count"] == 1
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (
+            {"direction": "up", "step": 3},
+            "step is 3, and the episode has taken 2 steps: send the step of the last observation",
+        ),
+        ({"direction": "up", "step": 0}, "step 0 is over, and the episode has taken 2 steps; "),
+        ({"direction": "up", "step": 1}, "step 1 has played 'left', not 'up'; "),
+    ],
+)
+def test_a_number_out_of_turn_is_refused_and_plays_nothing(
+    url: str, action: dict[str, Any], message: str
+) -> None:
+    connection = Connection(url)
+    connection.reset(seed=1)
+    for number in range(2):
+        last = connection.step(direction="left", step=number)
+    assert connection.error("step", action)["message"].startswith(message)
+    assert connection.ask("state")["step_count"] == 2
+    assert connection.step(direction="left", step=1) == last
+    connection.close()
+
+
+def test_a_second_connection_takes_an_episode_over_and_shuts_the_first_out(url: str) -> None:
+    first, second = Connection(url), Connection(url)
+    episode_id = first.reset(seed=1)["episode_id"]
+    assert second.reset(episode_id=episode_id)["resumed"]
+    for kind, data in (("step", {"direction": "left"}), ("state", None)):
+        error = first.error(kind, data)
+        assert error["message"].startswith("another connection has taken over episode")
+    assert second.step(direction="left", step=0)["step"] == 1
+    assert first.reset(seed=2)["step"] == 0  # an episode of its own
+    first.cut()
+    assert second.step(direction="left")["step"] == 2
+    second.close()
+
+
+def test_a_known_episode_keeps_its_seed_and_its_arguments(url: str) -> None:
+    first, second = Connection(url), Connection(url)
+    first.reset(seed=1, size=3, episode_id="mine")
+    for arguments in ({"seed": 2}, {"size": 4}):
+        error = second.error("reset", {"episode_id": "mine", **arguments})
+        assert error["message"].startswith("episode 'mine' has the s")
+    assert first.step(direction="left")["step"] == 1  # it was not taken over
+    assert second.reset(episode_id="mine", seed=1, size=3)["resumed"]
+    second.close()
+    first.close()
+
+
+def test_the_episode_of_a_lost_connection_is_kept_for_a_time_and_in_a_number() -> None:
+    clock = Clock()
+    with serving(keep_seconds=10, keep_episodes=2, clock=clock) as url:
+        for name in ("a", "b", "c"):
+            connection = Connection(url)
+            connection.reset(episode_id=name)
+            connection.close()
+        assert is_resumed(url, "c")
+        assert not is_resumed(url, "a")
+        clock.seconds = 9.9
+        assert is_resumed(url, "c")
+        clock.seconds = 20
+        assert not is_resumed(url, "c")
+
+
+def is_resumed(url: str, episode_id: str) -> bool:
+    """Whether a new connection finds this episode; it leaves it again."""
+    connection = Connection(url)
+    resumed = bool(connection.reset(episode_id=episode_id)["resumed"])
+    connection.close()
+    return resumed
+
+
+def cut(client: Any) -> None:
+    """Breaks the connection under OpenEnv's synchronous client."""
+
+    def abort() -> None:
+        if client.async_client._ws is not None:
+            client.async_client._ws.transport.abort()
+
+    client._loop.call_soon_threadsafe(abort)
+
+
+@pytest.mark.parametrize("game", ["2048", "concentration"])
+def test_our_client_goes_on_by_itself(game: str) -> None:
+    generator = np.random.default_rng(3)
+    kind, action_of, name = {
+        "2048": (Game2048Client, Game2048Action, "direction"),
+        "concentration": (ConcentrationClient, ConcentrationAction, "card"),
+    }[game]
+    with serving(game) as url, kind(base_url=url).sync() as client, serving(game) as other:
+        result, taken, rewards = client.reset(seed=2), 0, 0.0
+        again = Connection(other)
+        again.reset(seed=2)
+        while not result.done:
+            legal = result.observation.legal_actions
+            action = action_of(**{name: legal[generator.integers(len(legal))]})
+            if generator.random() < 0.2:
+                threading.Timer(generator.random() / 1000, cut, [client]).start()
+            result = client.step(action)
+            rewards += result.reward
+            taken += 1
+            expected = again.ask("step", action.model_dump(exclude_defaults=True))
+            assert result.observation.step == taken
+            assert result.observation.text == expected["observation"]["text"]
+            assert result.reward == expected["reward"]
+        assert client.state().episode_return == rewards
+        again.close()
+
+
+def test_our_client_says_when_the_server_has_lost_the_episode(url: str) -> None:
+    with Game2048Client(base_url=url).sync() as client:
+        episode_id = client.reset(seed=1).observation.episode_id
+        other = Connection(url)
+        other.reset(episode_id=episode_id)
+        with pytest.raises(RuntimeError, match="another connection has taken over"):
+            client.step(Game2048Action(direction="left"))
+        other.reset(seed=1)  # ends it
+        cut(client)
+        with pytest.raises(NotFound, match="does not have episode"):
+            client.step(Game2048Action(direction="left"))
+        assert client.reset(seed=2).observation.step == 0
+        other.close()
