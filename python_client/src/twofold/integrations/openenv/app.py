@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -32,6 +34,7 @@ _OWN = {
 # A reset with a declared reward has a few kilobytes.
 _MOST_BYTES = 2**18
 _SHUTDOWN_SECONDS = 5
+_BACKLOG = 2048
 
 
 def make_openenv_app(
@@ -117,7 +120,12 @@ class Runner:
         uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
         port = _arguments.integer("port", port, 0, 65535)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=1024)
+        # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        if sys.platform != "win32":
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind((host, port))
+        self._socket.listen(_BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
         self._server = uvicorn.Server(
@@ -126,12 +134,16 @@ class Runner:
                 log_level="warning",
                 ws_max_size=_MOST_BYTES,
                 ws_per_message_deflate=False,
+                backlog=_BACKLOG,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
 
     def run(self) -> None:
         """Serves until a signal stops it."""
+        # OpenEnv imports Gradio: collections that look at all of it take a tenth of a second.
+        gc.collect()
+        gc.freeze()
         self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:

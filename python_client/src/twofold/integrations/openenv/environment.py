@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from twofold import _arguments
 from twofold._optional import optional_import
@@ -22,8 +21,6 @@ from twofold.integrations.openenv.registry import Entry, Registry
 _PURPOSE = "the games of twofold.integrations.openenv"
 _interfaces: Any = optional_import("openenv.core.env_server.interfaces", _PURPOSE, "openenv")
 _types: Any = optional_import("openenv.core.env_server.types", _PURPOSE, "openenv")
-
-Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
-    # Its thread makes and closes environments; the thread of the event loop plays.
+    # Its thread makes, resets and closes boards, which takes milliseconds, one after the other.
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     board: ClassVar[type[Board]]
@@ -104,13 +101,9 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             self._service.registry.check(entry, self)
             return entry.episode.step(action)
 
-    async def reset_async(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
-        """`reset` without stopping the other connections."""
-        return await self._run(lambda: self.reset(seed, episode_id, **arguments))
-
     async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
         """`step` without stopping the other connections."""
-        return await self._run(lambda: self.step(action))
+        return self.step(action) if self._is_quick else await asyncio.to_thread(self.step, action)
 
     @property
     def state(self) -> Any:
@@ -141,9 +134,6 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """The legal actions, for the page's buttons."""
         [name] = self.board.action.model_fields.keys() - {"step", "metadata"}
         return [(str(action), {name: action}) for action in observation["legal_actions"]]
-
-    async def _run(self, function: Callable[[], Returned]) -> Returned:
-        return function() if self._is_quick else await asyncio.to_thread(function)
 
     def _check(self, episode_id: object, arguments: dict[str, Any]) -> None:
         if episode_id is not None:

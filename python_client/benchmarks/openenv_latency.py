@@ -1,0 +1,185 @@
+"""The time of a move over OpenEnv's WebSockets, with a thousand connections that play at once.
+
+    python python_client/benchmarks/openenv_latency.py --peer OpenEnv/envs/openspiel_env
+
+Each connection plays 2048 of its own, with random legal moves. First all of them move about every
+two seconds, as agents do that think; then as fast as they can. The peer is OpenEnv's own 2048: a
+checkout of huggingface/OpenEnv, with open_spiel installed beside openenv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import websockets
+from tabulate import tabulate
+
+WORDS = ("up", "right", "down", "left")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The moves of one server under one load; times in milliseconds."""
+
+    server: str
+    load: str
+    moves_per_second: float
+    p50: float
+    p99: float
+    p999: float
+    server_ms: float
+    """Processor time of the server for each move."""
+    megabytes: float
+    """Memory of the server, resident."""
+    refused: int
+    """Moves that got an error."""
+
+
+def main() -> None:
+    """Measures, and prints a table and a line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--connections", type=int, default=1000, metavar="N")
+    parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="envs/openspiel_env")
+    arguments = parser.parse_args()
+    most, port = str(arguments.connections + 10), _free_port()
+    command = [sys.executable, "-m", "twofold", "openenv", "serve", "--max-sessions", most]
+    servers: list[tuple[str, list[str], Path, str, dict[str, str]]] = []
+    servers.append(("twofold", [*command, "--port", str(port)], Path("/"), "direction", {}))
+    if arguments.peer is not None:
+        command = [sys.executable, "-m", "uvicorn", "server.app:app", "--log-level", "warning"]
+        variables = {"OPENSPIEL_GAME": "2048", "MAX_CONCURRENT_ENVS": most}
+        servers.append(
+            ("openspiel", [*command, "--port", str(port)], arguments.peer, "action_id", variables)
+        )
+    results = []
+    for name, command, folder, field, variables in servers:
+        with _running(command, folder, variables, port) as pid:
+            results += asyncio.run(_measure(name, port, pid, field, arguments))
+    print(tabulate([asdict(result) for result in results], "keys", floatfmt=",.1f"))
+    print(json.dumps([asdict(result) for result in results]))
+
+
+async def _measure(
+    name: str, port: int, pid: int, field: str, arguments: argparse.Namespace
+) -> list[Measured]:
+    url, count = f"ws://127.0.0.1:{port}/ws", arguments.connections
+    # A few at a time, so that no handshake waits too long.
+    gate = asyncio.Semaphore(50)
+
+    async def connect() -> Any:
+        async with gate:
+            return await websockets.connect(
+                url, compression=None, proxy=None, open_timeout=120, ping_interval=None
+            )
+
+    connections = await asyncio.gather(*(connect() for _ in range(count)))
+    results = []
+    for load, interval in (("thinking", arguments.interval), ("at once", 0.0)):
+        # The first boards are made now.
+        first = await asyncio.gather(*(_ask(c, {"type": "reset", "data": {}}) for c in connections))
+        times: list[float] = []
+        refused: list[str] = []
+        before, spent = time.perf_counter(), _spent(pid)
+        end = before + arguments.seconds
+        players = zip(connections, first, strict=True)
+        await asyncio.gather(
+            *(_play(c, seen, field, interval, end, times, refused) for c, seen in players)
+        )
+        seconds = time.perf_counter() - before
+        p50, p99, p999 = 1e3 * np.percentile(times, [50, 99, 99.9])
+        cost = 1e3 * (_spent(pid) - spent) / len(times)
+        memory = _resident(pid) / 1e6
+        rate = len(times) / seconds
+        results.append(Measured(name, load, rate, p50, p99, p999, cost, memory, len(refused)))
+    for connection in connections:
+        await connection.close()
+    return results
+
+
+async def _ask(connection: Any, message: dict[str, Any]) -> Any:
+    await connection.send(json.dumps(message))
+    return json.loads(await connection.recv())["data"]
+
+
+async def _play(
+    connection: Any,
+    seen: Any,
+    field: str,
+    interval: float,
+    end: float,
+    times: list[float],
+    refused: list[str],
+) -> None:
+    """Plays on from an observation until the end, and notes the times of the moves."""
+    while True:
+        pause = random.uniform(0, 2 * interval)
+        if time.perf_counter() + pause >= end:
+            return
+        await asyncio.sleep(pause)
+        before = time.perf_counter()
+        legal = seen["observation"]["legal_actions"]
+        data = await _ask(connection, {"type": "step", "data": {field: random.choice(legal)}})
+        times.append(time.perf_counter() - before)
+        if "observation" not in data:
+            refused.append(data["message"])
+        if "observation" not in data or data["done"]:
+            data = await _ask(connection, {"type": "reset", "data": {}})
+        seen = data
+
+
+@contextlib.contextmanager
+def _running(
+    command: list[str], folder: Path, variables: dict[str, str], port: int
+) -> Iterator[int]:
+    """A server from when it answers; its process id."""
+    with subprocess.Popen(command, cwd=folder, env=os.environ | variables) as process:
+        try:
+            for _ in range(600):
+                with contextlib.suppress(OSError):
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                    break
+                time.sleep(0.1)
+            yield process.pid
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _spent(pid: int) -> float:
+    """Seconds of processor time of all threads of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()
