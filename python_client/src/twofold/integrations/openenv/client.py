@@ -49,16 +49,26 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
             return await super()._step_async(action, **kwargs)
         if action.step is None:
             action = action.model_copy(update={"step": self._last.step})
+        return self._noted(await self._on_the_episode(super()._step_async, action, **kwargs))
+
+    async def _state_async(self) -> Any:
+        """The state of the episode, on a new connection if this one is lost."""
+        if self._last is None:
+            return await super()._state_async()
+        return await self._on_the_episode(super()._state_async)
+
+    async def _on_the_episode(self, ask: Any, *arguments: Any, **kwargs: Any) -> Any:
+        """Asks on a connection that holds the episode, again if it is lost meanwhile."""
         for pause in _PAUSES:
             try:
                 if self._ws is not self._episode_socket or self._ws.state is not _state.OPEN:
                     await self._go_on()
-                return self._noted(await super()._step_async(action, **kwargs))
+                return await ask(*arguments, **kwargs)
             except _LOST:
                 self._episode_socket = None
                 await asyncio.sleep(pause)
         await self._go_on()
-        return self._noted(await super()._step_async(action, **kwargs))
+        return await ask(*arguments, **kwargs)
 
     async def _go_on(self) -> None:
         """Goes on with the episode on a new connection."""
