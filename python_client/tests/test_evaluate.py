@@ -15,6 +15,7 @@ from servers import Server
 import twofold
 from twofold import cli, errors
 from twofold.evaluation import statistics
+from twofold.evaluation.run import join
 from twofold.policies import PerfectMemory, PolicyWithMemory
 from twofold.policies.baselines import RandomPolicy
 from twofold.policies.lookup import load
@@ -154,6 +155,47 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
     assert one.scores[17] == infos["score"][0]
     assert one.moves[17] == infos["moves"][0]
     assert one.max_exponents[17] == observations.max()
+
+
+# ---- evaluations in parts ------------------------------------------------------------------------
+
+
+def parts_of(policy: Any, *sizes: int, **arguments: Any) -> list[twofold.Evaluation]:
+    """Evaluations of so many episodes each, one behind the other."""
+    firsts = np.cumsum([FIRST_SEED, *sizes[:-1]], dtype=np.uint64).tolist()
+    return [
+        twofold.evaluate(policy, episodes=size, first_seed=first, num_envs=5, **arguments)
+        for size, first in zip(sizes, firsts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("env", ["twofold/Game2048-v0", CONCENTRATION])
+def test_parts_are_joined_to_the_whole(env: str) -> None:
+    parts = parts_of(first_legal, 7, 1, 12, env=env, max_episode_steps=200)
+    joined = join(parts, seconds=2 * sum(part.seconds for part in parts))
+    whole = parts_of(first_legal, 20, env=env, max_episode_steps=200)[0]
+    for name in ("seeds", "scores", "moves", "lengths", "max_exponents"):
+        np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name), err_msg=name)
+    assert (joined.policy, joined.card) == (whole.policy, whole.card)
+    # The policy's share stays.
+    shares = [part.policy_seconds for part in parts]
+    assert joined.policy_seconds == pytest.approx(2 * sum(shares))
+
+
+def test_the_recorded_games_of_parts_are_joined() -> None:
+    joined = join(parts_of("random", 3, 4, record=True), seconds=1.0)
+    whole = parts_of("random", 7, record=True)[0]
+    for which in ("best", "worst", *range(7)):
+        ours, alone = joined.recording(which), whole.recording(which)
+        np.testing.assert_array_equal(ours.actions, alone.actions)
+        assert (ours.seed, ours.score, ours.about) == (alone.seed, alone.score, alone.about)
+
+
+def test_parts_of_different_versions_are_not_joined() -> None:
+    first, second = parts_of("random", 2, 2)
+    second.card["server"] = "twofold-server 9.9.9"
+    with pytest.raises(errors.FailedPrecondition, match=r"differ in 'server': .*9\.9\.9"):
+        join([first, second], seconds=1.0)
 
 
 # ---- environments of others ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -37,16 +38,22 @@ class Schedule:
     So every episode that was begun counts, long ones as often as short ones. A lane is active while
     it plays an episode, and idle once no episode is left for it.
 
-    Attributes:
+    Args:
         seeds: uint64 (E,), the seed of each episode.
+        lanes: Number of lanes N.
+        first: The number of the first episode in messages.
+
+    Attributes:
+        seeds: The same.
         finished: Number of finished episodes.
-        episode: int (N,), the episode of each lane; of an idle lane the last one.
+        episode: int (N,), the episode of each lane, from 0; of an idle lane the last one.
         lane_seeds: uint64 (N,), their seeds.
         active: bool (N,), false for idle lanes.
     """
 
-    def __init__(self, seeds: NDArray[np.uint64], lanes: int) -> None:
+    def __init__(self, seeds: NDArray[np.uint64], lanes: int, first: int = 0) -> None:
         self.seeds = seeds
+        self._first = first
         self.finished = 0
         self.episode = np.arange(lanes)
         self.lane_seeds = seeds[np.minimum(self.episode, len(seeds) - 1)]
@@ -72,16 +79,32 @@ class Schedule:
 
     def place(self, lane: int) -> dict[str, int]:
         """The episode of a lane and its seed."""
-        return {"episode": int(self.episode[lane]), "seed": int(self.lane_seeds[lane])}
+        episode = self._first + int(self.episode[lane])
+        return {"episode": episode, "seed": int(self.lane_seeds[lane])}
 
 
+@dataclass(frozen=True)
 class ActionLog:
-    """The actions of games of 2048, two bits each once a game has ended.
-
-    Those of unfinished games are in a table of steps and lanes.
+    """The actions of games of 2048, two bits each.
 
     Attributes:
         rules: The rules of the games.
+        games: The packed actions of each game, by its seed.
+    """
+
+    rules: RecordingRules
+    games: dict[int, bytes] = field(default_factory=dict)
+
+    def actions(self, seed: int, length: int) -> NDArray[np.uint8]:
+        """uint8 (length,): the actions of the game with this seed."""
+        return unpack_actions(self.games[seed], length)
+
+
+class ActionRecorder:
+    """Writes an `ActionLog`; the actions of unfinished games are in a table of steps and lanes.
+
+    Attributes:
+        log: The log, of the games that have ended.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
@@ -89,13 +112,13 @@ class ActionLog:
         if not isinstance(base, Game2048VectorEnv):
             raise InvalidArgument("record needs an environment of 2048", field="record")
         config = base._session.create.game2048
-        self.rules = RecordingRules(
+        rules = RecordingRules(
             config.rows, config.columns, config.four_probability, config.start_tiles
         )
+        self.log = ActionLog(rules)
         # A dialect numbers the actions in another order than recordings do.
         order = base._action_order
         self._order = np.arange(4, dtype=np.uint8) if order is None else order
-        self._games: dict[int, bytes] = {}
         self._table = np.zeros((256, envs.num_envs), np.uint8)
         self._next = 0
         self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
@@ -115,24 +138,20 @@ class ActionLog:
         self._table[end - len(actions) : end] = self._order[actions]
         self._next = end
 
-    def end(self, lanes: Array, episodes: Array, lengths: Array) -> None:
-        """Ends the episodes of these lanes, (k,) each, with their numbers of steps."""
-        for lane, episode, length in zip(lanes, episodes, lengths, strict=True):
+    def end(self, lanes: Array, seeds: Array, lengths: Array) -> None:
+        """Ends the episodes of these lanes, (k,) each, with their seeds and numbers of steps."""
+        for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
             first = self._first[lane]
-            self._games[int(episode)] = pack_actions(self._table[first : first + length, lane])
+            self.log.games[int(seed)] = pack_actions(self._table[first : first + length, lane])
         self._first[lanes] = self._next
-
-    def actions(self, episode: int, length: int) -> NDArray[np.uint8]:
-        """uint8 (length,): the actions of a finished game."""
-        return unpack_actions(self._games[episode], length)
 
 
 def play_function(
     envs: VectorEnv[Any, Any, Any],
-    seeds: NDArray[np.uint64],
+    schedule: Schedule,
     caller: PolicyCaller,
     progress: Progress | None,
-    log: ActionLog | None,
+    recorder: ActionRecorder | None,
 ) -> dict[str, Any]:
     """Plays episodes with a policy function, on any vector environment with NEXT_STEP autoreset.
 
@@ -143,7 +162,7 @@ def play_function(
     Returns:
         Fields of `Evaluation`, arrays in the seeds' order.
     """
-    schedule, total, start = Schedule(seeds, envs.num_envs), len(seeds), time.perf_counter()
+    total, start = len(schedule.seeds), time.perf_counter()
     scores = np.zeros(total, np.float64)
     lengths, moves = np.zeros(total, np.int64), np.zeros(total, np.int64)
     exponents = np.zeros(total, np.uint8)
@@ -175,8 +194,8 @@ def play_function(
         mask = infos.get("action_mask", every_action)
         # Some environments have a score in the infos of a reset only.
         has_score = has_score and "score" in infos
-        if log is not None:
-            log.add(actions[np.newaxis], schedule.active)
+        if recorder is not None:
+            recorder.add(actions[np.newaxis], schedule.active)
         steps += np.count_nonzero(schedule.active & ~failed)
         lane_steps += ~failed
         if not has_score:
@@ -191,8 +210,8 @@ def play_function(
         moves[which] = infos["moves"][done] if has_moves else lane_steps[done]
         if has_exponent:
             exponents[which] = infos["max_exponent"][done]
-        if log is not None:
-            log.end(done, which, lengths[which])
+        if recorder is not None:
+            recorder.end(done, schedule.lane_seeds[done], lengths[which])
         lane_rewards[done], lane_steps[done] = 0, 0
         begins = schedule.end(done)
         if begins.any():
@@ -265,10 +284,10 @@ _ROLLOUT_STEPS = 32
 
 def play_in_server(
     envs: VectorEnv[Any, Any, Any],
-    seeds: NDArray[np.uint64],
+    schedule: Schedule,
     policy: served_policies.Policy,
     progress: Progress | None,
-    log: ActionLog | None,
+    recorder: ActionRecorder | None,
 ) -> dict[str, Any]:
     """Plays episodes of 2048 by rollouts, with a policy in the server.
 
@@ -284,7 +303,7 @@ def play_in_server(
         raise InvalidArgument(
             "policies in the server play 2048; pass a function for another game", field="policy"
         )
-    schedule, total, start = Schedule(seeds, base.num_envs), len(seeds), time.perf_counter()
+    total, start = len(schedule.seeds), time.perf_counter()
     names = ("score", "moves", "episode_length", "max_exponent")
     results = {name: np.zeros(total, np.int64) for name in names}
     steps = 0
@@ -292,15 +311,15 @@ def play_in_server(
     while not schedule.is_finished:
         data = base.rollout(_ROLLOUT_STEPS, policy=policy, infos=names)
         steps += np.count_nonzero(data.valid[:, schedule.active])
-        if log is not None:
-            log.add(data.actions, schedule.active)
+        if recorder is not None:
+            recorder.add(data.actions, schedule.active)
         is_done = (data.terminations | data.truncations).any(axis=0)
         done = np.flatnonzero(is_done & schedule.active)
         which = schedule.episode[done]
         for name, values in results.items():
             values[which] = data.infos[name][-1, done]  # unchanged while the lane waits
-        if log is not None:
-            log.end(done, which, results["episode_length"][which])
+        if recorder is not None:
+            recorder.end(done, schedule.lane_seeds[done], results["episode_length"][which])
         begins = schedule.end(done)
         if begins.any():
             base.reset(seed=schedule.lane_seeds, options={"reset_mask": begins})

@@ -166,9 +166,10 @@ class Evaluation:
                 "the games were not recorded; evaluate with record=True", field="record"
             )
         episode = self._pick(which)
-        actions = self.log.actions(episode, int(self.lengths[episode]))
+        seed = int(self.seeds[episode])
+        actions = self.log.actions(seed, int(self.lengths[episode]))
         about = {"policy": self.policy, "episode": episode}
-        recording = Recording.of_seed(self.log.rules, int(self.seeds[episode]), actions, about)
+        recording = Recording.of_seed(self.log.rules, seed, actions, about)
         if recording.score != self.scores[episode]:
             raise InternalError(
                 f"episode {episode} scored {self.scores[episode]}, its replay {recording.score}"

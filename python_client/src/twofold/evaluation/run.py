@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.envs import make_vec
-from twofold.errors import InvalidArgument
-from twofold.evaluation.episodes import ActionLog, Progress, play_function, play_in_server
+from twofold.envs.results import Array
+from twofold.errors import FailedPrecondition, InvalidArgument
+from twofold.evaluation.episodes import (
+    ActionLog,
+    ActionRecorder,
+    Progress,
+    Schedule,
+    play_function,
+    play_in_server,
+)
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.games.game2048 import Game2048
@@ -86,33 +95,120 @@ def evaluate(
         TransportError: No server, or no answer; from a chat model's endpoint ModelUnavailable.
     """
     chosen = resolve(policy, name)
-    number = _number_of_episodes(episodes, protocol, chosen.episodes)
-    first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
+    return play(
+        chosen,
+        episode_seeds(chosen, episodes, protocol, first_seed),
+        env=env,
+        num_envs=num_envs,
+        card=card,
+        policy_timeout=policy_timeout,
+        progress=progress,
+        record=record,
+        env_arguments=env_arguments,
+    )
+
+
+def play(
+    policy: NamedPolicy,
+    seeds: NDArray[np.uint64],
+    first: int = 0,
+    *,
+    env: str | VectorEnv[Any, Any, Any],
+    num_envs: int | None,
+    card: Mapping[str, Any] | None,
+    policy_timeout: float,
+    progress: Progress | None,
+    record: bool,
+    env_arguments: Mapping[str, Any],
+) -> Evaluation:
+    """`evaluate` with seeds of uint64 (E,), or a part of it: messages count episodes from `first`.
+
+    Raises:
+        TwofoldError: As for `evaluate`.
+    """
     policy_timeout = _arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0")
-    served = _served(chosen, env)
+    served = _served(policy, env)
     if served is not None:
         env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
-    seeds = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
-    lanes = min(number, chosen.lanes)
+    lanes = min(len(seeds), policy.lanes)
     with contextlib.ExitStack() as stack:
         envs = stack.enter_context(_opened(env, lanes, num_envs, env_arguments))
         if served is None:
             _check_autoreset(envs)
-            caller = PolicyCaller(chosen, envs, policy_timeout, may_fail=True)
+            caller = PolicyCaller(policy, envs, policy_timeout, may_fail=True)
             stack.callback(caller.close)
-        log = ActionLog(envs) if record else None
+        recorder = ActionRecorder(envs) if record else None
         rule_card = {
             **environment_card(envs),
-            **policy_card(chosen, card),
+            **policy_card(policy, card),
             "boards at once": envs.num_envs,
             "twofold": version("twofold"),
             "python": platform.python_version(),
         }
+        schedule = Schedule(seeds, envs.num_envs, first)
         if served is None:
-            games = play_function(envs, seeds, caller, progress, log)
+            games = play_function(envs, schedule, caller, progress, recorder)
         else:
-            games = play_in_server(envs, seeds, served, progress, log)
-    return Evaluation(chosen.name, rule_card, seeds, **games, log=log)
+            games = play_in_server(envs, schedule, served, progress, recorder)
+    log = None if recorder is None else recorder.log
+    return Evaluation(policy.name, rule_card, seeds, **games, log=log)
+
+
+def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
+    """One evaluation of parts that were played at the same time, in the order of their seeds.
+
+    `seconds` is how long they took together. The policy's seconds are the same share of it as of
+    the parts' own time. Reports of chat models are not joined.
+
+    Raises:
+        FailedPrecondition: Their rule cards differ.
+    """
+    first = parts[0]
+    for part in parts:
+        for key, value in first.card.items():
+            if part.card[key] != value:
+                raise FailedPrecondition(
+                    f"the machines differ in {key!r}: {value!r} and {part.card[key]!r}"
+                )
+
+    def joined(name: str) -> Array:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    share = sum(part.policy_seconds for part in parts) / sum(part.seconds for part in parts)
+    log = None
+    if first.log is not None:
+        logs = [part.log.games for part in parts if part.log is not None]
+        log = ActionLog(first.log.rules, {seed: each[seed] for each in logs for seed in each})
+    failures = None
+    if first.failures is not None:
+        failures = tuple(each for part in parts for each in part.failures or ())
+    return Evaluation(
+        policy=first.policy,
+        card=first.card,
+        seeds=joined("seeds"),
+        scores=joined("scores"),
+        moves=joined("moves"),
+        lengths=joined("lengths"),
+        max_exponents=None if first.max_exponents is None else joined("max_exponents"),
+        seconds=seconds,
+        policy_seconds=share * seconds,
+        log=log,
+        failures=failures,
+    )
+
+
+def episode_seeds(
+    policy: NamedPolicy, episodes: int | None, protocol: str | None, first_seed: int
+) -> NDArray[np.uint64]:
+    """The seeds of an evaluation's episodes, uint64 (E,); the arguments are those of `evaluate`.
+
+    Raises:
+        InvalidArgument: One of them is wrong.
+    """
+    number = _number_of_episodes(episodes, protocol, policy.episodes)
+    first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
+    seeds: NDArray[np.uint64] = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
+    return seeds
 
 
 def _number_of_episodes(episodes: int | None, protocol: str | None, default: int) -> int:
