@@ -64,12 +64,13 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
     return arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def columns_of(rollout: Rollout, time: int) -> dict[str, Array]:
+def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
     """The valid transitions of a rollout, lane after lane, each lane's steps in order.
 
     Args:
         rollout: Some steps of N lanes.
         time: The number of its first step.
+        lane: The number of its first lane.
 
     Returns:
         For each column an array (transitions,); boards as uint8 (transitions, cells).
@@ -80,9 +81,10 @@ def columns_of(rollout: Rollout, time: int) -> dict[str, Array]:
     cells = math.prod(rollout.observations.shape[2:])
     boards = rollout.observations.reshape(steps + 1, -1, cells).view(f"V{cells}")[..., 0]
     times = np.arange(time, time + steps, dtype=np.uint32)
+    numbers = np.arange(lane, lane + lanes, dtype=np.uint32)
     masks = np.packbits(rollout.action_masks, axis=2, bitorder="little")[..., 0]
     columns: dict[str, Array] = {
-        "lane": np.broadcast_to(np.arange(lanes, dtype=np.uint32), (steps, lanes)),
+        "lane": np.broadcast_to(numbers, (steps, lanes)),
         "time": np.broadcast_to(times[:, None], (steps, lanes)),
         "observation": boards[:-1],
         "action": rollout.actions,

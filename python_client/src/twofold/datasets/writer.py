@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
-from twofold.envs.rollout import Rollout
+from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
-from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
-from twofold.policies.functions import PolicyCaller, PolicyLike
+from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
 from twofold.policies.lookup import resolve
 
 Progress: TypeAlias = "Callable[[int, int], None]"
@@ -62,69 +63,189 @@ def write(
         MissingDependency: pyarrow is not installed.
         PolicyError, InvalidArgument, TransportError: As for `evaluate`.
     """
-    file_format.pyarrow()
-    transitions = _arguments.integer("transitions", transitions, 1, 2**40)
-    num_envs = _arguments.integer("num_envs", num_envs, 1, file_format.GROUP_ROWS)
-    seed = draw_seed(num_envs) if seed is None else _arguments.integer("seed", seed, 0, 2**64 - 1)
-    chosen = resolve(policy)
-    if "reward" in env_arguments:
-        env_arguments["reward"] = read_reward(env_arguments["reward"])
-    arguments = _recorded(env_arguments)
-    with contextlib.closing(make_vec(env, num_envs=num_envs, **env_arguments)) as envs:
-        base = file_format.env_of_2048(envs)
-        metadata = {
+    plan = Plan.read(policy, transitions, env, num_envs, seed, policy_timeout, env_arguments)
+    with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
+
+        def ask(steps: int) -> Answer:
+            return functools.partial(lanes.play, steps)
+
+        return write_file(path, plan, lanes.facts, ask, progress)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A dataset that is to be played, with checked arguments; `write` describes them.
+
+    It can be pickled, if the policy can.
+    """
+
+    policy: NamedPolicy
+    transitions: int
+    env: str
+    num_envs: int
+    seed: int
+    policy_timeout: float
+    env_arguments: dict[str, Any]
+
+    @classmethod
+    def read(
+        cls,
+        policy: PolicyLike,
+        transitions: int,
+        env: str,
+        num_envs: int,
+        seed: int | None,
+        policy_timeout: float,
+        env_arguments: dict[str, Any],
+    ) -> Plan:
+        """The plan for the arguments of `write`.
+
+        Raises:
+            InvalidArgument: One of them is wrong.
+            MissingDependency: pyarrow is not installed.
+        """
+        file_format.pyarrow()
+        transitions = _arguments.integer("transitions", transitions, 1, 2**40)
+        num_envs = _arguments.integer("num_envs", num_envs, 1, file_format.GROUP_ROWS)
+        if seed is None:
+            seed = draw_seed(num_envs)
+        seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
+        chosen = resolve(policy)
+        if "reward" in env_arguments:
+            env_arguments = env_arguments | {"reward": read_reward(env_arguments["reward"])}
+        _recorded(env_arguments)
+        return cls(chosen, transitions, env, num_envs, seed, policy_timeout, env_arguments)
+
+    def metadata(self, server: str) -> dict[str, Any]:
+        """The JSON in the file, for a service of this version."""
+        return {
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
-            "environment": env,
-            "arguments": arguments,
-            "num_envs": num_envs,
-            "seed": seed,
-            "policy": chosen.name,
+            "environment": self.env,
+            "arguments": _recorded(self.env_arguments),
+            "num_envs": self.num_envs,
+            "seed": self.seed,
+            "policy": self.policy.name,
             "twofold": version("twofold"),
-            "server": base._session.server_version,
+            "server": server,
         }
-        base.reset(seed=seed)
-        caller = None if chosen.served else PolicyCaller(chosen, base, policy_timeout)
 
-        def play(steps: int, time: int) -> Rollout:
-            if caller is None:
-                return base.rollout(steps, chosen.served)
-            return base._play_function(caller, steps, first=time)
 
-        temporary = Path(f"{path}.{os.getpid()}.part")
+class Facts(NamedTuple):
+    """What the file needs to know of the boards: their cells, and the version of the service."""
+
+    cells: int
+    server: str
+
+
+class Lanes:
+    """Consecutive lanes of a dataset, played from their seeds; a lane's rows depend on no other.
+
+    Args:
+        plan: The dataset.
+        lanes: The numbers of the lanes.
+
+    Attributes:
+        facts: The facts about their boards.
+        time: Number of steps so far.
+    """
+
+    def __init__(self, plan: Plan, lanes: range) -> None:
+        envs = make_vec(plan.env, num_envs=len(lanes), **plan.env_arguments)
+        self._envs = file_format.env_of_2048(envs)
+        self._first, self.time = lanes.start, 0
+        shape = self._envs.single_observation_space.shape
+        assert shape is not None
+        self.facts = Facts(math.prod(shape), self._envs._session.server_version)
         try:
-            written = _write_file(temporary, metadata, base, play, transitions, progress)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+            self._policy, self._caller = plan.policy.served, None
+            if self._policy is None:
+                self._caller = PolicyCaller(plan.policy, self._envs, plan.policy_timeout)
+            self._envs.reset(seed=plan.seed + lanes.start)
+        except BaseException:
+            self.close()
+            raise
+
+    def play(self, steps: int, progress: Callable[[int], object] | None = None) -> dict[str, Array]:
+        """The transitions of the next steps, as `file_format.columns_of` returns them.
+
+        `progress` is that of a rollout.
+        """
+        if self._caller is None:
+            rollout = self._envs.rollout(steps, self._policy, progress=progress)
+        else:
+            rollout = self._envs._play_function(
+                self._caller, steps, progress=progress, first=self.time, first_lane=self._first
+            )
+        columns = file_format.columns_of(rollout, self.time, self._first)
+        self.time += steps
+        return columns
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._envs.close()
+
+
+Answer: TypeAlias = "Callable[[], dict[str, Array]]"
+"""Waits for the transitions of some steps of all lanes."""
+
+
+def write_file(
+    path: str | Path,
+    plan: Plan,
+    facts: Facts,
+    ask: Callable[[int], Answer],
+    progress: Progress | None,
+) -> int:
+    """Writes a dataset's file, which appears when it is complete.
+
+    Args:
+        path: The file.
+        plan: The dataset.
+        facts: The facts about its boards.
+        ask: Begins to play so many steps of all lanes. It is called for the next row group before
+            the last one is written.
+        progress: Called after each row group.
+
+    Returns:
+        The number of transitions written.
+    """
+    temporary = Path(f"{path}.{os.getpid()}.part")
+    try:
+        written = _write(temporary, plan, facts, ask, progress)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
     return written
 
 
-def _write_file(
+def _write(
     path: Path,
-    metadata: dict[str, Any],
-    envs: TwofoldVectorEnv,
-    play: Callable[[int, int], Rollout],
-    transitions: int,
+    plan: Plan,
+    facts: Facts,
+    ask: Callable[[int], Answer],
     progress: Progress | None,
 ) -> int:
     _, parquet = file_format.pyarrow()
-    shape = envs.single_observation_space.shape
-    assert shape is not None
-    schema = file_format.schema(math.prod(shape))
+    schema = file_format.schema(facts.cells)
+    metadata = plan.metadata(facts.server)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
+    most = max(1, file_format.GROUP_ROWS // plan.num_envs)
     written = time = 0
+    steps = min(most, -(-plan.transitions // plan.num_envs))
+    answer = ask(steps)
     with parquet.ParquetWriter(path, schema.with_metadata(entry), compression="zstd") as writer:
-        while written < transitions:
-            most = max(1, file_format.GROUP_ROWS // envs.num_envs)
-            steps = min(most, -(-(transitions - written) // envs.num_envs))
-            columns = file_format.columns_of(play(steps, time), time)
-            batch = file_format.record_batch(schema, columns)
-            writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
+        while steps > 0:
+            columns = answer()
             written += len(columns["action"])
             time += steps
+            steps = min(most, -(-(plan.transitions - written) // plan.num_envs))
+            if steps > 0:
+                answer = ask(steps)
+            batch = file_format.record_batch(schema, columns)
+            writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
             if progress is not None:
-                progress(min(written, transitions), transitions)
+                progress(min(written, plan.transitions), plan.transitions)
         metadata = metadata | {"transitions": written, "steps": time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
     return written

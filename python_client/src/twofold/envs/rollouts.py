@@ -164,6 +164,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
         out: dict[str, Array] | None = None,
         progress: Progress | None = None,
         first: int = 0,
+        first_lane: int = 0,
     ) -> Rollout:
         """Steps whose actions a function chooses, each in a request of its own.
 
@@ -174,11 +175,12 @@ class Rollouts(Snapshots[ObsT, InfosT]):
             out: The caller's arrays, by their names in replies.
             progress: Called after each step.
             first: The number of the first step, for messages.
+            first_lane: The same for lanes.
         """
         collected = Collected(steps, out or {}, self._action_order, self._session.rollouts)
 
         def place(lane: int) -> dict[str, int]:
-            return {"lane": lane, "step": first + collected.done}
+            return {"lane": first_lane + lane, "step": first + collected.done}
 
         one = wire.RolloutRequest(steps=1, infos=infos, actions=wire.GivenActions())
         request = envelope.Request(rollout=one)
