@@ -1,0 +1,114 @@
+"""Proximal policy optimization with RLlib, on one machine or a Ray cluster: 2048 from planes.
+
+    pip install 'twofold[ray]' 'ray[rllib]' torch
+    python rllib_ppo.py                                 # on this machine
+    python rllib_ppo.py --address 10.0.0.1:6379         # on all nodes of a cluster
+    python rllib_ppo.py --endpoint tcp://10.0.0.1:5555  # the boards on a server
+
+Each env runner, a process on one of the nodes, has its boards in one batch and a service of its
+own. The network learns in this process. At the end the policy plays games on all nodes too.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import ray
+import torch
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
+
+import twofold
+from twofold.integrations.ray import evaluate
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--address", help="a node of the cluster; without it, Ray starts on this machine")
+    add("--endpoint", help="a server's address; without it, each runner has its own service")
+    add("--runners", type=int, help="env runners; one for each CPU by default")
+    add("--num-envs", type=int, default=32, help="boards of each runner")
+    add("--seconds", type=float, default=300, help="duration of the training")
+    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    return parser.parse_args()
+
+
+def configure(options: argparse.Namespace, runners: int) -> Any:
+    """The settings of PPO."""
+    boards = {
+        "obs": "one_hot_last",
+        "observation_key": "observations",
+        "mask_key": "action_mask",
+        "reward": {"merge_exponent": 0.1},
+        "endpoint": options.endpoint,
+    }
+    network = DefaultModelConfig(conv_filters=[[256, 4, 4]], head_fcnet_hiddens=[256])
+    return (
+        PPOConfig()
+        .environment("twofold:twofold/Game2048-v0", env_config=boards)
+        .env_runners(
+            num_env_runners=runners,
+            num_envs_per_env_runner=options.num_envs,
+            gym_env_vectorize_mode="vector_entry_point",
+        )
+        .fault_tolerance(restart_failed_env_runners=True)
+        .rl_module(rl_module_spec=RLModuleSpec(ActionMaskingTorchRLModule, model_config=network))
+        .training(
+            train_batch_size_per_learner=8192,
+            minibatch_size=2048,
+            num_epochs=3,
+            lr=1e-3,
+            gamma=0.997,
+            lambda_=0.9,
+            clip_param=0.2,
+            vf_clip_param=float("inf"),
+            entropy_coeff=0.005,
+            use_kl_loss=False,
+            grad_clip=0.5,
+        )
+    )
+
+
+def policy_of(module: Any) -> Any:
+    """The network's most probable actions as a function for `evaluate`."""
+
+    def policy(boards: Any, mask: Any) -> Any:
+        planes = torch.from_numpy(twofold.one_hot(boards, layout="hwc"))
+        observations = {"observations": planes, "action_mask": torch.from_numpy(mask)}
+        with torch.no_grad():
+            outputs = module.forward_inference({"obs": observations})
+        return outputs["action_dist_inputs"].argmax(1).numpy()
+
+    return policy
+
+
+def main() -> None:
+    """Trains and evaluates."""
+    options = parse_arguments()
+    ray.init(address=options.address)
+    runners = options.runners or int(ray.cluster_resources()["CPU"])
+    algorithm = configure(options, runners).build_algo()
+    nodes = algorithm.env_runner_group.foreach_env_runner(
+        lambda _: ray.util.get_node_ip_address(), local_env_runner=False
+    )
+    print(f"{runners} env runners on {', '.join(sorted(set(nodes)))}", flush=True)
+    began = time.perf_counter()
+    while time.perf_counter() - began < options.seconds:
+        results = algorithm.train()["env_runners"]
+        seconds, steps = time.perf_counter() - began, results["num_env_steps_sampled_lifetime"]
+        print(
+            f"{seconds:5.0f} s  {steps:>11,.0f} steps  {steps / seconds:7,.0f} steps/s  "
+            f"return {results['episode_return_mean']:6.2f}",
+            flush=True,
+        )
+    policy = policy_of(algorithm.get_module())
+    algorithm.stop()
+    print(evaluate(policy, episodes=options.episodes, endpoint=options.endpoint))
+
+
+if __name__ == "__main__":
+    main()

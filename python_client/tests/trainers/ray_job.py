@@ -1,0 +1,104 @@
+"""A job for a Ray cluster that runs: games or a dataset, one of whose nodes is cut off midway.
+
+python ray_job.py ADDRESS random EPISODES RESULT.npz
+python ray_job.py ADDRESS games FOLDER IP RESULT.npz
+python ray_job.py ADDRESS dataset FOLDER IP plays|played
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+
+import twofold
+from twofold.integrations import ray as on_ray
+
+GAMES = 400
+DATASET: dict[str, Any] = {"transitions": 700_000, "num_envs": 64, "seed": 7}
+# Steps of a row group of these lanes: 262,144 / 64.
+STEPS = 4096
+FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
+
+
+class Random(twofold.policies.Random):
+    """Random play in the service; prints the node on which a copy arrives."""
+
+    def __reduce__(self) -> Any:
+        return arrived, ()
+
+
+def arrived() -> Random:
+    """A copy."""
+    print("on", ray.util.get_node_ip_address(), flush=True)
+    return Random()
+
+
+class FirstLegal:
+    """The first legal action; holds one node up, or reports that it has got so far.
+
+    Args:
+        folder: Gets a line in `begun` for each copy that plays, with its node's address; the file
+            `held` once the node has got so far; and, from outside, `cut` when it is cut off.
+        ip: The node.
+        call: The call of the policy that is meant.
+        waits: Whether the node waits there until it is cut off.
+    """
+
+    def __init__(self, folder: Path, ip: str, call: int, waits: bool) -> None:
+        self.folder, self.ip, self.call, self.waits = folder, ip, call, waits
+        self.calls = 0
+        self.here = ""
+
+    def __call__(self, boards: Any, mask: Any) -> Any:
+        if not self.calls:
+            self.here = ray.util.get_node_ip_address() if ray.is_initialized() else ""
+            with open(self.folder / "begun", "a") as file:
+                file.write(f"{self.here}\n")
+        self.calls += 1
+        if self.here == self.ip and self.calls == self.call:
+            (self.folder / "held").touch()
+            if self.waits:
+                wait(self.folder)
+        return mask.argmax(axis=1)
+
+
+def wait(folder: Path) -> None:
+    """Returns when the node is cut off."""
+    while not (folder / "cut").exists():
+        time.sleep(0.05)
+
+
+def save(result: twofold.Evaluation, path: str) -> None:
+    """Prints an evaluation and saves the results of its games."""
+    np.savez(path, **{name: getattr(result, name) for name in FIELDS})
+    print(result)
+
+
+def main() -> None:
+    """Runs the job."""
+    address, what, *rest = sys.argv[1:]
+    ray.init(address=address, logging_level="warning")
+    if what == "random":
+        save(on_ray.evaluate(Random(), episodes=int(rest[0]), workers=2), rest[1])
+        return
+    folder, ip = Path(rest[0]), rest[1]
+    if what == "games":
+        policy = FirstLegal(folder, ip, 50, waits=True)
+        save(on_ray.evaluate(policy, episodes=GAMES, workers=2), rest[2])
+        return
+    # In the middle of the second row group; or when it is played, and the driver has not read it.
+    is_played = rest[2] == "played"
+    policy = FirstLegal(folder, ip, 2 * STEPS if is_played else 3 * STEPS // 2, not is_played)
+
+    def progress(done: int, of: int) -> None:
+        if is_played:
+            wait(folder)
+
+    on_ray.write_dataset(folder / "data.parquet", policy, workers=2, progress=progress, **DATASET)
+
+
+if __name__ == "__main__":
+    main()
