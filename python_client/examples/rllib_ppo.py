@@ -10,7 +10,10 @@ own. The network learns in this process. At the end the policy plays games on al
 """
 
 import argparse
+import json
+import math
 import time
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -24,21 +27,25 @@ import twofold
 from twofold.integrations.ray import evaluate
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
+    add("--seed", type=int, help="of weights, actions and boards; runner w has seed + w")
     add("--address", help="a node of the cluster; without it, Ray starts on this machine")
     add("--endpoint", help="a server's address; without it, each runner has its own service")
-    add("--runners", type=int, help="env runners; one for each CPU by default")
+    add("--runners", type=int, help="env runners; one for each CPU by default, 0 for none beside")
     add("--num-envs", type=int, default=32, help="boards of each runner")
-    add("--seconds", type=float, default=300, help="duration of the training")
+    add("--seconds", type=float, default=600, help="duration of the training")
+    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
+    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
+    add("--out", type=Path, help="a folder; runs/rllib_ppo by default")
     add("--episodes", type=int, default=1000, help="of the evaluation at the end")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def configure(options: argparse.Namespace, runners: int) -> Any:
-    """The settings of PPO."""
+def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
+    """The settings with the boards."""
     boards = {
         "obs": "one_hot_last",
         "observation_key": "observations",
@@ -46,15 +53,16 @@ def configure(options: argparse.Namespace, runners: int) -> Any:
         "reward": {"merge_exponent": 0.1},
         "endpoint": options.endpoint,
     }
+    config.environment("twofold:twofold/Game2048-v0", env_config=boards)
+    return config.env_runners(gym_env_vectorize_mode="vector_entry_point")
+
+
+def configure(config: PPOConfig, options: argparse.Namespace, runners: int) -> PPOConfig:
+    """The settings with those of PPO."""
     network = DefaultModelConfig(conv_filters=[[256, 4, 4]], head_fcnet_hiddens=[256])
     return (
-        PPOConfig()
-        .environment("twofold:twofold/Game2048-v0", env_config=boards)
-        .env_runners(
-            num_env_runners=runners,
-            num_envs_per_env_runner=options.num_envs,
-            gym_env_vectorize_mode="vector_entry_point",
-        )
+        config.env_runners(num_env_runners=runners, num_envs_per_env_runner=options.num_envs)
+        .debugging(seed=options.seed)
         .fault_tolerance(restart_failed_env_runners=True)
         .rl_module(rl_module_spec=RLModuleSpec(ActionMaskingTorchRLModule, model_config=network))
         .training(
@@ -73,6 +81,36 @@ def configure(options: argparse.Namespace, runners: int) -> Any:
     )
 
 
+def train(options: argparse.Namespace, config: PPOConfig, out: Path) -> Any:
+    """Trains, and returns the network; writes the rate of steps to `out`."""
+    torch.set_num_threads(options.threads)
+    ray.init(address=options.address, ignore_reinit_error=True)
+    runners = options.runners
+    if runners is None:
+        runners = int(ray.cluster_resources()["CPU"])
+    algorithm = configure(config, options, runners).build_algo()
+    nodes = algorithm.env_runner_group.foreach_env_runner(
+        lambda _: ray.util.get_node_ip_address(), local_env_runner=runners == 0
+    )
+    print(f"{runners} env runners on {', '.join(sorted(set(nodes)))}", flush=True)
+    curve: list[dict[str, float]] = []
+    steps, seconds, began = 0, 0.0, time.perf_counter()
+    while seconds < options.seconds and steps < options.steps:
+        results = algorithm.train()["env_runners"]
+        seconds, steps = time.perf_counter() - began, int(results["num_env_steps_sampled_lifetime"])
+        curve.append({"steps": steps, "seconds": seconds, "steps_per_second": steps / seconds})
+        print(
+            f"{seconds:5.0f} s  {steps:>11,} steps  {steps / seconds:7,.0f} steps/s  "
+            f"return {results.get('episode_return_mean', math.nan):6.2f}",
+            flush=True,
+        )
+    module = algorithm.get_module()
+    algorithm.stop()
+    report = {"options": vars(options), "curve": curve}
+    (out / "curve.json").write_text(json.dumps(report, default=str))
+    return module
+
+
 def policy_of(module: Any) -> Any:
     """The network's most probable actions as a function for `evaluate`."""
 
@@ -87,27 +125,14 @@ def policy_of(module: Any) -> Any:
 
 
 def main() -> None:
-    """Trains and evaluates."""
+    """Trains a network and evaluates it."""
     options = parse_arguments()
-    ray.init(address=options.address)
-    runners = options.runners or int(ray.cluster_resources()["CPU"])
-    algorithm = configure(options, runners).build_algo()
-    nodes = algorithm.env_runner_group.foreach_env_runner(
-        lambda _: ray.util.get_node_ip_address(), local_env_runner=False
-    )
-    print(f"{runners} env runners on {', '.join(sorted(set(nodes)))}", flush=True)
-    began = time.perf_counter()
-    while time.perf_counter() - began < options.seconds:
-        results = algorithm.train()["env_runners"]
-        seconds, steps = time.perf_counter() - began, results["num_env_steps_sampled_lifetime"]
-        print(
-            f"{seconds:5.0f} s  {steps:>11,.0f} steps  {steps / seconds:7,.0f} steps/s  "
-            f"return {results['episode_return_mean']:6.2f}",
-            flush=True,
-        )
-    policy = policy_of(algorithm.get_module())
-    algorithm.stop()
-    print(evaluate(policy, episodes=options.episodes, endpoint=options.endpoint))
+    out = options.out or Path("runs/rllib_ppo")
+    out.mkdir(parents=True, exist_ok=True)
+    policy = policy_of(train(options, make_boards(PPOConfig(), options), out))
+    evaluation = evaluate(policy, episodes=options.episodes, endpoint=options.endpoint)
+    (out / "evaluation.json").write_text(evaluation.to_json())
+    print(evaluation)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ class Program:
     """The autoreset mode."""
     has_usual: bool = True
     """Whether usual.py connects it with gymnasium-2048."""
+    words: tuple[str, ...] = ()
+    """More arguments."""
 
 
 PROGRAMS = (
@@ -54,7 +56,7 @@ PROGRAMS = (
     Program("maskable_ppo", "MaskablePPO", "sb3", "sb3-contrib", "SAME_STEP"),
     Program("torchrl_ppo", "PPO of TorchRL", "torchrl", "torchrl", "DISABLED"),
     Program("tianshou_ppo", "PPO of Tianshou", "tianshou", "tianshou", "NEXT_STEP"),
-    Program("rllib_ppo", "PPO of RLlib", "rllib", "ray", "NEXT_STEP"),
+    Program("rllib_ppo", "PPO of RLlib", "rllib", "ray", "NEXT_STEP", words=("--runners", "0")),
 )
 
 
@@ -69,7 +71,8 @@ def python_of(program: Program) -> str:
 def run(program: Program, script: Path, words: list[str], out: Path) -> None:
     """Runs a program; its output goes to a file in `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    words = [python_of(program), str(script), *words, "--threads", "1", "--out", str(out)]
+    words = [python_of(program), str(script), *words, *program.words]
+    words += ["--threads", "1", "--out", str(out)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with (out / "output.txt").open("w") as output:
         code = subprocess.run(words, stdout=output, stderr=output, env=environment).returncode

@@ -126,8 +126,18 @@ def tianshou_ppo(module: Any, options: argparse.Namespace) -> Any:
     return module.train(options, boards, options.out)
 
 
+def rllib_ppo(module: Any, options: argparse.Namespace) -> Any:
+    """RLlib's registry, and its own vectorization."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.tune.registry import register_env
+
+    register_env("usual", lambda _: Planes(("observations", "action_mask"), axis=-1))
+    return module.train(options, PPOConfig().environment("usual"), options.out)
+
+
 CONNECTIONS = {
-    function.__name__: function for function in (ppo, maskable_ppo, torchrl_ppo, tianshou_ppo)
+    function.__name__: function
+    for function in (ppo, maskable_ppo, torchrl_ppo, tianshou_ppo, rllib_ppo)
 }
 
 

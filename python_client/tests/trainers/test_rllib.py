@@ -1,6 +1,8 @@
 """RLlib takes the boards as they are: our vector entry point, and its own module with masks."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -12,14 +14,11 @@ import twofold
 pytest.importorskip("ray", reason="`make trainers` has it")
 
 import ray
-import torch
 from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.core.rl_module import RLModuleSpec
-from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
-from ray.rllib.examples.rl_modules.classes.action_masking_rlm import (
-    ActionMaskingTorchRLModule,
-)
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+import rllib_ppo
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,45 +29,13 @@ def _ray() -> Iterator[None]:
 
 
 def settings(num_env_runners: int = 2, **arguments: Any) -> Any:
-    """PPO as in docs/guides/training.md; more arguments are those of the environment."""
-    return (
-        PPOConfig()
-        .environment(
-            "twofold:twofold/Game2048-v0",
-            env_config={
-                "obs": "one_hot_last",
-                "observation_key": "observations",
-                "mask_key": "action_mask",
-                **arguments,
-            },
-        )
-        .env_runners(
-            num_env_runners=num_env_runners,
-            num_envs_per_env_runner=32,
-            gym_env_vectorize_mode="vector_entry_point",
-        )
-        .rl_module(
-            rl_module_spec=RLModuleSpec(
-                ActionMaskingTorchRLModule,
-                model_config=DefaultModelConfig(
-                    conv_filters=[[256, 4, 4]], head_fcnet_hiddens=[256]
-                ),
-            )
-        )
-        .training(
-            train_batch_size_per_learner=8192,
-            minibatch_size=2048,
-            num_epochs=3,
-            lr=1e-3,
-            gamma=0.997,
-            lambda_=0.9,
-            clip_param=0.2,
-            vf_clip_param=float("inf"),
-            entropy_coeff=0.005,
-            use_kl_loss=False,
-            grad_clip=0.5,
-        )
+    """PPO as in the example; more arguments are those of the environment."""
+    config = rllib_ppo.configure(
+        PPOConfig(), rllib_ppo.parse_arguments(["--threads", "1"]), num_env_runners
     )
+    boards = {"obs": "one_hot_last", "observation_key": "observations", "mask_key": "action_mask"}
+    config.environment("twofold:twofold/Game2048-v0", env_config=boards | arguments)
+    return config.env_runners(gym_env_vectorize_mode="vector_entry_point")
 
 
 def exponents(episode: Any) -> Any:
@@ -126,19 +93,10 @@ def test_two_runners_have_different_boards_and_plausible_returns() -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_ppo_learns() -> None:
-    algorithm = settings(reward={"merge_exponent": 0.1}).debugging(seed=1).build_algo()
-    for _ in range(20):
-        algorithm.train()
-    module = algorithm.get_module()
-
-    def policy(boards: Any, mask: Any) -> Any:
-        planes = torch.from_numpy(twofold.one_hot(boards, layout="hwc"))
-        observations = {"observations": planes, "action_mask": torch.from_numpy(mask)}
-        with torch.no_grad():
-            outputs = module.forward_inference({"obs": observations})
-        return outputs["action_dist_inputs"].argmax(1).numpy()
-
+def test_ppo_learns(tmp_path: Path) -> None:
+    words = ["--threads", "1", "--seed", "1", "--runners", "2", "--steps", "163840"]
+    options = rllib_ppo.parse_arguments(words)
+    config = rllib_ppo.make_boards(PPOConfig(), options)
+    policy = rllib_ppo.policy_of(rllib_ppo.train(options, config, tmp_path))
     # Random play scores 1,095.
     assert twofold.evaluate(policy, episodes=200).scores.mean() > 1.5 * 1095
-    algorithm.stop()

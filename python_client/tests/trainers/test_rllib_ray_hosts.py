@@ -180,10 +180,11 @@ def test_a_host_that_is_cut_off_midway_changes_no_byte(
 
 
 @pytest.mark.timeout(600)
-def test_the_example_trains_and_evaluates_on_both_hosts(hosts: Hosts) -> None:
+def test_the_example_trains_and_evaluates_on_both_hosts(hosts: Hosts, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="`make trainers` has it")
     address = f"--address={hosts.ips[0]}:6379"
-    job = hosts.begin(0, str(EXAMPLE), address, "--seconds=5", "--episodes=20")
+    words = "--seconds=5", "--episodes=20", f"--out={tmp_path}"
+    job = hosts.begin(0, str(EXAMPLE), address, *words)
     output, _ = job.communicate()
     assert job.returncode == 0, output
     assert f"2 env runners on {', '.join(hosts.ips)}\n" in output
