@@ -74,7 +74,7 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
-TRAINERS ?= sb3 torchrl tianshou rllib exports trl
+TRAINERS ?= sb3 torchrl tianshou rllib exports trl mcp
 
 .PHONY: trainers training
 trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with training libraries, Minari and Hugging Face; installs them (1 GB each).
@@ -86,7 +86,7 @@ trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with
 openenv-test: ## Run the tests of the games for OpenEnv's clients; installs OpenEnv.
 	$(MAKE) trainers TRAINERS=openenv
 
-training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports trl,$(TRAINERS))) ## Train with each library and print the table of results (hours).
+training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports trl mcp,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
 
 # Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.

@@ -22,8 +22,8 @@ ROWS = [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", PAGE, re.MULTIL
 NAMES = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[2])) for row in ROWS if len(row) == 3}
 NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
 OWN = ["serve", "keygen", "ping"]
-# Runs until a signal ends it; tests/trainers/test_openenv_served.py starts it.
-ENDLESS = ["openenv"]
+# Run until a signal ends them; tests/trainers/test_openenv_served.py and test_mcp.py start them.
+ENDLESS = ["openenv", "mcp"]
 
 EVALUATE = ["evaluate", "random", "--episodes", "20"]
 # The commands that succeed, by their row in the page.
@@ -154,6 +154,15 @@ def test_a_command_that_fails_says_so_in_text_and_in_json(
     assert document.keys() == {"error"}
     assert document["error"]["type"] == kind
     assert message.endswith(f": {document['error']['message']}\n")
+
+
+def test_a_missing_package_is_named_with_the_extra_that_installs_it(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    status, _, message = run(["mcp"])
+    assert status == 1
+    assert "pip install 'twofold[mcp]'" in message
 
 
 def test_an_error_has_the_fields_of_the_exception(run: Any) -> None:

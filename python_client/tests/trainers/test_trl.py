@@ -80,9 +80,9 @@ def test_directions_keep_their_meaning_in_another_packages_rules() -> None:
         for tools in (ours, theirs):
             tools.reset(seed=1)
             game = tools._game
-            game._board, game.infos = game.env.reset(seed=7, options={"board": board})
+            game.board, game.infos = game.env.reset(seed=7, options={"board": board})
             tools.move(direction)
-            boards.append(game._board)
+            boards.append(game.board)
         np.testing.assert_array_equal(boards[0], boards[1])
 
 

@@ -33,10 +33,14 @@ SUBCOMMANDS = {
     "rollout": ("twofold.cli.rollout", "play with a policy and save every transition"),
     "export": ("twofold.cli.export", "write a dataset for Minari or Hugging Face"),
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
-    "serve": ("twofold.cli.server", "start a server (twofold-server serve)"),
-    "keygen": ("twofold.cli.server", "make a pair of keys (twofold-server keygen)"),
-    "ping": ("twofold.cli.server", "ask a server whether it is there (twofold-server ping)"),
-    "openenv": ("twofold.cli.openenv", "serve a game to OpenEnv's clients"),
+    "serve": ("twofold.cli.serving.server", "start a server (twofold-server serve)"),
+    "keygen": ("twofold.cli.serving.server", "make a pair of keys (twofold-server keygen)"),
+    "ping": (
+        "twofold.cli.serving.server",
+        "ask a server whether it is there (twofold-server ping)",
+    ),
+    "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
+    "mcp": ("twofold.cli.serving.mcp", "serve both games as tools for language models (MCP)"),
     "doctor": ("twofold.cli.doctor", "find out why something does not work, and how to mend it"),
     "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }

@@ -12,7 +12,7 @@ from twofold import _arguments
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.envs.game2048 import Game2048Env
 from twofold.envs.single import TwofoldEnv
-from twofold.errors import FailedPrecondition, InvalidArgument
+from twofold.errors import FailedPrecondition, InvalidArgument, StepPending, TransportError
 from twofold.games.encoding import tile_values
 
 DIRECTIONS = ("up", "right", "down", "left")
@@ -25,7 +25,9 @@ class TextGame(abc.ABC):
         arguments: Those of the environment, without the form of its observations.
 
     Attributes:
-        infos: The environment's, of the last reset or step.
+        env: The environment.
+        board: Its last observation.
+        infos: Its infos of the last reset or step.
         reward: The sum of the episode's rewards.
         end: Why the episode is over, in words; "" while it goes on.
 
@@ -44,10 +46,11 @@ class TextGame(abc.ABC):
                 raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
         self.env = self.environment(**self.own, **arguments)
         self._game: Any = self.env._batch._game
-        self._board: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self.board: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self.infos: dict[str, Any] = {}
         self.reward = 0.0
         self.end = ""
+        self._unanswered = 0
 
     def start(self, seed: int | None = None) -> None:
         """Begins a new episode.
@@ -55,7 +58,7 @@ class TextGame(abc.ABC):
         Args:
             seed: Seeds the board; None goes on with its stream of random numbers.
         """
-        self._board, self.infos = self.env.reset(seed=seed)
+        self.board, self.infos = self.env.reset(seed=seed)
         self.reward, self.end = 0.0, ""
 
     def play(self, action: object) -> str:
@@ -69,14 +72,23 @@ class TextGame(abc.ABC):
 
         Raises:
             InvalidArgument: There is no such action; nothing was played.
-            FailedPrecondition: The game is over.
-            TransportError: No answer.
+            FailedPrecondition: The game is over, or the last action is to be repeated.
+            TransportError: No answer; the action may have been played, and repeating it does not
+                play it twice.
         """
         number = self._number(action)
         if self.end:
             raise FailedPrecondition(f"the game is over: {self.end}")
         before = self.infos
-        self._board, reward, terminated, truncated, self.infos = self.env.step(number)
+        try:
+            self.board, reward, terminated, truncated, self.infos = self.env.step(number)
+        except StepPending:
+            raise FailedPrecondition(
+                f"the last action got no answer: repeat {self.name(self._unanswered)!r} first"
+            ) from None
+        except TransportError:
+            self._unanswered = number
+            raise
         self.reward += reward
         is_legal = bool(before["action_mask"][number])
         if truncated:
@@ -88,7 +100,7 @@ class TextGame(abc.ABC):
     def text(self) -> str:
         """The board, and below it how the game stands and what can be done."""
         state = f"The game is over: {self.end}." if self.end else self._choices()
-        return f"{self._game.text(self._board)}\n{self._counts()} {state}"
+        return f"{self._game.text(self.board)}\n{self._counts()} {state}"
 
     @property
     def legal(self) -> list[Any]:
@@ -141,7 +153,7 @@ class TextGame2048(TextGame):
     def facts(self) -> dict[str, Any]:
         """Board, score, highest tile, moves, and what all games have."""
         return {
-            "board": tile_values(self._board).tolist(),
+            "board": tile_values(self.board).tolist(),
             "score": self.infos["score"],
             "highest_tile": 2 ** self.infos["max_exponent"],
             "moves": self.infos["moves"],
@@ -189,7 +201,7 @@ class TextConcentration(TextGame):
     def facts(self) -> dict[str, Any]:
         """Cards, counts, the open card, and what all games have."""
         signs = [*range(1, self._game.symbols + 1), "?", "."]
-        cards = [signs[code] for code in self._board.flat[: self._game.cards]]
+        cards = [signs[code] for code in self.board.flat[: self._game.cards]]
         columns = self._game.columns
         open_card = self.infos["open_card"]
         return {
@@ -212,13 +224,13 @@ class TextConcentration(TextGame):
 
     def _answer(self, number: int, before: dict[str, Any], is_legal: bool) -> str:
         if not is_legal:
-            is_gone = self._board.flat[number] > self._game.symbols
+            is_gone = self.board.flat[number] > self._game.symbols
             turned_back = before["open_card"] >= 0 > self.infos["open_card"]
             return (
                 f"Card {number} is {'out of play' if is_gone else 'face up already'}"
                 f"{', and your turn ends' if turned_back else ''}.\n"
             )
-        symbol = self._board.flat[number] + 1
+        symbol = self.board.flat[number] + 1
         if before["open_card"] < 0:
             return f"Card {number} shows {symbol}.\n"
         is_pair = self.infos["pairs"] > before["pairs"]

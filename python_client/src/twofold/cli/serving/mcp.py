@@ -1,0 +1,74 @@
+"""`twofold mcp`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from twofold._arguments import DEFAULT_TIMEOUT
+from twofold._optional import optional_import
+from twofold.cli import INTERRUPTED, TERMINATED, endpoint
+from twofold.cli.common import Result, add_output_arguments
+from twofold.errors import InvalidArgument
+
+# Seconds that open streams have to end when a signal stops the server.
+_GRACE = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.epilog = "Example: twofold mcp --http --port 8000"
+    add = parser.add_argument
+    add("--http", action="store_true", help="serve over HTTP, not standard input and output")
+    add(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address for --http (default: %(default)s)",
+    )
+    add(
+        "--port",
+        type=int,
+        default=8000,
+        metavar="N",
+        help="port for --http, 0 for a free one (default: %(default)s)",
+    )
+    add(
+        "--max-games",
+        type=int,
+        default=16,
+        metavar="N",
+        help="open games of a session (default: %(default)s)",
+    )
+    add_output_arguments(parser)
+    endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[Result]:
+    """Serves until the client or a signal ends it; with --http yields the address first."""
+    if arguments.json and not arguments.http:
+        raise InvalidArgument("--json is for --http", field="json")
+    from twofold.integrations.mcp import make_mcp_app, make_mcp_server
+
+    service = endpoint.service_arguments(arguments)
+    server = make_mcp_server(arguments.max_games, host=arguments.host, **service)
+    if not arguments.http:
+        # The thread that reads the input can't be interrupted, and would be waited for.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
+        server.run()
+        return
+    uvicorn: Any = optional_import("uvicorn", "MCP servers over HTTP", "mcp")
+    with socket.create_server((arguments.host, arguments.port)) as listener:
+        url = f"http://{arguments.host}:{listener.getsockname()[1]}/mcp"
+        yield Result(f"listening on {url}", {"url": url})
+        config = uvicorn.Config(
+            make_mcp_app(server, arguments.host),
+            log_level="warning",
+            timeout_graceful_shutdown=_GRACE,
+        )
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,298 @@
+"""MCP: both games as tools for language models, and for the programs that host them.
+
+    make_mcp_server().run()     # over standard input and output, as `twofold mcp` does
+
+A game has an id that can't be guessed, because newer clients have no sessions over HTTP: whoever
+has the id plays. Where there are sessions, a game also belongs to the one that began it.
+"""
+
+# ruff: noqa: E402 - the first import explains what is missing
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from typing_extensions import Unpack
+
+from twofold import _arguments
+from twofold._optional import optional_import
+from twofold.client.lookup import VERSION
+from twofold.envs.arguments import ServiceArguments
+from twofold.envs.game2048 import Game2048VectorEnv
+from twofold.errors import InvalidArgument, NotFound, ResourceExhausted, TwofoldError
+from twofold.integrations.text_games import (
+    DIRECTIONS,
+    TextConcentration,
+    TextGame,
+    TextGame2048,
+)
+from twofold.policies.baselines import PerfectMemory
+
+optional_import("mcp", "MCP servers", "mcp")
+
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import WithJsonSchema
+
+try:
+    from mcp.server.mcpserver import Context, MCPServer
+
+    _IS_MCP_1 = False
+except ImportError:
+    from mcp.server.fastmcp import Context
+    from mcp.server.fastmcp import FastMCP as MCPServer
+
+    _IS_MCP_1 = True
+
+_GAMES: dict[str, type[TextGame]] = {"2048": TextGame2048, "concentration": TextConcentration}
+# Of all sessions together, and the time after which a game may give way to another.
+_MOST_GAMES = 1000
+_IDLE_SECONDS = 30 * 60
+
+_INSTRUCTIONS = (
+    "Play 2048 or Concentration (the memory game): start with new_game, then call move (2048) or "
+    "turn_card (Concentration) with its game_id until the game is over."
+)
+
+
+def _described(description: str, **schema: Any) -> Any:
+    """What a client reads about an argument; the check is ours, with its own sentence."""
+    return WithJsonSchema({"description": description, **schema})
+
+
+_Kind = Annotated[Any, _described("Which game.", type="string", enum=list(_GAMES))]
+_Side = "2 ... 8 for 2048, 1 ... 16 for Concentration, with an even number of cards."
+_Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")]
+_Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
+_Seed = Annotated[
+    Any,
+    _described("The same seed begins the same game; random without.", type="integer", minimum=0),
+]
+_GameId = Annotated[Any, _described("The game_id from new_game.", type="string")]
+_Direction = Annotated[
+    Any, _described("Where the tiles slide.", type="string", enum=list(DIRECTIONS))
+]
+_Card = Annotated[Any, _described("The card, counted row by row from 0.", type="integer")]
+
+
+@dataclass
+class _Game:
+    """A game, and who began it; `lock` is held by the call that uses it."""
+
+    owner: str
+    text: TextGame
+    memory: PerfectMemory | None
+    used: float = field(default_factory=time.monotonic)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def _answered(tool: Callable[..., CallToolResult]) -> Callable[..., CallToolResult]:
+    """The tool with our errors as its answers: sentences for the model."""
+
+    @functools.wraps(tool)
+    def answered(*arguments: Any, **named: Any) -> CallToolResult:
+        try:
+            return tool(*arguments, **named)
+        except TwofoldError as error:
+            return CallToolResult(content=[TextContent(type="text", text=str(error))], isError=True)
+
+    return answered
+
+
+def _result(text: str, **facts: Any) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structuredContent=facts)
+
+
+class GameTools:
+    """The tools of an MCP server; calls may come from several threads.
+
+    Args:
+        max_games: Open games of one session, or of one address where there are no sessions.
+        service: Where the boards are, as for an environment.
+    """
+
+    def __init__(self, max_games: int = 16, **service: Unpack[ServiceArguments]) -> None:
+        self._max_games = _arguments.integer("max_games", max_games, 1)
+        self._service = service
+        self._games: dict[str, _Game] = {}
+        self._lock = threading.Lock()
+
+    @_answered
+    def new_game(
+        self,
+        context: Context,
+        game: _Kind = "2048",
+        rows: _Rows = 4,
+        columns: _Columns = 4,
+        seed: _Seed = None,
+    ) -> CallToolResult:
+        """Start a game of 2048 or Concentration; the answer has its game_id and its board.
+
+        2048: slide all tiles with move; equal tiles that meet merge, and the score grows by their
+        sum. Concentration: find pairs of cards by turning two at a time with turn_card.
+        """
+        kind = _GAMES[_arguments.choice("game", game, _GAMES)]
+        sides = [("rows", rows), ("columns", columns)]
+        size = tuple(_arguments.integer(name, side, 1, 16) for name, side in sides)
+        text = kind(size=size, recover=True, **self._service)
+        text.start(seed)
+        memory = PerfectMemory(text.env) if kind is TextConcentration else None
+        game_id = self._add(_Game(_owner(context), text, memory))
+        number = text.env.np_random_seed
+        facts = {"game_id": game_id, "seed": number, **text.facts()}
+        return _result(f"Game {game_id}, seed {number}.\n{text.text()}", **facts)
+
+    @_answered
+    def move(self, context: Context, game_id: _GameId, direction: _Direction) -> CallToolResult:
+        """Slide all tiles of a game of 2048 up, right, down or left."""
+        return self._play(context, game_id, TextGame2048, direction)
+
+    @_answered
+    def turn_card(self, context: Context, game_id: _GameId, card: _Card) -> CallToolResult:
+        """Turn one card of a game of Concentration face up.
+
+        In the answer a number is the symbol of a visible card, ? a card that is face down, and . a
+        card out of play.
+        """
+        return self._play(context, game_id, TextConcentration, card)
+
+    @_answered
+    def look(self, context: Context, game_id: _GameId) -> CallToolResult:
+        """Show the board again, with what can be done; changes nothing."""
+        with self._game(context, game_id) as game:
+            return _result(game.text.text(), game_id=game_id, **game.text.facts())
+
+    @_answered
+    def hint(self, context: Context, game_id: _GameId) -> CallToolResult:
+        """Suggest the next action; changes nothing.
+
+        In 2048 on 4 x 4 it is the choice of an expectimax search; in Concentration that of a player
+        with a perfect memory of the cards seen so far.
+        """
+        with self._game(context, game_id) as game:
+            if game.text.end:
+                raise InvalidArgument(f"the game is over: {game.text.end}", field="game_id")
+            board = game.text.board
+            if game.memory is None:
+                action = self._expectimax(board)
+                reason = "Expectimax moves"
+            else:
+                action = game.memory(board, game.text.infos["action_mask"])
+                reason = "With a perfect memory, turn card"
+            name = game.text.name(action)
+            return _result(f"{reason} {name}.", game_id=game_id, hint=name)
+
+    @_answered
+    def end_game(self, context: Context, game_id: _GameId) -> CallToolResult:
+        """End a game that is not needed any more, to make room for others."""
+        with self._game(context, game_id) as game:
+            with self._lock:
+                self._games.pop(game_id, None)
+            game.text.env.close()
+            return _result(f"Game {game_id} is closed.", game_id=game_id)
+
+    def _play(
+        self, context: Context, game_id: object, kind: type[TextGame], action: object
+    ) -> CallToolResult:
+        with self._game(context, game_id) as game:
+            if not isinstance(game.text, kind):
+                own = "turn_card" if kind is TextGame2048 else "move"
+                raise InvalidArgument(f"game {game_id} is played with {own}", field="game_id")
+            answer = game.text.play(action)
+            if game.memory is not None and not game.text.end:
+                game.memory(game.text.board, game.text.infos["action_mask"])  # it sees each card
+            return _result(answer, game_id=game_id, **game.text.facts())
+
+    def _expectimax(self, board: np.ndarray[Any, Any]) -> int:
+        """The policy's action, found on a board elsewhere, so that the game stays as it is."""
+        if board.shape != (4, 4):
+            raise InvalidArgument("hints are for boards of 4 x 4 only", field="game_id")
+        with contextlib.closing(Game2048VectorEnv(1, **self._service)) as envs:
+            envs.reset(options={"boards": board[np.newaxis]})
+            return int(envs.rollout(1, policy="expectimax").actions[0, 0])
+
+    def _add(self, game: _Game) -> str:
+        """Keeps a new game, in the place of one that nobody has used for long if there is none."""
+        game_id = secrets.token_hex(8)
+        with self._lock:
+            idle = [
+                other_id
+                for other_id, other in self._games.items()
+                if other.used < game.used - _IDLE_SECONDS and not other.lock.locked()
+            ]
+            for other_id in idle:
+                self._games.pop(other_id).text.env.close()
+            own = [other_id for other_id, other in self._games.items() if other.owner == game.owner]
+            if len(own) < self._max_games and len(self._games) < _MOST_GAMES:
+                self._games[game_id] = game
+                return game_id
+        game.text.env.close()
+        if len(own) < self._max_games:
+            raise ResourceExhausted(f"all {_MOST_GAMES:,} games of the server are taken: try later")
+        raise ResourceExhausted(
+            f"{len(own)} games are open, and no more are allowed: close one with end_game "
+            f"({', '.join(own)})"
+        )
+
+    @contextlib.contextmanager
+    def _game(self, context: Context, game_id: object) -> Any:
+        """One of the session's games, which no other call uses meanwhile."""
+        with self._lock:
+            game = self._games.get(game_id) if isinstance(game_id, str) else None
+        if game is None or game.owner != _owner(context):
+            raise NotFound(f"there is no game {game_id!r}: start one with new_game")
+        with game.lock:
+            game.used = time.monotonic()
+            yield game
+
+
+def _owner(context: Context) -> str:
+    """Whose games a call may use: the session's, or without one the address's."""
+    request = context.request_context.request
+    if request is None:
+        return "stdio"
+    address = request.client.host if request.client else ""
+    return str(request.headers.get("mcp-session-id") or address)
+
+
+def make_mcp_server(
+    max_games: int = 16, *, host: str = "127.0.0.1", **service: Unpack[ServiceArguments]
+) -> MCPServer:
+    """An MCP server, from the official package, with the tools of both games.
+
+    Args:
+        max_games: Open games of one session, or of one address where there are no sessions.
+        host: The address that it is to be served on, if over HTTP.
+        service: Where the boards are, as for an environment.
+
+    Returns:
+        The server: `run()` serves on standard input and output.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+    """
+    options: dict[str, Any] = {"host": host} if _IS_MCP_1 else {"version": VERSION}
+    server = MCPServer("twofold", instructions=_INSTRUCTIONS, log_level="WARNING", **options)
+    tools = GameTools(max_games, **service)
+    for tool in (tools.new_game, tools.move, tools.turn_card, tools.end_game):
+        server.add_tool(tool)
+    for tool in (tools.look, tools.hint):
+        server.add_tool(tool, annotations=ToolAnnotations(readOnlyHint=True))
+    return server
+
+
+def make_mcp_app(server: MCPServer, host: str = "127.0.0.1") -> Any:
+    """The server as an ASGI application, whose path is /mcp.
+
+    Args:
+        server: From `make_mcp_server`.
+        host: The address that it is served on.
+    """
+    return server.streamable_http_app(**({} if _IS_MCP_1 else {"host": host}))

@@ -1,0 +1,418 @@
+"""`twofold mcp` with the official client, over standard input and output and over HTTP."""
+
+import contextlib
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from servers import Server
+
+from twofold import cli
+from twofold.envs.concentration import ConcentrationEnv
+from twofold.games.encoding import tile_values
+from twofold.games.game2048 import Game2048
+from twofold.integrations.text_games import DIRECTIONS
+from twofold.policies import PerfectMemory
+
+pytest.importorskip("mcp", reason="`make trainers` has it")
+
+import mcp
+from anyio.from_thread import start_blocking_portal
+
+COMMAND = [sys.executable, "-m", "twofold", "mcp"]
+# The newer protocol, which has no sessions over HTTP, and the one before.
+MODES = ["auto", "legacy"] if hasattr(mcp, "Client") else ["legacy"]
+SECONDS = 60.0
+
+
+class Answer(NamedTuple):
+    """What a tool has answered."""
+
+    is_error: bool
+    text: str
+    facts: dict[str, Any]
+
+
+Call = Callable[..., Answer]
+Connect = Callable[[], contextlib.AbstractContextManager[Call]]
+
+
+@contextlib.asynccontextmanager
+async def session_of(target: Any, mode: str) -> AsyncIterator[Any]:
+    """A connected client of mcp 2, or the session of mcp 1."""
+    if hasattr(mcp, "Client"):
+        async with mcp.Client(target, mode=mode, read_timeout_seconds=SECONDS) as client:
+            yield client
+        return
+    from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+
+    transport = streamable_http_client(target) if isinstance(target, str) else stdio_client(target)
+    # Its client over HTTP hears of a lost server only by this timeout.
+    timeout = datetime.timedelta(seconds=SECONDS)
+    async with transport as streams, mcp.ClientSession(*streams[:2], timeout) as session:
+        await session.initialize()
+        yield session
+
+
+@contextlib.contextmanager
+def connected(target: Any, mode: str) -> Iterator[Call]:
+    """A function that calls a tool, `call("move", game_id=…)`, on a connection of its own."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(session_of(target, mode)) as session,
+    ):
+
+        def call(tool: str, **arguments: object) -> Answer:
+            result = portal.call(session.call_tool, tool, arguments).model_dump(by_alias=True)
+            text = "\n".join(part["text"] for part in result["content"])
+            return Answer(bool(result["isError"]), text, result["structuredContent"] or {})
+
+        call.tools = lambda: portal.call(session.list_tools).tools  # type: ignore[attr-defined]
+        yield call
+
+
+def over_stdio(*options: str) -> Any:
+    """A server that the client starts."""
+    return mcp.StdioServerParameters(
+        command=COMMAND[0], args=[*COMMAND[1:], *options], env=dict(os.environ)
+    )
+
+
+@contextlib.contextmanager
+def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of a server, and its process."""
+    command = [*COMMAND, "--http", "--port", "0", "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"], process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address of an HTTP server that all tests share."""
+    with over_http() as (url, _):
+        yield url
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def connect(request: pytest.FixtureRequest, mode: str) -> Connect:
+    """Makes connections to a server."""
+    http = request.param == "http"
+    target = request.getfixturevalue("url") if http else over_stdio()
+    return lambda: connected(target, mode)
+
+
+def test_a_game_of_2048_is_the_environments_own(connect: Connect) -> None:
+    env = gym.make("twofold/Game2048-v0", size=(3, 4)).unwrapped
+    board, infos = env.reset(seed=5)
+    generator = np.random.default_rng(1)
+    total, illegal, is_over = 0.0, 0, False
+    with connect() as call:
+        answer = call("new_game", rows=3, seed=5)
+        game = answer.facts["game_id"]
+        assert answer.facts["seed"] == 5
+        while not is_over:
+            assert Game2048.text(board) in answer.text
+            action = int(generator.integers(4))
+            is_legal = infos["action_mask"][action] == 1
+            board, reward, is_over, _, infos = env.step(action)
+            total += float(reward)
+            illegal += not is_legal
+            answer = call("move", game_id=game, direction=DIRECTIONS[action])
+            legal = [] if is_over else np.flatnonzero(infos["action_mask"]).tolist()
+            assert answer.facts == {
+                "game_id": game,
+                "board": tile_values(board).tolist(),
+                "score": infos["score"],
+                "highest_tile": 2 ** infos["max_exponent"],
+                "moves": infos["moves"],
+                "legal": [DIRECTIONS[number] for number in legal],
+                "over": is_over,
+                "return": total,
+            }
+            assert not answer.is_error
+            assert (f"Nothing moves {DIRECTIONS[action]}." in answer.text) == (not is_legal)
+        assert illegal > 3
+        assert answer.text.endswith("The game is over: no tile can move.")
+        assert call("look", game_id=game) == answer
+        for tool, arguments in (("move", {"direction": "up"}), ("hint", {})):
+            refused = call(tool, game_id=game, **arguments)
+            assert refused == (True, "the game is over: no tile can move", {})
+
+
+def test_a_hint_is_the_action_of_expectimax_and_changes_nothing(connect: Connect) -> None:
+    env: Any = gym.make("twofold/Game2048-v0").unwrapped
+    board, _ = env.reset(seed=9)
+    seen = set()
+    with connect() as call:
+        game = call("new_game", seed=9).facts["game_id"]
+        for _ in range(12):
+            before = call("look", game_id=game)
+            hint = call("hint", game_id=game)
+            assert call("look", game_id=game) == before
+            snapshot = env.snapshot()
+            expected = int(env._batch.rollout(1, policy="expectimax").actions[0, 0])
+            env.restore(snapshot)
+            assert hint.text == f"Expectimax moves {DIRECTIONS[expected]}."
+            assert hint.facts == {"game_id": game, "hint": DIRECTIONS[expected]}
+            assert hint.facts["hint"] in before.facts["legal"]
+            seen.add(expected)
+            board, *_ = env.step(expected)
+            answer = call("move", game_id=game, direction=hint.facts["hint"])
+            assert answer.facts["board"] == tile_values(board).tolist()
+        assert len(seen) > 1
+        small = call("new_game", rows=3, columns=3).facts["game_id"]
+        assert call("hint", game_id=small) == (True, "hints are for boards of 4 x 4 only", {})
+
+
+def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) -> None:
+    env: Any = ConcentrationEnv(size=(2, 5), peeks=0)
+    cards, infos = env.reset(seed=3)
+    policy = PerfectMemory(env)
+    text = env._batch._game.text
+    with connect() as call:
+        answer = call("new_game", game="concentration", rows=2, columns=5, seed=3)
+        game, is_over = answer.facts["game_id"], False
+        while not is_over:
+            assert text(cards) in answer.text
+            card = policy(cards, infos["action_mask"])
+            hint = call("hint", game_id=game)
+            assert hint.facts["hint"] == card
+            assert hint.text == f"With a perfect memory, turn card {card}."
+            cards, _, is_over, _, infos = env.step(card)
+            answer = call("turn_card", game_id=game, card=card)
+            visible = [
+                ["?" if code == 5 else "." if code == 6 else code + 1 for code in row]
+                for row in cards.tolist()
+            ]
+            assert answer.facts["cards"] == visible
+            assert answer.facts["over"] == is_over
+        assert (answer.facts["pairs"], answer.facts["turns"]) == (5, infos["turns"])
+        assert answer.text.endswith("The game is over: all pairs are found.")
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("new_game", {"game": "chess"}, "game is 'chess'; expected one of '2048', 'concentration'"),
+    ("new_game", {"rows": 99}, "rows is 99; expected 1 ... 16"),
+    ("new_game", {"columns": 9}, "size is 9; expected 2 ... 8"),
+    ("new_game", {"rows": "four"}, "rows is 'four'; expected an integer, 1 ... 16"),
+    ("new_game", {"game": "concentration", "rows": 3, "columns": 3}, "an even number"),
+    ("new_game", {"seed": -1}, "seed is -1; expected at least 0"),
+    ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
+    ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense': start one"),
+    ("move", {"game_id": 7, "direction": "up"}, "there is no game 7: start one with new_game"),
+    ("move", {"direction": "up"}, "game_id"),
+    ("move", {"game_id": "{tiles}"}, "direction"),
+    (
+        "move",
+        {"game_id": "{tiles}", "direction": "north"},
+        "direction is 'north'; expected one of 'up', 'right', 'down', 'left'",
+    ),
+    ("move", {"game_id": "{tiles}", "direction": 3}, "direction is 3; expected one of 'up'"),
+    ("move", {"game_id": "{cards}", "direction": "up"}, "is played with turn_card"),
+    ("turn_card", {"game_id": "{tiles}", "card": 1}, "is played with move"),
+    ("turn_card", {"game_id": "{cards}", "card": 16}, "card is 16; expected 0 ... 15"),
+    ("turn_card", {"game_id": "{cards}", "card": "one"}, "expected an integer, 0 ... 15"),
+    ("look", {"game_id": ["a"]}, "there is no game ['a']"),
+    ("hint", {"game_id": None}, "there is no game None"),
+    ("end_game", {"game_id": "nonsense"}, "there is no game 'nonsense'"),
+]
+
+
+def test_bad_input_gets_a_sentence_and_plays_nothing(connect: Connect) -> None:
+    with connect() as call:
+        games = {
+            "tiles": call("new_game").facts["game_id"],
+            "cards": call("new_game", game="concentration").facts["game_id"],
+        }
+        before = [call("look", game_id=game) for game in games.values()]
+        for tool, arguments, sentence in WRONG:
+            filled = {
+                name: value.format(**games) if isinstance(value, str) else value
+                for name, value in arguments.items()
+            }
+            answer = call(tool, **filled)
+            assert answer.is_error, (tool, arguments)
+            assert sentence in answer.text, (tool, arguments, answer.text)
+            assert not answer.facts
+        assert [call("look", game_id=game) for game in games.values()] == before
+
+
+def test_two_clients_play_at_once_and_only_their_own_games(connect: Connect) -> None:
+    with connect() as first, connect() as second:
+        games = [call("new_game", seed=8).facts["game_id"] for call in (first, second)]
+        assert games[0] != games[1]
+        answers: list[list[Answer]] = [[], []]
+
+        def play(index: int) -> None:
+            call = (first, second)[index]
+            for _ in range(15):
+                for direction in DIRECTIONS:
+                    answer = call("move", game_id=games[index], direction=direction)
+                    answers[index].append(answer)
+
+        threads = [threading.Thread(target=play, args=[index]) for index in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        # The same seed and moves, so the same game twice: neither has moved in the other's.
+        assert [answer.text for answer in answers[0]] == [answer.text for answer in answers[1]]
+        assert answers[0][-1].facts["moves"] > 20
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_session_has_no_access_to_anothers_game(transport: str, url: str) -> None:
+    target = url if transport == "http" else over_stdio()
+    with connected(target, "legacy") as first, connected(target, "legacy") as second:
+        game = first("new_game").facts["game_id"]
+        for tool in ("look", "hint", "end_game"):
+            assert second(tool, game_id=game).text.startswith(f"there is no game '{game}'")
+        assert not first("look", game_id=game).is_error
+
+
+@pytest.mark.skipif("auto" not in MODES, reason="mcp 1 has sessions always")
+def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
+    with connected(url, "auto") as call:
+        begun = call("new_game", seed=4)
+    with connected(url, "auto") as call:
+        again = call("look", game_id=begun.facts["game_id"])
+        assert again.facts["board"] == begun.facts["board"]
+
+
+def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
+    with over_http("--max-games", "2") as (url, _), connected(url, mode) as call:
+        games = [call("new_game").facts["game_id"] for _ in range(2)]
+        refused = call("new_game")
+        assert refused.is_error
+        assert refused.text == (
+            "2 games are open, and no more are allowed: close one with end_game "
+            f"({games[0]}, {games[1]})"
+        )
+        assert call("end_game", game_id=games[0]).text == f"Game {games[0]} is closed."
+        assert call("look", game_id=games[0]).is_error
+        assert not call("new_game").is_error
+        assert not call("look", game_id=games[1]).is_error
+
+
+def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server, mode: str) -> None:
+    env = gym.make("twofold/Game2048-v0").unwrapped
+    env.reset(seed=1)
+    options = ["--endpoint", own_server.tcp, "--timeout", "2"]
+    with connected(over_stdio(*options), mode) as call:
+        game = call("new_game", seed=1).facts["game_id"]
+        for action in (0, 1):
+            board, *_ = env.step(action)
+            answer = call("move", game_id=game, direction=DIRECTIONS[action])
+            assert answer.facts["board"] == tile_values(board).tolist()
+        own_server.kill()
+        lost = call("move", game_id=game, direction="down")
+        assert lost.is_error
+        assert own_server.tcp in lost.text
+        other = call("move", game_id=game, direction="up")
+        assert other == (True, "the last action got no answer: repeat 'down' first", {})
+        own_server.start_again()
+        board, *_ = env.step(2)
+        answer = call("move", game_id=game, direction="down")
+        while answer.is_error:  # the client connects again with pauses in between
+            answer = call("move", game_id=game, direction="down")
+        assert answer.facts["board"] == tile_values(board).tolist()
+        assert answer.facts["moves"] == 3
+
+
+def test_a_killed_server_is_an_error_for_its_client_over_stdio(mode: str, tmp_path: Path) -> None:
+    script = f"echo $$ >{tmp_path}/pid; exec {COMMAND[0]} -m twofold mcp"
+    target = mcp.StdioServerParameters(command="sh", args=["-c", script], env=dict(os.environ))
+    with pytest.raises(Exception) as caught, connected(target, mode) as call:  # noqa: PT011, PT012
+        game = call("new_game").facts["game_id"]
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        call("look", game_id=game)
+    assert "closed" in repr(caught.value).lower()
+
+
+def test_a_killed_server_is_an_error_for_its_client_over_http(mode: str) -> None:
+    with over_http() as (url, process):
+        with pytest.raises(Exception) as caught, connected(url, mode) as call:  # noqa: PT011, PT012
+            game = call("new_game").facts["game_id"]
+            process.kill()
+            process.wait()
+            call("look", game_id=game)
+        assert not isinstance(caught.value, (AssertionError, TimeoutError))
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
+    with over_http() as (url, process), connected(url, mode) as call:
+        assert not call("new_game").is_error
+        process.send_signal(number)
+        assert process.wait(SECONDS) == status
+    command = [*COMMAND]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        started.stdin.write(
+            b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": '
+            b'"2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}}\n'
+        )
+        started.stdin.flush()
+        assert json.loads(started.stdout.readline())["result"]["serverInfo"]["name"] == "twofold"
+        started.send_signal(number)
+        assert started.wait(SECONDS) == status
+
+
+def test_the_end_of_the_input_ends_the_server() -> None:
+    ran = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
+    assert (ran.returncode, ran.stdout) == (0, b"")
+
+
+def test_a_client_reads_what_each_tool_takes(connect: Connect) -> None:
+    with connect() as call:
+        tools = {tool.name: tool.model_dump(by_alias=True) for tool in call.tools()}  # type: ignore[attr-defined]
+    assert tools.keys() == {"new_game", "move", "turn_card", "look", "hint", "end_game"}
+    read_only = {
+        name for name, tool in tools.items() if (tool["annotations"] or {}).get("readOnlyHint")
+    }
+    assert read_only == {"look", "hint"}
+    move = tools["move"]["inputSchema"]
+    assert move["required"] == ["game_id", "direction"]
+    assert move["properties"]["direction"]["enum"] == list(DIRECTIONS)
+    new_game = tools["new_game"]["inputSchema"]
+    assert new_game["properties"]["game"]["enum"] == ["2048", "concentration"]
+    assert new_game["properties"]["rows"]["default"] == 4
+    assert "required" not in new_game
+    assert all(tool["description"] for tool in tools.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--json"], 2, "--json is for --http"),
+        (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
+        (["--http", "--host", "192.0.2.1"], 1, ""),
+        (["--port", "x"], 2, "invalid int value"),
+    ],
+)
+def test_wrong_usage_is_reported(
+    words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["mcp", *words]) == status
+    assert message in capsys.readouterr().err
