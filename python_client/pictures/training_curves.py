@@ -52,15 +52,9 @@ def draw(path: Path, runs: Path) -> None:
             axes.fill_between(
                 times / 60, scores.min(axis=0), scores.max(axis=0), color=line.color, alpha=0.2
             )
-            axes.plot(times / 60, middle, color=line.color, linewidth=2.5)
-            axes.annotate(
-                f"{line.label}\n{middle[-1]:,.0f}",
-                (times[-1] / 60, middle[-1]),
-                (9, 0),
-                textcoords="offset points",
-                verticalalignment="center",
-                color=line.color,
-            )
+            label = f"{line.label}: {middle[-1]:,.0f} at the end"
+            axes.plot(times / 60, middle, color=line.color, linewidth=2.5, label=label)
+        axes.legend(loc="lower right", frameon=False, labelcolor="linecolor")
         axes.set_ylim(0)
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_title("2048: mean score of the games played while training")

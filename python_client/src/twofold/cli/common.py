@@ -23,6 +23,23 @@ class Result:
     succeeded: bool = True
 
 
+def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --host and --port, of a service over HTTP."""
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on for HTTP (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8000,
+        metavar="N",
+        help="port for HTTP, 0 for a free one (default: %(default)s)",
+    )
+
+
 def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
     """Adds --json, and --format if there is a choice of formats, the first one the default."""
     group = parser.add_mutually_exclusive_group()

@@ -12,7 +12,7 @@ from typing import Any
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold._optional import optional_import
 from twofold.cli import INTERRUPTED, TERMINATED, endpoint
-from twofold.cli.common import Result, add_output_arguments
+from twofold.cli.common import Result, add_listening_arguments, add_output_arguments
 from twofold.errors import InvalidArgument
 
 # Seconds that open streams have to end when a signal stops the server.
@@ -24,19 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: twofold mcp --http --port 8000"
     add = parser.add_argument
     add("--http", action="store_true", help="serve over HTTP, not standard input and output")
-    add(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address for --http (default: %(default)s)",
-    )
-    add(
-        "--port",
-        type=int,
-        default=8000,
-        metavar="N",
-        help="port for --http, 0 for a free one (default: %(default)s)",
-    )
+    add_listening_arguments(parser)
     add(
         "--max-games",
         type=int,

@@ -8,24 +8,27 @@ from collections.abc import Iterator
 
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold.cli import endpoint, playing
-from twofold.cli.common import Result, positive
+from twofold.cli.common import (
+    Result,
+    add_listening_arguments,
+    add_output_arguments,
+    positive,
+)
 
 _ENVIRONMENTS = {"2048": "twofold/Game2048-v0", "concentration": "twofold/Concentration-v0"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the command serve, and its arguments."""
-    commands = parser.add_subparsers(dest="openenv_command", metavar="COMMAND", required=True)
-    serve = commands.add_parser(
-        "serve",
-        help="serve a game over WebSockets, one board to a connection",
-        description="Serve a game over WebSockets, one board to a connection, until a signal ends "
-        "it. With ENABLE_WEB_INTERFACE=true there is a page to play on at /web.",
-        allow_abbrev=False,
+    """Adds the command's arguments."""
+    parser.epilog = "Example: twofold openenv serve --port 8000"
+    add = parser.add_argument
+    add(
+        "action",
+        choices=["serve"],
+        help="serve a game over WebSockets, one board to a connection, until a signal ends it; "
+        "with ENABLE_WEB_INTERFACE=true there is a page to play on at /web",
     )
-    add = serve.add_argument
-    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    add("--port", type=int, default=8000, help="port, 0 for a free one (default: %(default)s)")
+    add_listening_arguments(parser)
     add(
         "--max-sessions",
         type=int,
@@ -54,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="arguments of the game that a client may set at reset, such as size,goal "
         "(default: none)",
     )
-    add("--json", action="store_true", help="print the address, or an error, as one line of JSON")
-    endpoint.add_arguments(serve, None, "in this process", DEFAULT_TIMEOUT)
-    add = serve.add_argument_group("environment").add_argument
+    add_output_arguments(parser)
+    endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
+    add = parser.add_argument_group("environment").add_argument
     add("--game", choices=_ENVIRONMENTS, default="2048", help="game (default: %(default)s)")
     add("--reward", metavar="FILE", help="JSON file with the terms of the reward")
     add("--illegal-action", metavar="NAME", help="effect of an illegal action (default: noop)")
-    playing.add_game_arguments(serve, add)
+    playing.add_game_arguments(parser, add)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
