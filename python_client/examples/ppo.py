@@ -95,6 +95,7 @@ def make_boards(options: argparse.Namespace) -> Any:
         reward={"merge_exponent": 0.1},
         extra_infos=("episode",),
         autoreset_mode="SameStep",
+        copy=False,  # `train` copies what it keeps, before the next step
     )
 
 
