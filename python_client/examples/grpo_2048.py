@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM,
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen2_5_chat_template
 
-from twofold.integrations.text_games import DIRECTIONS
+from twofold.games.game2048 import DIRECTIONS
 from twofold.integrations.trl import Game2048Tools, total_reward
 
 PROMPT = (

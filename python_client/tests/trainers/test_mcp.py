@@ -20,8 +20,7 @@ from servers import Server
 from twofold import cli
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.games.encoding import tile_values
-from twofold.games.game2048 import Game2048
-from twofold.integrations.text_games import DIRECTIONS
+from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.policies import PerfectMemory
 
 pytest.importorskip("mcp", reason="`make trainers` has it")

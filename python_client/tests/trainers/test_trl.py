@@ -11,8 +11,7 @@ import pytest
 
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.errors import FailedPrecondition, InvalidArgument
-from twofold.games.game2048 import Game2048
-from twofold.integrations.text_games import DIRECTIONS
+from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.integrations.trl import ConcentrationTools, Game2048Tools, total_reward
 from twofold.policies import PerfectMemory
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.cli.common import Result, add_output_arguments, positive
-from twofold.games.game2048 import Game2048
+from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording
-from twofold.recordings.replay import ACTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +60,7 @@ def _show(recording: Recording, speed: float | None) -> None:
         if speed is not None:
             time.sleep(1 / speed)
             print(f"\x1b[{len(board) + 2}A", end="")
-        _print(board, ACTIONS[step.action], number, score)
+        _print(board, DIRECTIONS[step.action], number, score)
 
 
 def _print(board: NDArray[np.uint8], action: str, step: int, score: int) -> None:

@@ -19,6 +19,9 @@ from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
 
 # The wire's number of each, and the words for the rule card.
+DIRECTIONS = ("up", "right", "down", "left")
+"""The actions by number."""
+
 _ILLEGAL_ACTIONS = {
     "noop": (game2048.ILLEGAL_ACTION_NOOP, "nothing happens"),
     "terminate": (game2048.ILLEGAL_ACTION_TERMINATE, "ends the game"),

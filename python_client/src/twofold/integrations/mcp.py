@@ -28,8 +28,8 @@ from twofold.client.lookup import VERSION
 from twofold.envs.arguments import ServiceArguments
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.errors import InvalidArgument, NotFound, ResourceExhausted, TwofoldError
+from twofold.games.game2048 import DIRECTIONS
 from twofold.integrations.text_games import (
-    DIRECTIONS,
     TextConcentration,
     TextGame,
     TextGame2048,

@@ -14,8 +14,7 @@ from twofold.envs.game2048 import Game2048Env
 from twofold.envs.single import TwofoldEnv
 from twofold.errors import FailedPrecondition, InvalidArgument, StepPending, TransportError
 from twofold.games.encoding import tile_values
-
-DIRECTIONS = ("up", "right", "down", "left")
+from twofold.games.game2048 import DIRECTIONS
 
 
 class TextGame(abc.ABC):

@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from twofold import _arguments
 from twofold.errors import InvalidArgument
 
-ACTIONS = ("up", "right", "down", "left")
-
 _MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
 
 Words = tuple[int, int, int, int]

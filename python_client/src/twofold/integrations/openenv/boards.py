@@ -17,10 +17,9 @@ from twofold.errors import InvalidArgument
 from twofold.games.base import Game
 from twofold.games.concentration import Concentration
 from twofold.games.encoding import tile_values
-from twofold.games.game2048 import Game2048
+from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.integrations.openenv import models
 
-_DIRECTIONS = ("up", "right", "down", "left")
 _PEEK = "peek"
 
 
@@ -133,14 +132,14 @@ class Game2048Board(Board):
     def number(self, action: Any) -> int:
         """The number of a direction, which another package's rules may order otherwise."""
         direction = action.direction
-        ours = direction if isinstance(direction, int) else _DIRECTIONS.index(direction)
+        ours = direction if isinstance(direction, int) else DIRECTIONS.index(direction)
         order = self._game.action_order
         return ours if order is None else order.index(ours)
 
     def name(self, number: int) -> str:
         """The direction's word."""
         order = self._game.action_order
-        return _DIRECTIONS[number if order is None else order[number]]
+        return DIRECTIONS[number if order is None else order[number]]
 
     def refusal(self, number: int) -> str:
         """It is always the same."""
