@@ -86,6 +86,8 @@ class Plan:
     seed: int
     policy_timeout: float
     env_arguments: dict[str, Any]
+    recorded: dict[str, Any]
+    """The environment's arguments as the file has them."""
 
     @classmethod
     def read(
@@ -113,8 +115,10 @@ class Plan:
         chosen = resolve(policy)
         if "reward" in env_arguments:
             env_arguments = env_arguments | {"reward": read_reward(env_arguments["reward"])}
-        _recorded(env_arguments)
-        return cls(chosen, transitions, env, num_envs, seed, policy_timeout, env_arguments)
+        recorded = _recorded(env_arguments)
+        return cls(
+            chosen, transitions, env, num_envs, seed, policy_timeout, env_arguments, recorded
+        )
 
     def metadata(self, server: str) -> dict[str, Any]:
         """The JSON in the file, for a service of this version."""
@@ -122,7 +126,7 @@ class Plan:
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
             "environment": self.env,
-            "arguments": _recorded(self.env_arguments),
+            "arguments": self.recorded,
             "num_envs": self.num_envs,
             "seed": self.seed,
             "policy": self.policy.name,

@@ -219,7 +219,7 @@ class GameTools:
             return int(envs.rollout(1, policy="expectimax").actions[0, 0])
 
     def _add(self, game: _Game) -> str:
-        """Keeps a new game, in the place of one that nobody has used for long if there is none."""
+        """Keeps a new game; idle games make room for it. Returns its id."""
         game_id = secrets.token_hex(8)
         with self._lock:
             idle = [
