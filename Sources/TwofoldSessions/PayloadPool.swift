@@ -30,12 +30,14 @@ package final class PayloadPool {
         package init(_ reservation: MemoryBudget.Reservation) {
             self.reservation = reservation
             bytes = .allocate(byteCount: reservation.bytes, alignment: 64)
+            // because: a reply has gaps between its arrays, and what others have left in memory is not for its reader.
+            bytes.initializeMemory(as: UInt8.self, repeating: 0)
         }
 
         deinit { bytes.deallocate() }
     }
 
-    /// A buffer of exactly this many bytes, its content arbitrary.
+    /// A buffer of exactly this many bytes, its content arbitrary: zeros, or what an earlier reply has left.
     package func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
         let free = buffers.indices.first {
             buffers[$0].bytes.count == size && isKnownUniquelyReferenced(&buffers[$0])

@@ -15,6 +15,17 @@ import TwofoldProtocol
         buffer.bytes.initializeMemory(as: UInt8.self, repeating: 7)
     }
 
+    @Test(arguments: [40, 5000, 300_000])
+    func `a new buffer shows nothing of what was in its memory before`(size: Int) throws {
+        for _ in 0..<20 {
+            let secret = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 64)
+            secret.initializeMemory(as: UInt8.self, repeating: 0xaa)
+            secret.deallocate()
+            let pool = PayloadPool(MemoryBudget(limit: 0), then: MemoryBudget(limit: .max))
+            #expect(try pool.take(size: size).bytes.allSatisfy { $0 == 0 })
+        }
+    }
+
     @Test func `a buffer without references is taken again`() throws {
         let first = try ObjectIdentifier(pool.take(size: 100))
         for _ in 0..<10 { #expect(try ObjectIdentifier(pool.take(size: 100)) == first) }
