@@ -31,11 +31,18 @@ import TwofoldTestSupport
 
     @Test mutating func `each other holder raises the epoch, the same one gets the same again`() throws {
         try ledger.open(one)
-        for (holder, epoch) in [(7, 2), (7, 2), (8, 3), (7, 4)] as [(UInt8, UInt32)] {
+        for (holder, epoch) in [(7, 2), (7, 2), (8, 3), (9, 4)] as [(UInt8, UInt32)] {
             #expect(try resume(holder).isAnswer)
             #expect(try isHeld(by: epoch, next: 2))
             #expect(try ledger.admit(step(2, epoch: epoch - 1)).refusal?.code == .staleEpoch)
         }
+    }
+
+    @Test mutating func `a late copy of an earlier holder's resume does not shut out the newer one`() throws {
+        try ledger.open(one)
+        for holder in 7...9 { #expect(try resume(UInt8(holder)).isAnswer) }
+        for holder in 7...8 { #expect(try resume(UInt8(holder)).refusal?.code == .staleEpoch) }
+        #expect(try isHeld(by: 4, next: 2))
     }
 
     @Test mutating func `a client that was shut out does not even get the stored reply`() throws {

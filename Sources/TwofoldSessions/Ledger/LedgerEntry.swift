@@ -1,3 +1,4 @@
+package import TwofoldCore
 internal import FoundationEssentials
 package import TwofoldProtocol
 internal import TwofoldService
@@ -22,6 +23,8 @@ extension SessionLedger {
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
         private var state: State
+        /// Copies of more resumes than these are not on their way at a time.
+        private static var maxFormerHolders: Int { 64 }
 
         private enum State {
             /// Its create is in progress.
@@ -41,6 +44,9 @@ extension SessionLedger {
             let create: CreateRequest
             /// The 16 random bytes of the client that resumed it last; nil before the first resume.
             var holder: Data?
+            /// The holders before that, the oldest first: a copy of their resume may still come, and must not shut out
+            /// the newer one.
+            var formerHolders: [Data] = []
             /// The last request that was carried out.
             var last: Done
 
@@ -230,6 +236,9 @@ extension SessionLedger {
         private func resume(_ open: Open, by holder: Data) -> Resumption {
             if open.holder != holder {
                 guard epoch < .max else { return .refuse(.noEpochLeft) }
+                guard !open.formerHolders.contains(holder) else { return .refuse(.shutOut) }
+                if let former = open.holder { open.formerHolders.append(former) }
+                if open.formerHolders.count > Self.maxFormerHolders { open.formerHolders.removeFirst() }
                 open.holder = holder
                 epoch += 1
             }

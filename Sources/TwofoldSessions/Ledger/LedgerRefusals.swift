@@ -32,9 +32,13 @@ extension ServiceError {
             "seq \(seq) does not follow; the session expects \(expected)")
     }
 
+    static var shutOut: ServiceError {
+        ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
+    }
+
     static func wrongEpoch(_ epoch: UInt32, of current: UInt32) -> ServiceError {
         epoch < current
-            ? ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
+            ? shutOut
             : ServiceError(
                 .invalidArgument, field: "epoch",
                 "epoch \(epoch) was never issued; the session's is \(current)")
