@@ -24,6 +24,12 @@ public struct SystemError: Error, CustomStringConvertible {
     package let code: Int32
     let name: String?
 
+    /// A call that failed with this errno; `name` is the call's, where the reason alone does not say enough.
+    package init(code: Int32, name: String? = nil) {
+        self.code = code
+        self.name = name
+    }
+
     public var description: String {
         (name.map { "\($0) failed: " } ?? "") + String(cString: strerror(code))
     }

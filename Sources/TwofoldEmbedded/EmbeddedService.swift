@@ -20,7 +20,7 @@ final class EmbeddedService: @unchecked Sendable {
     private var ledger: Ledger
 
     init(_ settings: ServiceSettings) {
-        service = settings.service
+        service = settings.service()
         budget = MemoryBudget(limit: settings.limits.maxBytes)
         ledger = Ledger(settings.limits)
     }

@@ -1,5 +1,6 @@
 public import Logging
 public import Platform
+internal import TwofoldCore
 internal import TwofoldSessions
 internal import ZeroMQ
 
@@ -58,10 +59,18 @@ private func serve(
         endpoints.append(
             try Endpoint(endpoint, configuration, in: context))
     }
-    let requests = try Requests(endpoints, authenticator, configuration, logger: logger)
-    let loop = ReplyLoop(requests)
-    let stateDirectory = try configuration.stateDirectory.map(StateDirectory.init)
-    if let stateDirectory { requests.restoreSessions(from: stateDirectory) }
+    let requests = Requests(configuration, authenticator, logger: logger, at: .now)
+    let loop = try ReplyLoop(requests, endpoints)
+    var stateDirectory: StateDirectory?
+    if let path = configuration.stateDirectory {
+        let files = try SystemStateFiles(path)
+        if files.isOpenToOthers {
+            logger.warning("others can look into the state directory, and take sessions over: chmod 700 it")
+        }
+        let directory = StateDirectory(files)
+        requests.restoreSessions(from: directory, at: .now)
+        stateDirectory = directory
+    }
     for endpoint in endpoints {
         if Endpoint.isOpenToAll(endpoint.name, configuration) {
             logger.warning(
@@ -73,6 +82,6 @@ private func serve(
         onListening(endpoint.name)
     }
     try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
-    requests.endSessions(savingIn: stateDirectory)
+    requests.endSessions(savingIn: stateDirectory, at: .now)
     return requests.statistics
 }

@@ -22,16 +22,18 @@ public struct EnvironmentService: Sendable {
     public let stop = Flag()
     let workers: Workers
     let engine: Engine
+    let clock: Clock
 
-    /// A service that spreads each batch over `workers`.
+    /// A service that spreads each batch over `workers`. By `clock` long requests end, and are answered in part.
     public init(
         limits: Limits, workers: Workers, engine: Engine = .automatic,
-        policyBudget: PolicyBudget = PolicyBudget()
+        policyBudget: PolicyBudget = PolicyBudget(), clock: Clock = .system
     ) {
         self.limits = limits
         self.policyBudget = policyBudget
         self.workers = workers
         self.engine = engine
+        self.clock = clock
     }
 
     /// Answers hello.

@@ -9,6 +9,7 @@ final class Rollouts {
     private let environment: any VectorEnvironment
     private let budget: PolicyBudget
     private let stop: Flag
+    private let clock: Clock
     /// Steps that no machine does before a rollout has to answer: memory for more would never be used.
     private let mostSteps: Int
     let streams: PolicyStreams
@@ -20,6 +21,7 @@ final class Rollouts {
         self.environment = environment
         budget = service.policyBudget
         stop = service.stop
+        clock = service.clock
         // Twice as fast as estimated, on all threads; and a step takes something by itself.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         mostSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
@@ -175,12 +177,13 @@ final class Rollouts {
         }
         do throws(EnvironmentError) {
             let memory = try replyMemory(plan.size)
-            let begin = ContinuousClock.now
             let done = try rollout.run(
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
                 steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
-                finalsRoom: plan.finals.lanes, answerAt: begin + EnvironmentService.answerTime,
-                searchEnd: Self.isSearch(request) ? begin + budget.maxSearch : nil, stop: stop)
+                finalsRoom: plan.finals.lanes,
+                answer: Deadline(after: EnvironmentService.answerTime, on: clock, or: stop),
+                searchEnd: Self.isSearch(request)
+                    ? Deadline(after: budget.maxSearch, on: clock, or: stop) : nil)
             // Kept only now: a refused request changes nothing, and gives its memory back.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)

@@ -67,11 +67,12 @@ public struct ServiceSettings: Sendable {
     }
 
     /// The service that these settings describe.
-    public var service: EnvironmentService {
+    public func service(clock: Clock = .system) -> EnvironmentService {
         var policyBudget = policyBudget
         policyBudget.workers = Workers(threads: searchThreads)
         return EnvironmentService(
-            limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget)
+            limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget,
+            clock: clock)
     }
 
     /// Finds a setting among flags and variables, and checks it.

@@ -3,6 +3,10 @@ import Testing
 @testable import TwofoldCore
 
 /// Policies and rollouts in the core: they are a loop of choosing and stepping, whatever runs the boards.
+extension Deadline {
+    fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
+}
+
 @Suite struct PolicyTests {
     /// What a rollout told, each array's rows one behind the other.
     struct Told: Equatable {
@@ -26,14 +30,14 @@ import Testing
 
         func play(
             _ policy: any Policy, steps: Int, infos: [String] = [],
-            until deadline: ContinuousClock.Instant? = nil
+            until deadline: Deadline? = nil
         ) throws -> Told {
             try play(.policy(policy, streams), steps: steps, infos: infos, until: deadline)
         }
 
         func play(
             _ source: BatchRollout.Source, steps: Int, infos: [String] = [],
-            until deadline: ContinuousClock.Instant? = nil
+            until deadline: Deadline? = nil
         ) throws -> Told {
             let rollout = try BatchRollout(environment, infos: infos)
             let finalsRoom = 4 * environment.lanes
@@ -56,7 +60,7 @@ import Testing
             let done = try rollout.run(
                 source, steps: steps, frames: frames, steps: rows,
                 finals: finals, finalsRoom: finalsRoom,
-                answerAt: deadline,
+                answer: deadline,
                 searchEnd: deadline)
             var told = Told(steps: done.steps)
             func bytes(_ specs: [ArraySpec], _ arrays: BatchArrays, _ rows: Int) -> [String: [UInt8]] {
@@ -386,20 +390,20 @@ import Testing
             late.environment, depth: 2, extension: 3, tableBytes: 1 << 14, heuristic: .init(),
             workers: Workers(threads: 1))
         let error = #expect(throws: EnvironmentError.self) {
-            try late.play(policy, steps: 5, until: .now - .seconds(1))
+            try late.play(policy, steps: 5, until: .after(.seconds(-1)))
         }
         #expect(error?.field == "policy" && error?.kind == .resourceExhausted)
         #expect(try late.play(RandomPolicy(), steps: 20) == twin.play(RandomPolicy(), steps: 20))
         // In time for the first step, however slow the machine is: the rest is for another request.
         var (time, steps) = (Duration.milliseconds(30), 0)
         while steps == 0 {
-            steps = (try? late.play(policy, steps: 100_000, until: .now + time).steps) ?? 0
+            steps = (try? late.play(policy, steps: 100_000, until: .after(time)).steps) ?? 0
             time *= 2
         }
         #expect(steps < 100_000)
         var again = 0
         while again < steps {
-            again += try twin.play(policy, steps: steps - again, until: .now + .seconds(60)).steps
+            again += try twin.play(policy, steps: steps - again, until: .after(.seconds(60))).steps
         }
         #expect(try late.play(RandomPolicy(), steps: 5) == twin.play(RandomPolicy(), steps: 5))
     }

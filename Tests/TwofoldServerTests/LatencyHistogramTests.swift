@@ -1,3 +1,4 @@
+import TwofoldCore
 import Testing
 import TwofoldTestSupport
 

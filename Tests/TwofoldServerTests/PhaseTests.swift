@@ -1,3 +1,4 @@
+import TwofoldCore
 import Testing
 
 @testable import TwofoldServer

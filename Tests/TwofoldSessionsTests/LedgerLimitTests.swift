@@ -1,3 +1,4 @@
+import TwofoldCore
 import Foundation
 import Testing
 import TwofoldProtocol

@@ -78,13 +78,12 @@ public struct BatchRollout {
         public var finals = 0
     }
 
-    /// Plays up to `steps` steps: it ends early at `answerAt`, after `stop`, and in SAME_STEP when the remaining
-    /// rows of `finals`, `finalsRoom` in all, are fewer than the lanes. It completes at least one step, or throws
-    /// and has changed nothing. A search for actions ends at `searchEnd`, or with `stop`.
+    /// Plays up to `steps` steps: it ends early at `answer`, and in SAME_STEP when the remaining rows of `finals`,
+    /// `finalsRoom` in all, are fewer than the lanes. It completes at least one step, or throws and has changed
+    /// nothing. A search for actions ends at `searchEnd`.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
-        finalsRoom: Int, answerAt: ContinuousClock.Instant? = nil, searchEnd: ContinuousClock.Instant? = nil,
-        stop: Flag? = nil
+        finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil
     ) throws(EnvironmentError) -> Progress {
         let (lanes, autoreset) = (environment.lanes, environment.autoreset)
         let actionCount = environment.actions.count
@@ -93,13 +92,11 @@ public struct BatchRollout {
         // The first step overwrites the infos.
         try environment.observe(into: rows.arrays(frame: 0, step: 0))
 
-        let deadline = searchEnd.map { SearchDeadline($0, or: stop) }
         var progress = Progress()
         while progress.steps < count {
             let step = progress.steps
             if autoreset == .sameStep, finalsRoom - progress.finals < lanes { break }
-            if step > 0, stop?.isSet == true { break }
-            if step > 0, let answerAt, ContinuousClock.now >= answerAt { break }
+            if step > 0, answer?.hasPassed == true { break }
             let actions = steps.address(array: 0, lane: step)
             switch source {
             case .actions(let given):
@@ -111,7 +108,7 @@ public struct BatchRollout {
                     observations: frames.address(array: 0, lane: step),
                     masks: frames.address(array: 1, lane: step), words: streams.words, actions: actions)
                 do throws(EnvironmentError) {
-                    try policy.choose(view, until: deadline)
+                    try policy.choose(view, until: searchEnd)
                 } catch {
                     // The completed steps count; another request plays the rest.
                     streams.takeBack()

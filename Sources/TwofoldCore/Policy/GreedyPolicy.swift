@@ -7,7 +7,7 @@ public final class GreedyPolicy: Policy {
         afterstates = try AfterstateMemory(environment, policy: "greedy")
     }
 
-    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
+    public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         try afterstates.fill(from: view.environment)
         for lane in 0..<view.lanes {
             var best = -Float.infinity

@@ -4,7 +4,7 @@
 public protocol Policy: AnyObject {
     /// Writes an action for each lane; 0 where no action is legal. Throws if the time is up first; then the
     /// actions are unusable.
-    func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError)
+    func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError)
 }
 
 /// The state of a batch before a step, and the memory for the actions.

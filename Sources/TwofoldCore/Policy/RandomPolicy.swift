@@ -3,7 +3,7 @@ public final class RandomPolicy: Policy {
     /// A policy without state: all randomness comes from the lanes' streams.
     public init() {}
 
-    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
+    public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         if view.actionCount == 4 { chooseOfFour(view) } else { chooseOfMany(view) }
     }
 

@@ -8,7 +8,7 @@ struct Search: Sendable {
     /// Calls `body` once for each lane. `worker`, below the workers' number, differs between calls that run at the
     /// same time; `body` returns false when the time is up. Throws then, with some lanes left out.
     func run(
-        lanes: Int, until deadline: SearchDeadline?,
+        lanes: Int, until deadline: Deadline?,
         _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool
     ) throws(EnvironmentError) {
         let next = Atomic(0)
@@ -31,18 +31,4 @@ struct Search: Sendable {
                     + "search (--max-search-milliseconds): take fewer boards or a smaller depth")
         }
     }
-}
-
-/// The end of a search for actions: a moment, or a stop that comes earlier.
-public struct SearchDeadline: Sendable {
-    private let moment: ContinuousClock.Instant
-    private let stop: Flag?
-
-    /// At this moment; earlier once `stop` is set.
-    init(_ moment: ContinuousClock.Instant, or stop: Flag?) {
-        self.moment = moment
-        self.stop = stop
-    }
-
-    var hasPassed: Bool { stop?.isSet == true || ContinuousClock.now >= moment }
 }

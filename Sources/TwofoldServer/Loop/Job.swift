@@ -1,7 +1,7 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
-internal import TwofoldService
-internal import TwofoldSessions
+package import TwofoldService
+package import TwofoldSessions
 internal import ZeroMQ
 
 /// One accepted request that takes time, from its check to its outcome.
@@ -9,7 +9,7 @@ internal import ZeroMQ
 /// `@unchecked Sendable` because it has one owner at a time: the socket thread makes it, and a worker performs it once.
 /// Nothing in it changes; the environment that it runs on is the job's alone, since its session is busy in the ledger
 /// for all that time.
-struct Job: @unchecked Sendable {
+package struct Job: @unchecked Sendable {
     /// What is to be carried out, and where the reply goes.
     enum Task {
         /// A session's request, whose route is in the ledger.
@@ -19,14 +19,14 @@ struct Job: @unchecked Sendable {
     }
 
     /// What it becomes.
-    enum Outcome {
+    package enum Outcome {
         /// `steps` are the boards that it stepped, each as often as it was.
         case done(ReplyFrames, SessionChange, steps: Int)
         case refused(ServiceError)
     }
 
     /// Where it is carried out.
-    enum Place {
+    package enum Place {
         /// On the socket thread.
         case here
         /// On any thread, beside others.
@@ -65,17 +65,17 @@ struct Job: @unchecked Sendable {
     }
 
     /// Whether a job that has waited for a thread is refused: a search that began now would not get far.
-    func isTooLate(in phase: Phase) -> Bool { phase >= (isSearch ? .refusing : .late) }
+    package func isTooLate(in phase: Phase) -> Bool { phase >= (isSearch ? .refusing : .late) }
 
     /// The answer to a request that comes too late; it may be sent again after what a restart takes, about.
-    static var stopping: ServiceError {
+    package static var stopping: ServiceError {
         var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
         error.retryAfter = 1000
         return error
     }
 
     /// Carries the request out.
-    func perform(_ service: EnvironmentService, _ budget: MemoryBudget) -> Outcome {
+    package func perform(_ service: EnvironmentService, _ budget: MemoryBudget) -> Outcome {
         do throws(ServiceError) {
             return try execute(service, budget)
         } catch {

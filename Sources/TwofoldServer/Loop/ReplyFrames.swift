@@ -1,12 +1,12 @@
 internal import FoundationEssentials
 internal import TwofoldProtocol
 internal import TwofoldSessions
-internal import ZeroMQ
+package import ZeroMQ
 
 /// The frames of one reply without the route; sent as often as it is asked for.
 ///
 /// Made by the thread that carries the request out, then handed to the socket thread, which alone sends it.
-final class ReplyFrames {
+package final class ReplyFrames {
     private var header: Message
     private var payload: Message?
 
@@ -46,7 +46,7 @@ final class ReplyFrames {
     }
 
     /// Adds the frames to a route, sharing their memory.
-    func append(to message: inout Multipart) {
+    package func append(to message: inout Multipart) {
         message.append(header.copy())
         if payload != nil { message.append(payload!.copy()) }
     }

@@ -1,11 +1,12 @@
 internal import Logging
 internal import Platform
+internal import TwofoldCore
 internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The thread that owns the sockets: waits for messages, finished jobs, handshakes and signals, and decides in which
-/// order they get their turn. What becomes of a message is the business of ``Requests``.
+/// The thread that owns the sockets: waits for messages, finished jobs, handshakes and signals, decides in which order
+/// they get their turn, and does what ``Requests`` returns for each.
 final class ReplyLoop {
     /// Frames of a message that are looked at: a route through a few proxies, the delimiter, header and
     /// payload.
@@ -21,14 +22,17 @@ final class ReplyLoop {
 
     private let endpoints: [Endpoint]
     private let requests: Requests
+    private let runner: JobRunner
+    private let trimmer = MemoryTrimmer()
     private let configuration: ServerConfiguration
     private let logger: Logger
     private var idleCheck: IdleCheck?
     private var refusedConnections = RefusedConnectionsReport()
 
-    init(_ requests: Requests) {
+    init(_ requests: Requests, _ endpoints: [Endpoint]) throws(SystemError) {
         self.requests = requests
-        endpoints = requests.endpoints
+        self.endpoints = endpoints
+        runner = try JobRunner(requests)
         configuration = requests.configuration
         logger = requests.logger
         idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: requests.begin) }
@@ -44,7 +48,7 @@ final class ReplyLoop {
     private func serve(_ stopDescriptor: Int32, _ reloadSignals: Signals?) throws(ZeroMQError) {
         let authenticator = requests.authenticator
         var poller = Poller()
-        let inputs = Inputs(requests, &poller)
+        let inputs = Inputs(runner, endpoints, &poller)
         let stop = poller.add(descriptor: stopDescriptor)
         let handshakes = authenticator.map { poller.add($0.socket) }
         let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor) }
@@ -61,7 +65,9 @@ final class ReplyLoop {
             }
             try take(inputs, poller)
             let now = Moment.now
-            if let timeout = idleCheck?.due(at: now) { requests.endIdleSessions(for: timeout, at: now) }
+            if let timeout = idleCheck?.due(at: now) {
+                try carryOut(requests.endIdleSessions(for: timeout, at: now))
+            }
             refusedConnections.update(at: now, logger)
             if poller[stop] { return logger.info("stopping") }
             if let parent = configuration.parentProcess, getppid() != parent {
@@ -75,24 +81,24 @@ final class ReplyLoop {
     /// (No unbind: libzmq would end the connections of the clients that wait for their replies.)
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
-        requests.runner.enter(.draining)
+        requests.enter(.draining)
         for endpoint in endpoints.indices {
             while Moment.now < stop.drainEnd, try receive(from: endpoint) {}
         }
         let refusalEnd = Moment.now + (configuration.parentProcess == nil ? Self.refusalTime : .zero)
         var poller = Poller()
-        let inputs = Inputs(requests, &poller)
+        let inputs = Inputs(runner, endpoints, &poller)
         while true {
             let now = Moment.now
             let (phase, until) = stop.phase(
-                at: now, refusalEnd: refusalEnd, jobsInProgress: requests.runner.inProgress)
-            requests.runner.enter(phase)
+                at: now, refusalEnd: refusalEnd, jobsInProgress: requests.inProgress)
+            requests.enter(phase)
             guard phase < .ended else { break }
             _ = try poller.wait(timeout: until - now)
             try take(inputs, poller)
         }
-        if requests.runner.inProgress > 0 {
-            logger.error("stopping without \(requests.runner.inProgress) requests that go on for too long")
+        if requests.inProgress > 0 {
+            logger.error("stopping without \(requests.inProgress) requests that go on for too long")
         }
     }
 
@@ -101,15 +107,19 @@ final class ReplyLoop {
         let finished: Poller.Item
         let sockets: [Poller.Item]
 
-        init(_ requests: Requests, _ poller: inout Poller) {
-            finished = poller.add(descriptor: requests.runner.mailbox.descriptor)
-            sockets = requests.endpoints.map { poller.add($0.socket) }
+        init(_ runner: JobRunner, _ endpoints: [Endpoint], _ poller: inout Poller) {
+            finished = poller.add(descriptor: runner.mailbox.descriptor)
+            sockets = endpoints.map { poller.add($0.socket) }
         }
     }
 
     /// Takes what the last wait found: outcomes first, then a turn of each socket.
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) {
-        if poller[inputs.finished] { try requests.finishJobs() }
+        if poller[inputs.finished] {
+            for finished in runner.mailbox.collect() {
+                try carryOut(requests.finish(finished.job, finished.outcome, at: .now))
+            }
+        }
         for (endpoint, socket) in inputs.sockets.enumerated() where poller[socket] {
             _ = try receive(from: endpoint)
         }
@@ -125,31 +135,30 @@ final class ReplyLoop {
                 let reception = try endpoints[endpoint].socket.tryReceive(
                     into: &message, maxFrames: Self.maxFrames)
             else { return false }
-            try requests.take(message, isWhole: reception == .complete, from: endpoint, at: now)
+            try carryOut(
+                requests.take(
+                    message, isWhole: reception == .complete, from: endpoint,
+                    isEncrypted: endpoints[endpoint].isEncrypted, at: now))
             now = .now
             guard now - begin < Self.turn.time else { break }
         }
         return true
     }
-}
 
-/// When to look for idle sessions.
-private struct IdleCheck {
-    /// After how long without a request a session is idle.
-    private let timeout: Duration
-    let interval: Duration
-    private var next: Moment
-
-    init(_ timeout: Duration, at now: Moment) {
-        self.timeout = timeout
-        interval = min(.seconds(60), timeout / 4)
-        next = now + interval
-    }
-
-    /// The timeout, when it is time to look; nil otherwise.
-    mutating func due(at now: Moment) -> Duration? {
-        guard next <= now else { return nil }
-        next = now + interval
-        return timeout
+    /// Does what an event of ``Requests`` has returned.
+    private func carryOut(_ outputs: [Requests.Output]) throws(ZeroMQError) {
+        for output in outputs {
+            switch output {
+            case .send(let reply, let route):
+                reply.append(to: &route.frames)
+                // A ROUTER never waits: a reply to a client that has gone is dropped by libzmq.
+                _ = try endpoints[route.endpoint].socket.trySend(&route.frames)
+            case .perform(let job, .here):
+                let outcome = runner.perform(job)
+                try carryOut(requests.finish(job, outcome, at: .now))
+            case .perform(let job, let place): runner.handOver(job, isSearch: place == .searches)
+            case .freed(let bytes): trimmer.trim(afterFreeing: bytes)
+            }
+        }
     }
 }

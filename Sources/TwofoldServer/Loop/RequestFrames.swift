@@ -10,7 +10,7 @@ internal import ZeroMQ
 ///
 /// `@unchecked Sendable` because nothing changes it after the socket thread has admitted it: a worker reads
 /// the payload while the socket thread compares it with a repeat.
-final class RequestFrames: KeptRequest, @unchecked Sendable {
+package final class RequestFrames: KeptRequest, @unchecked Sendable {
     let header: Message
     let payload: Message?
     private var reservation: MemoryBudget.Reservation?
@@ -34,7 +34,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
     }
 
     /// Whether the other request is this one again, byte for byte.
-    func isSame(as other: RequestFrames) -> Bool {
+    package func isSame(as other: RequestFrames) -> Bool {
         guard header == other.header else { return false }
         return withPayload { mine in
             other.withPayload { theirs in
@@ -51,7 +51,7 @@ final class RequestFrames: KeptRequest, @unchecked Sendable {
 
     /// The header alone, in memory of its own: what libzmq received lies in a buffer of 8 KiB that a frame
     /// keeps alive as a whole.
-    var compact: RequestFrames {
+    package var compact: RequestFrames {
         // Without memory for a few bytes the process has ended long before.
         RequestFrames(header: header.withUnsafeBytes { try! Message(copying: $0) }, payload: nil)
     }

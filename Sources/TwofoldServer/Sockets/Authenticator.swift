@@ -1,4 +1,5 @@
 internal import Logging
+internal import TwofoldCore
 internal import TwofoldSessions
 internal import ZeroMQ
 
@@ -12,7 +13,7 @@ internal import ZeroMQ
 /// The user id is the public key, and each message of the connection carries it from then on: so a
 /// key that was taken off the list is refused at its next request, though its connection lives on.
 /// Belongs to the socket thread. Make it before the endpoints are bound.
-final class Authenticator {
+package final class Authenticator {
     /// The ZAP domain of encrypted endpoints.
     static let domain = "twofold"
     private static let endpoint = "inproc://zeromq.zap.01"

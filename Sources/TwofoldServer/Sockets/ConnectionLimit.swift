@@ -1,5 +1,6 @@
 internal import Logging
 internal import Platform
+internal import TwofoldCore
 internal import TwofoldSessions
 
 /// How many connections the server takes: each needs a descriptor, and some descriptors are kept back.

@@ -1,4 +1,5 @@
 internal import Logging
+package import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
@@ -8,13 +9,10 @@ internal import ZeroMQ
 extension Requests {
     /// Restores the sessions that the last server has saved. A file that does not hold a session, or one that
     /// can't be restored here, stays.
-    func restoreSessions(from directory: StateDirectory) {
-        if directory.isOpenToOthers {
-            logger.warning("others can look into the state directory, and take sessions over: chmod 700 it")
-        }
+    package func restoreSessions(from directory: StateDirectory, at now: Moment) {
         for name in directory.names {
             do {
-                let entry = try restore(directory.read(name))
+                let entry = try restore(directory.read(name), at: now)
                 statistics.sessionsCreated += 1
                 if !directory.remove(name) {
                     logger.error(
@@ -30,24 +28,24 @@ extension Requests {
         }
     }
 
-    private func restore(_ saved: SavedSession) throws -> ServerLedger.Entry {
-        let (environment, _) = try runner.service.create(saved.create)
-        let host = try EnvironmentHost(environment, keeping: saved.create, runner.budget)
+    private func restore(_ saved: SavedSession, at now: Moment) throws -> ServerLedger.Entry {
+        let (environment, _) = try service.create(saved.create)
+        let host = try EnvironmentHost(environment, keeping: saved.create, budget)
         try host.restore(from: saved)
         let request = try RequestFrames(saved.lastRequest)
-        try request.reserve(in: runner.budget)
+        try request.reserve(in: budget)
         let reply = try ReplyFrames(saved.lastReply, host.pool)
         guard CurvePublicKey(saved.clientKey) != nil || saved.clientKey.isEmpty,
-            let entry = ledger.restore(saved, host, last: (request, reply), at: .now)
+            let entry = ledger.restore(saved, host, last: (request, reply), at: now)
         else { throw ServerError("it makes no sense") }
         return entry
     }
 
     /// Ends all sessions, and saves them in the directory, if there is one; but for those whose request still goes on.
-    func endSessions(savingIn directory: StateDirectory?) {
-        for entry in ledger.openEntries {
+    package func endSessions(savingIn directory: StateDirectory?, at now: Moment) {
+        for entry in ledger.openEntries.sorted(by: { $0.id < $1.id }) {
             guard let directory else {
-                logEnd(of: entry, "the server stops")
+                logEnd(of: entry, "the server stops", at: now)
                 continue
             }
             guard let idle = entry.saved else {
@@ -56,11 +54,11 @@ extension Requests {
             }
             do {
                 try save(idle, in: directory)
-                logEnd(of: entry, "the server stops, and keeps it")
+                logEnd(of: entry, "the server stops, and keeps it", at: now)
             } catch {
                 statistics.sessionsLost += 1
                 logger.error("session \(entry.id) can't be kept: \(error)")
-                logEnd(of: entry, "the server stops")
+                logEnd(of: entry, "the server stops", at: now)
             }
         }
         directory?.settle()

@@ -1,3 +1,4 @@
+internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldSessions
 

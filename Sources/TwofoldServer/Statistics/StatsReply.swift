@@ -1,4 +1,5 @@
 internal import Platform
+internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
@@ -10,15 +11,15 @@ extension Requests {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version
         reply.uptime = (now - begin) / .seconds(1)
-        reply.draining = runner.phase > .serving
+        reply.draining = phase.value > .serving
         reply.threads = UInt32(configuration.service.threads)
         reply.limits = configuration.service.limits.wire
         reply.counters = statistics.counters
         reply.counters.keysRefused = UInt64(authenticator?.refused ?? 0)
         reply.usage.sessions = UInt64(ledger.openCount)
         reply.usage.boards = UInt64(ledger.openBoards)
-        reply.usage.inProgress = UInt64(runner.inProgress)
-        reply.usage.sessionBytes = UInt64(runner.budget.used)
+        reply.usage.inProgress = UInt64(inProgress)
+        reply.usage.sessionBytes = UInt64(budget.used)
         reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
         reply.usage.descriptors = UInt64(ProcessUsage.descriptors)
         reply.requests = statistics.requestStats(at: now)

@@ -3,7 +3,7 @@ package import FoundationEssentials
 /// The 16 random bytes by which a client names its session: a secret, since any client that knows it can step it.
 ///
 /// Its description is safe to log: eight hex digits of a keyed hash, the key drawn at each start.
-package struct SessionID: Hashable, Sendable, CustomStringConvertible {
+package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
 
@@ -25,6 +25,11 @@ package struct SessionID: Hashable, Sendable, CustomStringConvertible {
         var bytes = Data()
         for half in [high, low] { withUnsafeBytes(of: half) { bytes.append(contentsOf: $0) } }
         return bytes
+    }
+
+    /// Any order, the same in each run.
+    package static func < (left: SessionID, right: SessionID) -> Bool {
+        (left.high, left.low) < (right.high, right.low)
     }
 
     package var description: String {

@@ -1,3 +1,4 @@
+package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 

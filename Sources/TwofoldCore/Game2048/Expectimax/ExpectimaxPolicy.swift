@@ -56,7 +56,7 @@ public final class ExpectimaxPolicy: Policy {
         }
     }
 
-    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
+    public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         let searchers = searchers
         try search.run(lanes: view.lanes, until: deadline) { lane, worker in
             var mask: UInt8 = 0
@@ -131,7 +131,7 @@ private final class Searcher: @unchecked Sendable {
     private let `extension`: Int
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
-    private var deadline: SearchDeadline?
+    private var deadline: Deadline?
     /// Afterstates to search before the next look at the clock.
     private var untilClock = Searcher.clockInterval
     private static let clockInterval = 4096
@@ -154,7 +154,7 @@ private final class Searcher: @unchecked Sendable {
     deinit { entries.deallocate() }
 
     /// The best of the actions in the mask, the first of equal ones; nil when the time is up.
-    func best(_ board: Bitboard, mask: UInt8, until deadline: SearchDeadline?) -> Int? {
+    func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {
         self.deadline = deadline
         isLate = false
         var best = -Float.infinity

@@ -19,7 +19,7 @@ public final class NTuplePolicy: Policy {
         search = Search(workers: workers)
     }
 
-    public func choose(_ view: PolicyView, until deadline: SearchDeadline?) throws(EnvironmentError) {
+    public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         try afterstates.fill(from: view.environment)
         let (network, afterstates) = (network, afterstates)
         // A lane takes a few microseconds: 64 at a time.
