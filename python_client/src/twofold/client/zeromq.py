@@ -235,23 +235,23 @@ class ZeroMQCarrier(Carrier):
                 self.server.check()
             if self._clock.now() >= until:
                 return None
-        payload = NO_PAYLOAD
-        if socket.get(zmq.RCVMORE):
-            payload = self._receive_payload(call, socket, room)
-            if frame == plain:
-                # The reply to nearly every step: nothing to decode.
-                return DONE, payload
+        has_payload = socket.get(zmq.RCVMORE)
+        if has_payload and frame == plain:
+            # The reply to nearly every step: nothing to decode.
+            return DONE, self._receive_payload(call, socket, room)
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
             raise self._bad_reply(call, "a header that is not a twofold.v1.Reply") from None
         slot = reply.WhichOneof("result")
-        # A request that the server cannot read is answered with seq 0.
+        # A request that the server cannot read is answered with seq 0. A payload of another request
+        # stays unread: the socket is dropped.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
             self._clock.sleep(max(0.0, until - self._clock.now()))
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
+        payload = self._receive_payload(call, socket, room) if has_payload else NO_PAYLOAD
         if slot == call.slot and payload.size < (call.reply_size or 0):
             raise self._bad_reply(call, "no payload")
         return reply, payload
