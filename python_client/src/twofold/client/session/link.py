@@ -73,7 +73,7 @@ class Link:
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
-            self.carrier = open_carrier(self.endpoint, self.curve, deadline)
+            self.carrier = open_carrier(self.endpoint, self.curve, deadline, self._clock)
             dead.close()
 
     def transmit(

@@ -305,6 +305,7 @@ class Session(Calls):
             curve=self.link.curve,
             timeout=self._timeout,
             recover=self._journal is not None,
+            clock=self._clock,
         )
 
     def keep_journal(self) -> None:
