@@ -15,7 +15,7 @@ import time
 
 import zmq
 
-from twofold.client import zeromq
+from twofold.client import sockets
 from twofold.client.carrier import Call
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import TransportError
@@ -33,7 +33,7 @@ def accept_and_close(listener: socket.socket) -> None:
 def main(seconds: float) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     threading.Thread(target=accept_and_close, args=(listener,), daemon=True).start()
-    context: zmq.Context[zmq.Socket[bytes]] = zeromq._context()
+    context: zmq.Context[zmq.Socket[bytes]] = sockets.context()
     context.setsockopt(zmq.RECONNECT_IVL, 1)
     hello = envelope.Request(hello=environment.HelloRequest(protocol_version=1))
     call = Call("hello", 0, hello.SerializeToString())

@@ -13,7 +13,7 @@ from chat_server import Answer, ChatServer
 
 import twofold
 from twofold import cli, errors
-from twofold.client.system import Clock
+from twofold.client.surroundings import Surroundings
 from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
 from twofold.policies import ChatModel
@@ -27,7 +27,7 @@ class Waits:
 
     def __init__(self) -> None:
         self.slept: list[float] = []
-        self.clock = Clock(lambda: sum(self.slept), self.slept.append)
+        self.surroundings = Surroundings(lambda: sum(self.slept), self.slept.append)
 
 
 def asked(document: dict[str, Any]) -> list[str]:
@@ -227,7 +227,7 @@ def test_a_service_that_is_busy_is_asked_again_after_the_time_that_it_names() ->
         return troubles[number] if number < len(troubles) else Answer("up", usage=USAGE)
 
     with ChatServer(rule) as server:
-        completion = ChatEndpoint(server.url, "", 60.0, waits.clock).complete([], {})
+        completion = ChatEndpoint(server.url, "", 60.0, waits.surroundings).complete([], {})
     assert (completion.text, completion.attempts, completion.prompt_tokens) == ("up", 6, 100)
     assert waits.slept == [7, 2, 4, 8, 16]
     assert "authorization" not in server.requests[0][1]
@@ -240,7 +240,7 @@ def test_a_long_wait_is_cut() -> None:
         return Answer("up") if number else Answer(status=429, headers={"Retry-After": "86400"})
 
     with ChatServer(rule) as server:
-        ChatEndpoint(server.url, "", 60.0, waits.clock).complete([], {})
+        ChatEndpoint(server.url, "", 60.0, waits.surroundings).complete([], {})
     assert waits.slept == [60]
 
 
@@ -259,7 +259,7 @@ def test_a_reply_that_is_no_completion_is_an_error_after_six_attempts(
 ) -> None:
     waits = Waits()
     with ChatServer(lambda document, number: Answer(body=body)) as server:
-        endpoint = ChatEndpoint(server.url, "", 60.0, waits.clock)
+        endpoint = ChatEndpoint(server.url, "", 60.0, waits.surroundings)
         with pytest.raises(errors.ModelUnavailable, match=f"6 attempts failed.*{problem}") as info:
             endpoint.complete([], {})
     assert len(server.requests) == 6
@@ -294,10 +294,10 @@ def test_a_service_that_does_not_answer_is_an_error() -> None:
     waits = Waits()
     with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody accepts
         port = listening.getsockname()[1]
-        endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 0.05, waits.clock)
+        endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 0.05, waits.surroundings)
         with pytest.raises(errors.ModelUnavailable, match="timed out"):
             endpoint.complete([], {})
-    endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 5.0, waits.clock)
+    endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 5.0, waits.surroundings)
     with pytest.raises(errors.ModelUnavailable, match="Connection refused"):
         endpoint.complete([], {})
     assert waits.slept == [1, 2, 4, 8, 16] * 2

@@ -22,7 +22,7 @@ from twofold.client.session.states import (
     Unseen,
     note,
 )
-from twofold.client.system import Clock
+from twofold.client.surroundings import Surroundings
 from twofold.client.zeromq import Backoff
 from twofold.errors import ClosedError, ShuttingDown, StepPending
 from twofold.v1 import envelope_pb2 as envelope
@@ -139,7 +139,7 @@ def test_a_server_that_stops_is_asked_again_until_the_deadline(refusals: int) ->
         now[0] += seconds
 
     link.carrier, link._steps = StoppingServer(refusals), None
-    link._clock = Clock(now=lambda: now[0], sleep=sleep)
+    link._surroundings = Surroundings(now=lambda: now[0], sleep=sleep)
     if refusals == 3:
         assert link.transmit(STEP, 2, 101.0) is ANSWER
     else:

@@ -104,7 +104,7 @@ class Carrier(abc.ABC):
 
         Args:
             call: The request.
-            deadline: When to give up, on the clock of `time.monotonic`.
+            deadline: When to give up, on the clock of the session.
             room: Where the payload goes, large enough for it; None for memory of its own.
 
         Raises:

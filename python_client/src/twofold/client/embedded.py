@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 import warnings
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from twofold.client import system
 from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps, Unavailable
 from twofold.client.lookup import VERSION, find_library, no_library
 from twofold.client.payloads import Buffer, BufferPool
+from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -131,14 +131,18 @@ class EmbeddedCarrier(Carrier):
     Nothing can get lost on the way, and no request waits for another process. A reply that an
     interrupt keeps from the caller is asked for again, as over any carrier.
 
+    Args:
+        surroundings: Time for deadlines.
+
     Raises:
         Unavailable, ServerStartFailed: There is no service.
     """
 
     is_remote = False
 
-    def __init__(self) -> None:
+    def __init__(self, surroundings: Surroundings = SYSTEM) -> None:
         super().__init__("embedded", is_ours=True)
+        self._now = surroundings.now
         global _service
         with _lock:
             if _service is None:
@@ -173,7 +177,7 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
-        if time.monotonic() >= deadline:
+        if self._now() >= deadline:
             raise DeadlineExceeded(f"no time was left for {call.slot}")
         if call.slot == "create":
             self._warn_of_threads(envelope.Request.FromString(call.request).create.num_envs)

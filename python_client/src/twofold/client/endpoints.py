@@ -8,7 +8,8 @@ import warnings
 
 from twofold.client.carrier import Carrier, Unavailable
 from twofold.client.curve import CurveKeys
-from twofold.client.system import CLOCK, LONGEST_IPC_PATH, Clock
+from twofold.client.surroundings import SYSTEM, Surroundings
+from twofold.client.system import LONGEST_IPC_PATH
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument, ServerStartFailed
 
@@ -63,7 +64,7 @@ def _default() -> str:
     """The library in this process; without one a private server, with a warning the first time."""
     global _has_warned
     try:
-        _embedded()
+        _embedded(SYSTEM)
     except Unavailable as error:
         if not _has_warned:
             _has_warned = True
@@ -76,14 +77,14 @@ def _default() -> str:
     return EMBEDDED
 
 
-def _embedded() -> Carrier:
+def _embedded(surroundings: Surroundings) -> Carrier:
     from twofold.client.embedded import EmbeddedCarrier
 
-    return EmbeddedCarrier()
+    return EmbeddedCarrier(surroundings)
 
 
 def open_carrier(
-    endpoint: str, curve: CurveKeys | None, deadline: float, clock: Clock = CLOCK
+    endpoint: str, curve: CurveKeys | None, deadline: float, surroundings: Surroundings
 ) -> Carrier:
     """A carrier to an endpoint from `resolve`, with keys as in `check_curve`.
 
@@ -94,15 +95,15 @@ def open_carrier(
     keys = check_curve(endpoint, curve)
     if endpoint == EMBEDDED:
         try:
-            return _embedded()
+            return _embedded(surroundings)
         except Unavailable as error:
             raise ServerStartFailed(str(error)) from None
     if endpoint == PRIVATE:
         from twofold.client import private_server
 
         server = private_server.acquire(deadline)
-        return ZeroMQCarrier(server.endpoint, server=server, clock=clock)
-    return ZeroMQCarrier(endpoint, curve=keys, clock=clock)
+        return ZeroMQCarrier(server.endpoint, server=server, surroundings=surroundings)
+    return ZeroMQCarrier(endpoint, curve=keys, surroundings=surroundings)
 
 
 def check_curve(endpoint: str, curve: object) -> CurveKeys | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 from twofold.client import system
 from twofold.client.carrier import Answer, Call, Carrier
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_curve, open_carrier, resolve
+from twofold.client.surroundings import Surroundings, surroundings
 from twofold.errors import DeadlineExceeded
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -25,12 +25,17 @@ class Client:
     Args:
         endpoint: From `resolve`. A private server stays until the process ends.
         curve: Keys, or None for those that environment variables name.
+        within: Time and connections.
     """
 
-    def __init__(self, endpoint: str, curve: CurveKeys | None) -> None:
-        self._endpoint, self._curve = endpoint, curve
+    def __init__(self, endpoint: str, curve: CurveKeys | None, within: Surroundings) -> None:
+        self._endpoint, self._curve, self._surroundings = endpoint, curve, within
         self._lock = threading.Lock()
         self._carrier: Carrier | None = None
+
+    def deadline(self, timeout: float) -> float:
+        """When a call that may take so many seconds from now has to end."""
+        return self._surroundings.now() + timeout
 
     def limits(self, deadline: float) -> environment.Limits:
         """What the service accepts."""
@@ -55,7 +60,7 @@ class Client:
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[Carrier]:
         """The carrier, connected; meanwhile no other thread asks."""
-        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not self._lock.acquire(timeout=max(0.0, deadline - self._surroundings.now())):
             raise DeadlineExceeded(
                 f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
             )
@@ -64,7 +69,7 @@ class Client:
                 self._carrier.close()
                 self._carrier = None
             if self._carrier is None:
-                carrier = open_carrier(self._endpoint, self._curve, deadline)
+                carrier = open_carrier(self._endpoint, self._curve, deadline, self._surroundings)
                 carrier.hello(deadline)
                 self._carrier = carrier
             yield self._carrier
@@ -72,7 +77,7 @@ class Client:
             self._lock.release()
 
 
-_clients: dict[tuple[str, CurveKeys | None], Client] = {}
+_clients: dict[tuple[str, CurveKeys | None, Surroundings], Client] = {}
 
 
 def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
@@ -84,7 +89,8 @@ def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
     endpoint = resolve(endpoint)
     if curve is not None:
         check_curve(endpoint, curve)
-    return _clients.setdefault((endpoint, curve), Client(endpoint, curve))
+    key = endpoint, curve, surroundings.get()
+    return _clients.setdefault(key, Client(*key))
 
 
 # A forked child makes its own, and leaves sockets and locks of its parent alone.

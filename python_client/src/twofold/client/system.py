@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 # A socket's sun_path has 108 bytes with the closing zero; on macOS 104.
 LONGEST_IPC_PATH = 103 if sys.platform == "darwin" else 107
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Time in seconds, as `time.monotonic` counts them; tests bring one of their own."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-CLOCK = Clock()
 
 # A different object in a forked child; quicker to compare than process ids.
 generation = object()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import functools
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +12,11 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from twofold import _arguments
-from twofold.client import system
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer, Call, Carrier, Steps
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.payloads import Buffer, BufferPool
-from twofold.client.system import CLOCK, Clock
+from twofold.client.sockets import Socket
+from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -29,10 +26,6 @@ if TYPE_CHECKING:
 
 # How often a wait checks that the private server still lives.
 _LIVENESS_INTERVAL = 0.1
-
-# By default a context has 1,023 sockets, and an environment takes up to three of them. With this
-# many, the process's open files are the limit.
-_MOST_SOCKETS = 16_384
 
 # How a step that went well is answered: one byte of tag, the eight of seq, the rest.
 _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
@@ -67,7 +60,7 @@ class ZeroMQCarrier(Carrier):
         endpoint: A checked address.
         curve: Keys for an encrypted endpoint.
         server: The private server at this address, which is released at the end.
-        clock: Counts towards deadlines and retries.
+        surroundings: Time for deadlines and retries, and the sockets.
     """
 
     def __init__(
@@ -76,12 +69,12 @@ class ZeroMQCarrier(Carrier):
         *,
         curve: CurveKeys | None = None,
         server: PrivateServer | None = None,
-        clock: Clock = CLOCK,
+        surroundings: Surroundings = SYSTEM,
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
-        self.server, self._clock = server, clock
+        self.server, self._surroundings = server, surroundings
         self._curve = curve
-        self._socket: zmq.Socket[bytes] | None = None
+        self._socket: Socket | None = None
         self._handshakes = HandshakeWatch(endpoint, has_keys=curve is not None)
         # From before a request goes out until its reply is there: after an interrupt the next
         # request needs another socket.
@@ -137,7 +130,7 @@ class ZeroMQCarrier(Carrier):
 
         `plain` is the encoded Reply with nothing in it but the seq, if it is known.
         """
-        started = sent = self._clock.now()
+        started = sent = self._surroundings.now()
         tries = 0
         try:
             while True:
@@ -145,9 +138,9 @@ class ZeroMQCarrier(Carrier):
                     self._send(call)
                 self._begun = None
                 wait = self._backoff.seconds(tries, call.patience)
-                until = min(self._clock.now() + wait, deadline)
+                until = min(self._surroundings.now() + wait, deadline)
                 answer = self._receive(call, until, plain, room)
-                now = self._clock.now()
+                now = self._surroundings.now()
                 if answer is not None:
                     self._handshakes.succeeded()
                     self._backoff.answered(now - sent)
@@ -166,7 +159,7 @@ class ZeroMQCarrier(Carrier):
                     )
                 self.drop()
                 tries += 1
-                sent = self._clock.now()
+                sent = self._surroundings.now()
         except BaseException:
             self.drop()
             raise
@@ -186,30 +179,9 @@ class ZeroMQCarrier(Carrier):
         if server is not None:
             server.release()
 
-    def _open(self) -> zmq.Socket[bytes]:
-        try:
-            socket = self._socket = _context().socket(zmq.REQ)
-            socket.linger = 0
-            # A plain REQ would take a late reply to an earlier try for that to the next request.
-            socket.set(zmq.REQ_CORRELATE, 1)
-            if "[" in self.endpoint:
-                socket.set(zmq.IPV6, 1)
-            if self._curve is not None:
-                socket.curve_serverkey = self._curve.server_key.encode()
-                socket.curve_publickey = self._curve.public_key.encode()
-                socket.curve_secretkey = self._curve.secret_key.encode()
-            self._handshakes.attach(socket)
-            # libzmq connects later, in a thread of its own, and goes on trying without files.
-            system.check_descriptors(socket.FD)
-            socket.connect(self.endpoint)
-        except (zmq.ZMQError, OSError) as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE):
-                raise
-            raise TransportError(
-                f"no more connections: {error.strerror}. Each environment at {self.endpoint} takes "
-                "several files. Close environments after use, make one with more boards "
-                "(num_envs), or allow this process more files (ulimit -n)"
-            ) from None
+    def _open(self) -> Socket:
+        connect = self._surroundings.connect
+        socket = self._socket = connect(self.endpoint, self._curve, self._handshakes)
         self._receive_timeout = -1
         return socket
 
@@ -230,10 +202,10 @@ class ZeroMQCarrier(Carrier):
         """The reply to a request, for `exchange`; None if it does not arrive by then."""
         socket = self._socket
         assert socket is not None
-        while (frame := self._receive_frame(socket, until - self._clock.now())) is None:
+        while (frame := self._receive_frame(socket, until - self._surroundings.now())) is None:
             if self.server is not None:
                 self.server.check()
-            if self._clock.now() >= until:
+            if self._surroundings.now() >= until:
                 return None
         has_payload = socket.get(zmq.RCVMORE)
         if has_payload and frame == plain:
@@ -247,7 +219,7 @@ class ZeroMQCarrier(Carrier):
         # A request that the server cannot read is answered with seq 0. A payload of another request
         # stays unread: the socket is dropped.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
-            self._clock.sleep(max(0.0, until - self._clock.now()))
+            self._surroundings.sleep(max(0.0, until - self._surroundings.now()))
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
@@ -257,7 +229,7 @@ class ZeroMQCarrier(Carrier):
         return reply, payload
 
     def _receive_payload(
-        self, call: Call, socket: zmq.Socket[bytes], room: Buffer | None
+        self, call: Call, socket: Socket, room: Buffer | None
     ) -> NDArray[np.uint8]:
         """The payload behind the header that was received last."""
         if call.reply_size is None:
@@ -276,7 +248,7 @@ class ZeroMQCarrier(Carrier):
             "is that a twofold server?"
         )
 
-    def _receive_frame(self, socket: zmq.Socket[bytes], wait: float) -> bytes | None:
+    def _receive_frame(self, socket: Socket, wait: float) -> bytes | None:
         """The next header; None after `wait` seconds or after the liveness interval."""
         milliseconds = math.ceil(max(0.0, min(wait, _LIVENESS_INTERVAL)) * 1000)
         if milliseconds != self._receive_timeout:
@@ -286,15 +258,3 @@ class ZeroMQCarrier(Carrier):
             return socket.recv()
         except zmq.Again:
             return None
-
-
-@functools.cache
-def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
-    context = zmq.Context()
-    context.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
-    return context
-
-
-def _context() -> zmq.Context[zmq.Socket[bytes]]:
-    """This process's ZeroMQ context; a forked child makes its own."""
-    return _context_of(os.getpid())

@@ -134,7 +134,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         """Takes a new session's boards as its own."""
         self._session = session
         self.num_envs = int(session.create.num_envs)
-        self._seeds = BoardSeeds(self.num_envs)
+        self._seeds = BoardSeeds(self.num_envs, session.surroundings.random_bytes)
         session.on_seeds = self._seeds.done
         try:
             self._read_spec(session.spec)

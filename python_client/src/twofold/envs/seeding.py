@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import functools
-import secrets
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
+from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
 Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.integer] | None"
 """Seeds as `reset` takes them."""
 
 
-def draw_seed(num_envs: int) -> int:
-    """A seed from the system, with seed + i below 2^63 for every board i.
+def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes) -> int:
+    """A seed at random, with seed + i below 2^63 for every board i.
 
     Seeds from 2^63 up are reserved for evaluation.
     """
-    return secrets.randbelow(2**63 - num_envs)
+    # Of 128 bits, so that the remainders are equally likely but for one part in 2^65.
+    return int.from_bytes(random_bytes(16), "little") % (2**63 - num_envs)
 
 
 def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
@@ -71,6 +73,7 @@ class BoardSeeds:
 
     Args:
         num_envs: Boards N.
+        random_bytes: Where the first seeds come from, if the caller gives none.
 
     Attributes:
         seeds: uint64 (N,); None before the first reset.
@@ -78,7 +81,10 @@ class BoardSeeds:
         first: The operation that brought the first seeds.
     """
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(
+        self, num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes
+    ) -> None:
+        self._random_bytes = random_bytes
         self.seeds: NDArray[np.uint64] | None = None
         self.unknown = np.zeros(num_envs, np.bool_)
         self.first: object = None
@@ -87,7 +93,7 @@ class BoardSeeds:
     @functools.cached_property
     def drawn(self) -> int:
         """The seed from the system for the first reset without a seed; always the same one."""
-        return draw_seed(self.unknown.size)
+        return draw_seed(self.unknown.size, self._random_bytes)
 
     @property
     def common(self) -> int:

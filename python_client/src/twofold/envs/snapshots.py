@@ -158,7 +158,8 @@ class Snapshots(Batch[ObsT, InfosT]):
         rows = np.arange(numbers.size).repeat(copies)
         new_seeds = None
         if spawns == "fresh":
-            seeds = np.where(is_seeded, seeds, consecutive(draw_seed(count), count))
+            drawn = draw_seed(count, self._session.surroundings.random_bytes)
+            seeds = np.where(is_seeded, seeds, consecutive(drawn, count))
             new_seeds = fork_seeds(seeds, _generators(blob)[rows])
 
         fork = copy.copy(self)

@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.system import CLOCK, Clock
+from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument
 from twofold.judging.chat_api import ChatEndpoint, Message
 from twofold.judging.players import Boards, Choice, Failure
@@ -66,7 +66,7 @@ class ChatModel:
         retries: Corrections of one move.
         timeout: Seconds for one request.
         api_key: The key; by default the environment variable OPENAI_API_KEY's, if set.
-        clock: The waits between attempts, and the time of a move.
+        surroundings: The waits between attempts, and the time of a move.
     """
 
     url: str
@@ -76,7 +76,7 @@ class ChatModel:
     retries: int = 2
     timeout: float = 120.0
     api_key: str | None = field(default=None, repr=False)
-    clock: Clock = field(default=CLOCK, repr=False)
+    surroundings: Surroundings = field(default=SYSTEM, repr=False)
 
     episodes = 10
     """Games by default: they cost money."""
@@ -111,7 +111,7 @@ class ChatPlayer:
     def __init__(self, chat: ChatModel, boards: Boards, lanes: int) -> None:
         key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
         self._chat, self._boards = chat, boards
-        self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.clock)
+        self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.surroundings)
         self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="twofold-chat")
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(
@@ -132,7 +132,7 @@ class ChatPlayer:
     def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
         """One move; in a thread."""
         legal = self._boards.legal(mask)
-        start = self._chat.clock.now()
+        start = self._chat.surroundings.now()
         messages: list[Message] = [{"role": "user", "content": self._question(board, legal)}]
         for _ in range(self._chat.retries + 1):
             direction, reply, failure = self._ask(messages, legal)
@@ -145,7 +145,7 @@ class ChatPlayer:
             ]
         with self._lock:
             self._counts["moves"] += 1
-            self._seconds += self._chat.clock.now() - start
+            self._seconds += self._chat.surroundings.now() - start
         return failure or self._boards.actions[DIRECTIONS.index(direction)]
 
     def _question(self, board: NDArray[Any], legal: list[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from twofold.client.system import CLOCK, Clock
+from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument, ModelUnavailable
 
 Message = dict[str, str]
@@ -55,13 +55,15 @@ class ChatEndpoint:
         url: The base, such as http://127.0.0.1:8000/v1.
         api_key: The bearer token; none is sent for "".
         timeout: Seconds for one request.
-        clock: Waits between attempts.
+        surroundings: Waits between attempts.
 
     Raises:
         InvalidArgument: `url` is not http or https.
     """
 
-    def __init__(self, url: str, api_key: str, timeout: float, clock: Clock = CLOCK) -> None:
+    def __init__(
+        self, url: str, api_key: str, timeout: float, surroundings: Surroundings = SYSTEM
+    ) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidArgument(f"url is {url!r}; expected http://… or https://…", field="url")
@@ -69,7 +71,7 @@ class ChatEndpoint:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        self._timeout, self._clock = timeout, clock
+        self._timeout, self._surroundings = timeout, surroundings
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def complete(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Completion:
@@ -91,7 +93,7 @@ class ChatEndpoint:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem, status = f"{type(error).__name__}: {error}", None
             if attempt < ATTEMPTS:
-                self._clock.sleep(min(wait, _LONGEST_WAIT))
+                self._surroundings.sleep(min(wait, _LONGEST_WAIT))
         raise self._unavailable(f"{ATTEMPTS} attempts failed; the last: {problem}", status)
 
     def _post(self, body: bytes) -> bytes:

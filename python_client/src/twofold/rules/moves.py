@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -250,8 +249,8 @@ def _ask(
     if endpoint is not None:
         endpoint = _arguments.text("endpoint", endpoint)
     timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
-    deadline = time.monotonic() + timeout
     client = stateless.client(endpoint, service.get("curve"))
+    deadline = client.deadline(timeout)
     rows, columns = boards.shape[-2:]
     reply_arrays = _reply_arrays(operation, rows, columns)
     reply_bytes = sum(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from twofold.client.carrier import DONE, Answer, Call, Steps
@@ -10,7 +9,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.payloads import Buffer
 from twofold.client.session.states import Operation
-from twofold.client.system import CLOCK, Clock
+from twofold.client.surroundings import Surroundings
 from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -27,7 +26,7 @@ class Link:
         endpoint: As a `Session` takes it, and the attribute as resolved.
         curve: Keys for an encrypted endpoint.
         deadline: When to give up starting a server.
-        clock: Counts towards deadlines, here and in the carrier.
+        surroundings: Of the session.
 
     Attributes:
         carrier: Brings requests to the service.
@@ -36,10 +35,15 @@ class Link:
     """
 
     def __init__(
-        self, endpoint: str | None, curve: CurveKeys | None, deadline: float, clock: Clock = CLOCK
+        self,
+        endpoint: str | None,
+        curve: CurveKeys | None,
+        deadline: float,
+        surroundings: Surroundings,
     ) -> None:
-        self.endpoint, self.curve, self._clock = resolve(endpoint), curve, clock
-        self.carrier = open_carrier(self.endpoint, curve, deadline, clock)
+        self.endpoint, self.curve = resolve(endpoint), curve
+        self._surroundings = surroundings
+        self.carrier = open_carrier(self.endpoint, curve, deadline, surroundings)
 
     def create(
         self,
@@ -48,7 +52,7 @@ class Link:
         deadline: float,
     ) -> None:
         """Makes boards, as a new session, whose first request is for `carry_out`."""
-        self.id = os.urandom(16)
+        self.id = self._surroundings.random_bytes(16)
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
         self.check_limits(create)
@@ -60,7 +64,7 @@ class Link:
         """Takes a session over and shuts its holder out; also returns the session's last reply."""
         self.id = session_id
         self.carrier.hello(deadline)
-        resume = environment.ResumeRequest(holder=os.urandom(16))
+        resume = environment.ResumeRequest(holder=self._surroundings.random_bytes(16))
         request = envelope.Request(session=session_id, resume=resume).SerializeToString()
         reply, payload = self.carrier.ask(Call("resume", 0, request, None, None), deadline)
         self._set_spec(reply.resume.epoch, reply.resume.created)
@@ -73,7 +77,7 @@ class Link:
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
-            self.carrier = open_carrier(self.endpoint, self.curve, deadline, self._clock)
+            self.carrier = open_carrier(self.endpoint, self.curve, deadline, self._surroundings)
             dead.close()
 
     def transmit(
@@ -93,9 +97,9 @@ class Link:
             error = from_reply(answer[0].error)
             # Another server may take the place of one that is about to stop.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
-            if wait is None or self._clock.now() + wait >= deadline:
+            if wait is None or self._surroundings.now() + wait >= deadline:
                 raise error
-            self._clock.sleep(wait)
+            self._surroundings.sleep(wait)
 
     def encode(self, operation: Operation, seq: int) -> Call:
         """An operation as the session's request of this number.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import time
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -24,7 +23,7 @@ from twofold.client.session.calls import Calls
 from twofold.client.session.journal import Journal, begin_with_snapshot, loses_boards, make_again
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation, Sent, Unanswered
-from twofold.client.system import CLOCK, Clock
+from twofold.client.surroundings import Surroundings, surroundings
 from twofold.errors import InvalidArgument, RequestError, ServerDied, StepPending
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -56,9 +55,10 @@ class Session(Calls):
         timeout: Seconds that each call may take.
         recover: Whether to make lost boards again, on whatever server answers.
         resumed_id: The session to take over, instead of making one; `create` is then not used.
-        clock: Counts towards deadlines and retries.
+        within: What it takes from outside; None for the value of `surroundings`.
 
     Attributes:
+        surroundings: What it takes from outside.
         link: Brings the requests to the service.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
@@ -79,10 +79,10 @@ class Session(Calls):
         timeout: float,
         recover: bool = False,
         resumed_id: bytes | None = None,
-        clock: Clock = CLOCK,
+        within: Surroundings | None = None,
     ) -> None:
         super().__init__(timeout)
-        self._clock = clock
+        self.surroundings = within or surroundings.get()
         self.create = create
         self.inherited: Answer | None = None
         self.was_reset = False
@@ -90,8 +90,8 @@ class Session(Calls):
         self.on_seeds: Callable[[Operation, bytes | None], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
-        deadline = clock.now() + timeout
-        self.link = Link(endpoint, curve, deadline, clock)
+        deadline = self.surroundings.now() + timeout
+        self.link = Link(endpoint, curve, deadline, self.surroundings)
         self._journal = Journal() if recover and self.link.carrier.is_remote else None
         self._owner = system.generation
         try:
@@ -195,7 +195,7 @@ class Session(Calls):
         self, operation: Operation, into: Buffer | None, act: Callable[..., Answer]
     ) -> Answer:
         """Has `_ask` or `_send` do what a call wants, after whatever the state puts before it."""
-        deadline = self._clock.now() + self._timeout
+        deadline = self.surroundings.now() + self._timeout
         while True:
             try:
                 state = self.state
@@ -214,7 +214,7 @@ class Session(Calls):
                 else:
                     self._recover(deadline)
             except (RequestError, ServerDied) as error:
-                if not loses_boards(error, self._journal) or self._clock.now() >= deadline:
+                if not loses_boards(error, self._journal) or self.surroundings.now() >= deadline:
                     raise
                 assert isinstance(self.state, Unanswered)
                 self.state = self.state.lost()
@@ -305,7 +305,7 @@ class Session(Calls):
             curve=self.link.curve,
             timeout=self._timeout,
             recover=self._journal is not None,
-            clock=self._clock,
+            within=self.surroundings,
         )
 
     def keep_journal(self) -> None:
@@ -321,7 +321,7 @@ class Session(Calls):
         if self._owner is not system.generation:
             return
         self._owner = None
-        deadline = self._clock.now() + timeout
+        deadline = self.surroundings.now() + timeout
         if not self.lock.acquire(timeout=timeout):
             # Another thread goes on with its call; the server's idle timeout ends the session.
             return
@@ -360,9 +360,11 @@ _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 def _close_at_exit() -> None:
     """Closes the sessions on servers that live on; the private server has ended before."""
-    deadline = time.monotonic() + _CLOSE_DEADLINE
+    deadlines: dict[Surroundings, float] = {}
     for session in list(_open_sessions):
-        session.close(max(0.0, deadline - time.monotonic()))
+        now = session.surroundings.now
+        deadline = deadlines.setdefault(session.surroundings, now() + _CLOSE_DEADLINE)
+        session.close(max(0.0, deadline - now()))
 
 
 atexit.register(_close_at_exit)

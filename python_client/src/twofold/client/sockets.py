@@ -1,0 +1,98 @@
+"""Sockets of ZeroMQ, connected to a server."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+from typing import Any, Protocol
+
+import zmq
+
+from twofold.client import system
+from twofold.client.curve import CurveKeys, HandshakeWatch
+from twofold.errors import TransportError
+
+# By default a context has 1,023 sockets, and an environment takes up to three of them. With this
+# many, the process's open files are the limit.
+_MOST_SOCKETS = 16_384
+
+
+class Socket(Protocol):
+    """The part of a REQ socket of pyzmq that this package uses."""
+
+    def send(self, data: bytes, flags: int = ...) -> Any:
+        """Sends a frame."""
+
+    def recv(self) -> bytes:
+        """The next frame; raises zmq.Again after the time that RCVTIMEO sets."""
+
+    def recv_into(self, buffer: Any) -> int:
+        """Writes the next frame to a buffer; returns its size, which may exceed the buffer's."""
+
+    def get(self, option: int) -> Any:
+        """The value of an option."""
+
+    def set(self, option: int, value: int) -> None:
+        """Sets an option."""
+
+    def close(self) -> None:
+        """Closes it; a message that was not sent yet is dropped."""
+
+
+def connect(endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch) -> Socket:
+    """A REQ socket that is being connected; nothing waits for the server.
+
+    Args:
+        endpoint: A checked address.
+        curve: Keys for an encrypted endpoint.
+        watch: Watches the socket's handshakes; the caller detaches it before it closes the socket.
+
+    Raises:
+        TransportError: The process may open no more files.
+    """
+    try:
+        return _connected(endpoint, curve, watch)
+    except (zmq.ZMQError, OSError) as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise TransportError(
+            f"no more connections: {error.strerror}. Each environment at {endpoint} takes several "
+            "files. Close environments after use, make one with more boards (num_envs), or allow "
+            "this process more files (ulimit -n)"
+        ) from None
+
+
+def _connected(endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch) -> zmq.Socket[bytes]:
+    socket = context().socket(zmq.REQ)
+    try:
+        socket.linger = 0
+        # A plain REQ would take a late reply to an earlier try for that to the next request.
+        socket.set(zmq.REQ_CORRELATE, 1)
+        if "[" in endpoint:
+            socket.set(zmq.IPV6, 1)
+        if curve is not None:
+            socket.curve_serverkey = curve.server_key.encode()
+            socket.curve_publickey = curve.public_key.encode()
+            socket.curve_secretkey = curve.secret_key.encode()
+        watch.attach(socket)
+        # libzmq connects later, in a thread of its own, and goes on trying without files.
+        system.check_descriptors(socket.FD)
+        socket.connect(endpoint)
+        return socket
+    except BaseException:
+        watch.detach()
+        socket.close()
+        raise
+
+
+@functools.cache
+def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
+    made = zmq.Context()
+    made.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
+    return made
+
+
+def context() -> zmq.Context[zmq.Socket[bytes]]:
+    """This process's ZeroMQ context; a forked child makes its own."""
+    return _context_of(os.getpid())
