@@ -1,0 +1,52 @@
+"""What both runners need: the protocol's messages alone, the cases, and how a case fails."""
+
+import importlib
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ROOT / "Tests" / "Fixtures" / "conformance"
+
+if "twofold" not in sys.modules:
+    # The messages without the package around them, so that pyzmq and protobuf suffice.
+    sys.modules["twofold"] = types.ModuleType("twofold")
+    sys.modules["twofold"].__path__ = [str(ROOT / "python_client" / "src" / "twofold")]
+envelope: Any = importlib.import_module("twofold.v1.envelope_pb2")
+
+Frames = tuple[bytes, ...]
+"""A header, and a payload if there is one."""
+
+
+class Failed(Exception):
+    """The peer breaks the contract; the message says how."""
+
+
+class Undecided(Exception):
+    """The case could not be played: it needs a request that takes longer."""
+
+
+def load(peer: str) -> list[Any]:
+    """The cases for a peer, "server" or "client", in the order of their files."""
+    files = sorted((CASES / peer).glob("*.json"))
+    return [case for file in files for case in json.loads(file.read_text())]
+
+
+def frames_of(message: list[bytes]) -> tuple[list[bytes], Frames]:
+    """A message as its route, delimiter included, and the one or two frames behind it."""
+    end = message.index(b"") + 1 if b"" in message else 0
+    if end == 0 or len(message) - end not in (1, 2):
+        raise Failed("a message came without a delimiter, or without one or two frames behind it")
+    return message[:end], tuple(message[end:])
+
+
+def parsed(kind: type[Any], frames: Frames) -> Any:
+    """The message in the header of some frames."""
+    try:
+        return kind.FromString(frames[0])
+    except DecodeError:
+        raise Failed(f"a header came that is not a {kind.DESCRIPTOR.full_name}") from None

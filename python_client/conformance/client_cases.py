@@ -1,0 +1,162 @@
+"""Cases for a client: a server that misbehaves by script, and looks at all that comes."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from cases import CASES, Failed, Frames, envelope, frames_of, parsed
+from google.protobuf import json_format
+
+
+class MisbehavingServer:
+    """A server that knows each reply of one program beforehand, at an address."""
+
+    def __init__(self, endpoint: str = "tcp://127.0.0.1:*") -> None:
+        program = json.loads((CASES / "program.json").read_text())
+        self._hello, self._program = program["hello"], program["requests"]
+        self._over: set[bytes] = set()
+        self._bind(endpoint)
+        self.endpoint = self._socket.get_string(zmq.LAST_ENDPOINT)
+
+    def _bind(self, endpoint: str) -> None:
+        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+        deadline = time.monotonic() + 5
+        while True:
+            try:
+                self._socket.bind(endpoint)
+                return
+            except zmq.ZMQError as error:
+                # libzmq ends the socket before this one in a thread of its own.
+                if error.errno != zmq.EADDRINUSE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._socket.close(linger=0)
+
+    def play(self, case: dict[str, Any], has_ended: Callable[[], bool]) -> None:
+        """Plays one case until the client has ended; raises Failed if it breaks an obligation."""
+        self._case, self._session, self._done = case, b"", 0
+        self._is_closed, self._quiet_since = False, float("inf")
+        # The request in progress, and those that were answered, each with its reply.
+        self._pending: Frames | None = None
+        self._answered: dict[Frames, dict[str, Any]] = {}
+        # The one that was refused, its reply, until when it may not be repeated, how often it was.
+        self._refused: Frames = ()
+        self._refusal: dict[str, Any] = {}
+        self._not_before, self._needless = 0.0, 0
+        self._is_lost = False
+        self._held: list[tuple[list[bytes], int, dict[str, Any]]] = []
+        self._tries: Counter[int] = Counter()
+        try:
+            is_over = False
+            while self._socket.poll(20) or not is_over:
+                # Once more after the end: it may have left a message on its way.
+                is_over = has_ended()
+                while self._socket.poll(0):
+                    self._quiet_since = time.monotonic()
+                    self._take(*frames_of(self._socket.recv_multipart()))
+        finally:
+            self._over.add(self._session)
+        ends, is_all = case["ends"], self._done == len(self._program)
+        if (ends == "complete" and not is_all) or (ends == "closed" and not self._is_closed):
+            raise Failed(f"the client has ended after request {self._done}, without the rest")
+
+    def is_left(self, patience: float) -> bool:
+        """Whether the client has closed its session, or was silent for so many seconds."""
+        return self._is_closed or time.monotonic() - self._quiet_since > patience
+
+    def _take(self, route: list[bytes], frames: Frames) -> None:
+        """Looks at a message, and does with it what the script says."""
+        request = parsed(envelope.Request, frames)
+        slot, seq = request.WhichOneof("op") or "no request", request.seq
+        what = f"request {seq} ({slot})"
+        if slot == "hello":
+            return self._send(route, seq, {"reply": self._hello})
+        if request.session in self._over:
+            return None
+        if frames in self._answered:
+            # A copy that was on its way; like a server, this one keeps the last reply only.
+            return self._send(route, seq, self._answered[frames]) if seq == self._done else None
+        if frames == self._refused and time.monotonic() < self._not_before:
+            # A few copies may have been on their way when the first one was refused.
+            self._needless += 1
+            if self._needless > 3:
+                raise Failed(f"{what} was repeated after {self._refusal['reply']}, or too early")
+            return self._send(route, seq, self._refusal)
+        if self._is_lost:
+            if slot not in ("close", "create"):
+                raise Failed(f"{what} came after {self._refusal['reply']}")
+            self._is_closed = slot == "close"
+            return self._send(route, seq, self._refusal)
+        self._session = self._session or request.session
+        if len(request.session) != 16 or request.session != self._session:
+            raise Failed(f"{what} has another session than the one that was created")
+        if request.epoch != 1:
+            raise Failed(f"{what} has epoch {request.epoch} instead of 1")
+        if seq != self._done + 1 or self._is_closed:
+            raise Failed(f"{what} came after {self._done} requests were answered")
+        self._look(what, slot, request, frames)
+        return self._act(route, seq, slot)
+
+    def _look(self, what: str, slot: str, request: Any, frames: Frames) -> None:
+        """Raises Failed unless it is the next request, or the one in progress again."""
+        if frames != (self._pending or frames):
+            raise Failed(f"{what} differs from the one that has no answer yet, in its bytes")
+        step = self._program[request.seq - 1]
+        payload = () if step["payload"] is None else (bytes.fromhex(step["payload"]),)
+        # Where something has gone wrong, a client may close its session and end.
+        if slot not in step["request"] and (slot != "close" or self._case["ends"] == "complete"):
+            raise Failed(f"{what} is not what the program says, {step['request']}")
+        if slot in step["request"] and frames[1:] != payload:
+            raise Failed(f"{what} has not the payload of the program, {step['payload']}")
+        self._pending = frames
+
+    def _act(self, route: list[bytes], seq: int, slot: str) -> None:
+        """Does what the script says about this try of a request; answers it by default."""
+        script = self._case["faults"].get(str(seq), [])[self._tries[seq] :]
+        self._tries[seq] += 1
+        own = self._program[-1 if slot == "close" else seq - 1]
+        for action in (script or [["answer"]])[0]:
+            if action == "answer":
+                if self._pending is not None:
+                    self._answered[self._pending], self._pending = own, None
+                self._done, self._is_closed = seq, slot == "close"
+                self._send(route, seq, own)
+            elif action == "hold":
+                self._held.append((route, seq, own))
+            elif action == "release":
+                while self._held:
+                    self._send(*self._held.pop())
+            elif action in ("older", "newer"):
+                other = seq + (1 if action == "newer" else -1)
+                self._send(route, other, self._program[other - 1])
+            elif action == "wrong slot":
+                self._send(route, seq, own | {"reply": {"keepalive": {}}})
+            elif action == "short payload":
+                self._send(route, seq, own | {"reply_payload": own["reply_payload"][:2]})
+            elif action == "garbage":
+                self._socket.send_multipart([*route, b"\xff" * 8])
+            elif action == "disconnect":
+                self.close()
+                self._bind(self.endpoint)
+            elif "error" in action:
+                self._refused, self._refusal = self._pending or (), {"reply": action}
+                self._send(route, seq, self._refusal)
+                if delay := action["error"].get("retry_after_ms"):
+                    self._not_before = time.monotonic() + delay / 1000
+                else:
+                    self._not_before, self._pending = float("inf"), None
+                    self._is_lost = self._case["ends"] == "ended"
+            elif action != "nothing":
+                raise ValueError(f"no such action: {action!r}")
+
+    def _send(self, route: list[bytes], seq: int, answer: dict[str, Any]) -> None:
+        reply = json_format.ParseDict(answer["reply"], envelope.Reply(seq=seq))
+        payload = answer.get("reply_payload")
+        frames = [] if payload is None else [bytes.fromhex(payload)]
+        self._socket.send_multipart([*route, reply.SerializeToString(), *frames])

@@ -1,0 +1,211 @@
+"""A plain client, and clients that break the contract in one way each."""
+
+import os
+import struct
+import threading
+from typing import Any
+
+import zmq
+from faulty_servers import UNKNOWN_FIELD, Message
+from typing_extensions import override
+
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+
+class Stopped(Exception):
+    """The client has given up."""
+
+
+class PlainClient:
+    """A client of the program, with nothing of the package but the messages.
+
+    A fault overrides one of the methods below `play`.
+    """
+
+    first_wait = 50
+    tries = 20
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.session, self.seq = os.urandom(16), 0
+        self.sizes = {"create": 0, "reset": 0, "step": 0, "close": 0}
+
+    def play(self) -> None:
+        """Plays the program, and closes the session where something goes wrong."""
+        try:
+            self._play()
+        except Stopped:
+            try:
+                self._ask("close", {})
+            except Stopped:
+                return
+
+    def _play(self) -> None:
+        boards = {"environment_id": "twofold/Game2048-v0", "num_envs": 4}
+        created = environment.CreateReply()
+        created.CopyFrom(self._ask("create", boards)[0].create)
+        self.sizes |= {"reset": created.reset.size, "step": created.step.size}
+        payload = self._ask("reset", {"seeds": True}, struct.pack("<4Q", 0, 1, 2, 3))[1]
+        for step in range(10):
+            sums = [sum(payload[16 * board : 16 * board + 16]) for board in range(4)]
+            payload = self._ask("step", {}, bytes((step + each) % 4 for each in sums))[1]
+        self._ask("close", {})
+
+    def _ask(
+        self, slot: str, fields: dict[str, Any], payload: bytes | None = None
+    ) -> tuple[envelope.Reply, bytes]:
+        request = envelope.Request(session=self.session, epoch=1, seq=self.seq + 1)
+        getattr(request, slot).SetInParent()
+        for name, value in fields.items():
+            setattr(getattr(request, slot), name, value)
+        header = request.SerializeToString()
+        for number in range(self.tries):
+            reply = self._exchange(self.repeated(header, number), payload, slot, number)
+            if reply is None:
+                if self.goes_on(slot):
+                    break
+                continue
+            error = reply[0].error
+            if not reply[0].HasField("error"):
+                self.seq += 1
+                return reply
+            if error.code != envelope.ERROR_CODE_SHUTTING_DOWN:
+                self.refused(error.code, header, payload)
+                raise Stopped
+            self.wait(error.retry_after_ms)
+        else:
+            raise Stopped
+        self.seq += 1
+        return envelope.Reply(), bytes(1000)
+
+    def _exchange(
+        self, header: bytes, payload: bytes | None, slot: str, number: int
+    ) -> tuple[envelope.Reply, bytes] | None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+        with context.socket(zmq.DEALER) as socket:
+            socket.set(zmq.LINGER, 0)
+            socket.connect(self.endpoint)
+            socket.send_multipart([b"", header, *([] if payload is None else [payload])])
+            while socket.poll(min(self.first_wait * 2**number, 500)):
+                _, answer, *rest = socket.recv_multipart()
+                if self.accepts(answer, rest, slot):
+                    try:
+                        return envelope.Reply.FromString(answer), (rest or [b""])[0]
+                    except Exception:
+                        return envelope.Reply(), bytes(1000)
+        return None
+
+    def repeated(self, header: bytes, number: int) -> bytes:
+        """The header for a try, from 0."""
+        return header
+
+    def goes_on(self, slot: str) -> bool:
+        """Whether to go on with the next request although this one has no answer."""
+        return False
+
+    def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
+        """Whether this is the reply to the request of this slot."""
+        try:
+            reply = envelope.Reply.FromString(header)
+        except Exception:
+            return False
+        if reply.seq != self.seq + 1:
+            return False
+        whole = reply.HasField(slot) and len((rest or [b""])[0]) >= self.sizes[slot]
+        return reply.HasField("error") or whole
+
+    def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
+        """A request was refused."""
+
+    def wait(self, milliseconds: int) -> None:
+        """Waits before a repeat."""
+        threading.Event().wait(milliseconds / 1000)
+
+
+class EncodesRepeatsAnew(PlainClient):
+    """Repeats a request with the same meaning, in other bytes."""
+
+    @override
+    def repeated(self, header: bytes, number: int) -> bytes:
+        return header + UNKNOWN_FIELD * (number > 0)
+
+
+class CountsRepeats(PlainClient):
+    """Repeats a request with the next seq."""
+
+    @override
+    def repeated(self, header: bytes, number: int) -> bytes:
+        request = envelope.Request.FromString(header)
+        request.seq += number
+        return request.SerializeToString()
+
+
+class BeginsAnew(PlainClient):
+    """Repeats a request in another session."""
+
+    @override
+    def repeated(self, header: bytes, number: int) -> bytes:
+        request = envelope.Request.FromString(header)
+        request.session = request.session if number == 0 else os.urandom(16)
+        return request.SerializeToString()
+
+
+class TakesSilenceForSuccess(PlainClient):
+    """Goes on with the next request when no reply comes."""
+
+    @override
+    def goes_on(self, slot: str) -> bool:
+        return slot == "step"
+
+
+class AsksOnce(PlainClient):
+    """Does not repeat a request."""
+
+    tries = 1
+
+
+class TakesAnyReply(PlainClient):
+    """Takes whatever comes for the reply to what it asked last."""
+
+    @override
+    def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
+        return True
+
+
+class CountsRefusedRequests(PlainClient):
+    """Uses up a seq for a refused request."""
+
+    @override
+    def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
+        self.seq += 1
+
+
+class RepeatsWhatWasRefused(PlainClient):
+    """Repeats a request that was refused."""
+
+    @override
+    def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
+        for _ in range(5):
+            self._exchange(header, payload, "step", 0)
+
+
+class DoesNotWait(PlainClient):
+    """Repeats a request at once that a stopping server has refused."""
+
+    @override
+    def wait(self, milliseconds: int) -> None:
+        return
+
+
+class ResetsAfterwards(PlainClient):
+    """Goes on in a session that it has lost."""
+
+    @override
+    def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
+        self._exchange(self._reset(), None, "reset", 0)
+
+    def _reset(self) -> bytes:
+        request = envelope.Request(session=self.session, epoch=1, seq=self.seq + 1)
+        request.reset.SetInParent()
+        return request.SerializeToString()
