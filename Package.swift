@@ -50,6 +50,7 @@ let package = Package(
     products: [
         .executable(name: "twofold-server", targets: ["twofold-server"]),
         .library(name: "twofold", type: .dynamic, targets: ["twofold-library"]),
+        .library(name: "twofold-simulation", type: .dynamic, targets: ["TwofoldSimulation"]),
     ] + fuzzTargets.map { .library(name: $0.name, type: .static, targets: [$0.name]) },
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -120,6 +121,17 @@ let package = Package(
         .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
         .target(
             name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",
+            swiftSettings: settings),
+        .target(
+            name: "TwofoldSimulation",
+            dependencies: [
+                "Platform", "TwofoldCore", "TwofoldProtocol", "TwofoldServer", "TwofoldService",
+                "TwofoldSessions",
+                "TwofoldTestSupport", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/Simulation", swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldSimulationTests", dependencies: ["TwofoldSimulation", "TwofoldTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldSessionsTests",

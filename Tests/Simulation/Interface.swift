@@ -1,0 +1,142 @@
+internal import Platform
+internal import Synchronization
+
+// The functions that python_client/simulation calls; its world.py describes them.
+//
+// The room for the pointers of callers, and for the worlds themselves: a world is used by one thread, which holds its
+// number.
+
+/// A world by its number: the address of the object that the caller owns until it destroys it.
+private func world(_ number: UInt64) -> Held {
+    Unmanaged<Held>.fromOpaque(UnsafeRawPointer(bitPattern: UInt(number))!).takeUnretainedValue()
+}
+
+/// A world, and the message that its caller looks at.
+private final class Held {
+    let world: World
+    /// Lives until the next one is asked for.
+    var message: World.Packet?
+
+    init(_ world: World) { self.world = world }
+}
+
+private func numbers(_ start: UnsafePointer<UInt64>?, _ count: Int64) -> [UInt64] {
+    start.map { Array(UnsafeBufferPointer(start: $0, count: Int(count))) } ?? []
+}
+
+private func bytes(_ start: UnsafePointer<UInt8>?, _ count: Int64) -> [UInt8]? {
+    guard count >= 0 else { return nil }
+    return Array(UnsafeBufferPointer(start: start, count: Int(count)))
+}
+
+/// Writes as much as there is room for; returns how much there is.
+private func put(_ text: String, _ memory: UnsafeMutablePointer<UInt8>?, _ capacity: Int64) -> Int64 {
+    let text = Array(text.utf8)
+    if let memory { for (place, byte) in text.prefix(Int(capacity)).enumerated() { memory[place] = byte } }
+    return Int64(text.count)
+}
+
+@c(simulation_create)
+public func simulationCreate(
+    _ seed: UInt64, _ clients: UInt64, _ disabled: UInt64, _ suppressed: UnsafePointer<UInt64>?,
+    _ count: Int64
+) -> UInt64 {
+    let world = World(
+        seed: seed, clients: Int(clients), disabled: disabled, suppressed: numbers(suppressed, count))
+    return UInt64(UInt(bitPattern: Unmanaged.passRetained(Held(world)).toOpaque()))
+}
+
+@c(simulation_destroy)
+public func simulationDestroy(_ number: UInt64) {
+    Unmanaged<Held>.fromOpaque(UnsafeRawPointer(bitPattern: UInt(number))!).release()
+}
+
+@c(simulation_now)
+public func simulationNow(_ number: UInt64) -> Int64 { Int64(world(number).world.now) }
+
+@c(simulation_next)
+public func simulationNext(_ number: UInt64) -> Int64 {
+    let world = world(number).world
+    guard let client = world.next() else { return world.violation == nil ? -1 : -2 }
+    return Int64(client)
+}
+
+@c(simulation_wake)
+public func simulationWake(_ number: UInt64, _ client: Int64, _ at: Int64) {
+    world(number).world.wake(Int(client), at: Int(at))
+}
+
+@c(simulation_open)
+public func simulationOpen(_ number: UInt64, _ client: Int64, _ address: Int64) -> Int64 {
+    Int64(world(number).world.open(Int(client)))
+}
+
+@c(simulation_close)
+public func simulationClose(_ number: UInt64, _ socket: Int64) { world(number).world.close(Int(socket)) }
+
+@c(simulation_send)
+public func simulationSend(
+    _ number: UInt64, _ socket: Int64, _ header: UnsafePointer<UInt8>?, _ headerSize: Int64,
+    _ payload: UnsafePointer<UInt8>?, _ payloadSize: Int64
+) {
+    world(number).world.send(
+        Int(socket), header: bytes(header, headerSize) ?? [], payload: bytes(payload, payloadSize))
+}
+
+@c(simulation_receive)
+public func simulationReceive(
+    _ number: UInt64, _ socket: Int64, _ header: UnsafeMutablePointer<UnsafePointer<UInt8>?>,
+    _ headerSize: UnsafeMutablePointer<Int64>, _ payload: UnsafeMutablePointer<UnsafePointer<UInt8>?>,
+    _ payloadSize: UnsafeMutablePointer<Int64>
+) -> Int64 {
+    let held = world(number)
+    held.message = held.world.receive(Int(socket))
+    guard let message = held.message else { return 0 }
+    // The arrays stay where they are for as long as `message` does.
+    header.pointee = message.header.withUnsafeBufferPointer { $0.baseAddress }
+    headerSize.pointee = Int64(message.header.count)
+    payload.pointee = message.payload?.withUnsafeBufferPointer { $0.baseAddress }
+    payloadSize.pointee = message.payload.map { Int64($0.count) } ?? -1
+    return 1
+}
+
+@c(simulation_fault)
+public func simulationFault(_ number: UInt64, _ client: Int64, _ kind: Int64) -> Int64 {
+    guard let fault = Fault(rawValue: Int(kind)) else { return 0 }
+    return world(number).world.faults.strikes(fault) ? 1 : 0
+}
+
+@c(simulation_kill_client)
+public func simulationKillClient(_ number: UInt64, _ client: Int64) {
+    world(number).world.killClient(Int(client))
+}
+
+@c(simulation_mark)
+public func simulationMark(_ number: UInt64, _ name: UnsafePointer<UInt8>?, _ size: Int64) {
+    let name = String(decoding: bytes(name, size) ?? [], as: UTF8.self)
+    world(number).world.ownMarks[name, default: 0] += 1
+}
+
+@c(simulation_calm)
+public func simulationCalm(_ number: UInt64) { world(number).world.calm() }
+
+@c(simulation_settle)
+public func simulationSettle(_ number: UInt64) { world(number).world.settle() }
+
+@c(simulation_report)
+public func simulationReport(_ number: UInt64, _ memory: UnsafeMutablePointer<UInt8>?, _ capacity: Int64)
+    -> Int64
+{
+    put(world(number).world.report, memory, capacity)
+}
+
+@c(simulation_models)
+public func simulationModels(
+    _ seed: UInt64, _ requests: UInt64, _ disabled: UInt64, _ suppressed: UnsafePointer<UInt64>?,
+    _ count: Int64,
+    _ memory: UnsafeMutablePointer<UInt8>?, _ capacity: Int64
+) -> Int64 {
+    let run = ModelRun(seed: seed, disabled: disabled, suppressed: numbers(suppressed, count))
+    run.run(requests: Int(requests))
+    return put(run.world.report, memory, capacity)
+}

@@ -1,0 +1,308 @@
+internal import FoundationEssentials
+internal import TwofoldProtocol
+internal import TwofoldSessions
+internal import TwofoldTestSupport
+
+/// A client as the protocol asks it to be, and now and then one that is not: it makes sessions, drives them, takes over
+/// those of others, repeats what is not answered, and dies.
+///
+///     free ──► has a session ──request──► waits ──reply──► has a session
+///                                          │ timeout: the same bytes over another socket
+///                                          └── STALE_EPOCH, NOT_FOUND ──► free
+final class ModelClient {
+    private unowned let run: ModelRun
+    private let number: Int
+    private var dice: Dice
+    private var socket: Int?
+    private var state = State.free
+    /// After this many simulated nanoseconds without a reply a request is sent again.
+    private var patience = 0
+
+    private enum State {
+        case free
+        case holding(Hold)
+        case waiting(Waiting)
+        case done
+    }
+
+    /// A session, and how far this client knows it.
+    private struct Hold {
+        let session: ModelSession
+        var epoch: UInt32
+        var seq: UInt64
+        /// Whether a request was refused since the last reply.
+        var wasRefused = false
+        /// The last request and its reply.
+        var last: (header: [UInt8], payload: [UInt8]?, reply: World.Packet)?
+    }
+
+    private struct Waiting {
+        var hold: Hold
+        let request: Request
+        let header: [UInt8]
+        let payload: [UInt8]?
+        /// What it has to come to.
+        var purpose = Purpose.request
+        var tries = 0
+        var retryAt = 0
+        /// Whether a try was damaged on its way.
+        var wasDamaged = false
+    }
+
+    private enum Purpose {
+        case request
+        /// A repeat of a request that was answered: the same reply.
+        case again(World.Packet)
+        /// Not as the protocol asks: refused with one of these.
+        case wrong([ErrorCode])
+        case resume
+    }
+
+    init(_ run: ModelRun, number: Int, seed: UInt64) {
+        self.run = run
+        self.number = number
+        dice = Dice(seed: seed &+ UInt64(number) &* 0x9e37_79b9)
+        run.world.wake(number, at: dice.below(1_000_000))
+    }
+
+    var isDone: Bool { if case .done = state { true } else { false } }
+
+    var description: String {
+        switch state {
+        case .free: "free"
+        case .holding: "between requests"
+        case .waiting(let waiting): "waiting for request \(waiting.request.seq), try \(waiting.tries)"
+        case .done: "done"
+        }
+    }
+
+    /// It has something to do: a message has come, or the time that it waited for.
+    func proceed() {
+        if run.world.faults.strikes(.killClient) { die() }
+        while true {
+            switch state {
+            case .free: guard begin() else { return }
+            case .holding(let hold): next(hold)
+            case .waiting(let waiting): guard advance(waiting) else { return }
+            case .done: return
+            }
+        }
+    }
+
+    private func die() {
+        run.world.killClient(number)
+        socket = nil
+        state = .free
+    }
+
+    // MARK: what it asks
+
+    /// Makes a session, or takes one over; false where it has nothing to do.
+    private func begin() -> Bool {
+        guard !run.world.faults.isCalm else {
+            state = .done
+            return false
+        }
+        if let session = run.anySession(&dice), dice.once(in: 2) {
+            var request = Request(.resume(.init()), session: session.id.bytes)
+            request.resume.holder = Data(dice.bytes(16))
+            send(request, nil, Hold(session: session, epoch: 0, seq: 0), .resume)
+            return true
+        }
+        let fork = dice.once(in: 4) ? run.anySession(&dice) : nil
+        let session = ModelSession(&dice, fork: fork?.snapshot == nil ? nil : fork)
+        send(
+            Request(.create(session.create), session: session.id.bytes, seq: 1), nil,
+            Hold(session: session, epoch: 1, seq: 0))
+        return true
+    }
+
+    private func next(_ hold: Hold) {
+        let session = hold.session
+        func request(_ op: Request.OneOf_Op, ahead: UInt64 = 1) -> Request {
+            Request(op, session: session.id.bytes, epoch: hold.epoch, seq: hold.seq + ahead)
+        }
+        if run.world.faults.isCalm { return send(request(.close(.init())), nil, hold) }
+        if hold.seq == 1 {
+            let (op, payload) = ModelRequests.reset(session, &dice)
+            return send(request(op), payload, hold)
+        }
+        let (op, payload) = ModelRequests.random(session, &dice)
+        switch dice.below(60) {
+        case 0:
+            if let last = hold.last, let again = last.header.withUnsafeBytes({ Request(frame: $0) }) {
+                return send(again, last.payload, hold, .again(last.reply))
+            }
+        case 1:
+            // The number of the last request, and another body.
+            return send(request(.keepalive(.init()), ahead: 0), [1], hold, .wrong([.conflict]))
+        case 2: return send(request(op, ahead: 1_000_000), payload, hold, .wrong([.outOfSequence]))
+        case 3:
+            var wrong = request(op)
+            wrong.epoch = hold.epoch + 1_000_000
+            return send(wrong, payload, hold, .wrong([.invalidArgument]))
+        case 4:
+            var wrong = request(op)
+            wrong.session = Data(dice.bytes(dice.once(in: 2) ? 16 : 5))
+            return send(wrong, payload, hold, .wrong([.notFound, .invalidArgument]))
+        case 5: return state = .free
+        default: break
+        }
+        send(request(op), payload, hold)
+    }
+
+    private func send(
+        _ request: Request, _ payload: [UInt8]?, _ hold: Hold, _ purpose: Purpose = .request
+    ) {
+        if case .close = request.op { hold.session.mayBeClosed = true }
+        if case .resume = purpose { hold.session.mayHaveMoved = true }
+        let waiting = Waiting(
+            hold: hold, request: request, header: request.frame, payload: payload, purpose: purpose)
+        transmit(waiting)
+    }
+
+    private func transmit(_ waiting: Waiting) {
+        var waiting = waiting
+        if waiting.tries > 0 || socket == nil {
+            if let socket { run.world.close(socket) }
+            socket = run.world.open(number)
+        }
+        waiting.tries += 1
+        waiting.retryAt = run.world.now + 20_000_000 << min(waiting.tries, 6)
+        run.world.send(socket!, header: waiting.header, payload: waiting.payload)
+        waiting.wasDamaged = waiting.wasDamaged || run.world.isDamaged(socket!)
+        run.world.wake(number, at: waiting.retryAt)
+        state = .waiting(waiting)
+    }
+
+    // MARK: what it is answered
+
+    /// Takes the reply, or sends the request again; false where it has to wait.
+    private func advance(_ waiting: Waiting) -> Bool {
+        while let packet = run.world.receive(socket!) {
+            guard let reply = packet.header.withUnsafeBytes({ Reply(frame: $0) }), reply.result != nil else {
+                guard packet.isDamaged else {
+                    run.world.violate("a client got a header that is not a Reply"); return false
+                }
+                continue
+            }
+            if packet.isDamaged {
+                // Refused as it came, or with a reply that is too short: the same again.
+                transmit(waiting)
+                return false
+            }
+            return take(reply, packet, waiting)
+        }
+        if run.world.now >= waiting.retryAt {
+            if waiting.tries > 3, dice.once(in: 20), !run.world.faults.isCalm {
+                // It gives up, as if it had died.
+                die()
+                return true
+            }
+            transmit(waiting)
+        } else {
+            run.world.wake(number, at: waiting.retryAt)
+        }
+        return false
+    }
+
+    /// Returns whether there is something to do at once.
+    private func take(_ reply: Reply, _ packet: World.Packet, _ waiting: Waiting) -> Bool {
+        let session = waiting.hold.session
+        var hold = waiting.hold
+        if case .error(let error) = reply.result { return refused(error, waiting) }
+        switch waiting.purpose {
+        case .wrong(let codes):
+            run.world.violate("a request was answered that should be refused as \(codes[0])")
+        case .again(let first):
+            if first.header != packet.header || first.payload != packet.payload {
+                run.world.violate("a repeat of request \(waiting.request.seq) got another reply")
+            }
+        case .resume:
+            hold.epoch = reply.resume.epoch
+            hold.seq = reply.resume.lastSeq
+        case .request:
+            hold.seq = waiting.request.seq
+            hold.wasRefused = false
+            hold.last = (waiting.header, waiting.payload, packet)
+            session.acknowledged = max(session.acknowledged, hold.seq)
+            switch reply.result {
+            case .create: run.add(session)
+            case .snapshot: session.snapshot = packet.payload
+            case .close:
+                // Repeated now and then: its tombstone answers.
+                run.remove(session)
+                if dice.once(in: 3), !run.world.faults.isCalm {
+                    send(waiting.request, waiting.payload, hold, .again(packet))
+                    return false
+                }
+                state = .free
+                return true
+            default: break
+            }
+        }
+        if case .close = waiting.request.op { state = .free } else { state = .holding(hold) }
+        return run.world.violation == nil
+    }
+
+    private func refused(_ error: WireError, _ waiting: Waiting) -> Bool {
+        let session = waiting.hold.session
+        let mayBeLost = session.mayBeClosed || run.world.oracle.mayBeLost(session.id)
+        if case .wrong(let codes) = waiting.purpose, mayBeLost || codes.contains(error.code) {
+            state = mayBeLost ? .free : .holding(waiting.hold)
+            return true
+        }
+        switch error.code {
+        case .shuttingDown:
+            var later = waiting
+            later.retryAt = run.world.now + Int(error.retryAfterMs) * 1_000_000
+            run.world.wake(number, at: later.retryAt)
+            state = .waiting(later)
+            return false
+        case .conflict where waiting.wasDamaged:
+            // A truncated copy is in progress, and will be refused.
+            state = .waiting(waiting)
+            run.world.wake(number, at: waiting.retryAt)
+            return false
+        case .conflict where waiting.hold.wasRefused:
+            // A late copy of the refused request is in progress: a resume shuts it out.
+            state = .free
+            return true
+        case .notFound, .outOfSequence, .conflict:
+            if case .create = waiting.request.op, error.code == .conflict { break }
+            guard mayBeLost else { break }
+            run.remove(session)
+            state = .free
+            return true
+        case .staleEpoch:
+            guard session.mayHaveMoved else { break }
+            state = .free
+            return true
+        case .resourceExhausted:
+            if case .create = waiting.request.op {
+                state = .free
+                run.world.wake(number, at: run.world.now + 50_000_000)
+                return false
+            }
+            // Another copy of the request may still be on its way, and be carried out: the same again, or a resume, which
+            // shuts all copies out.
+            state = .free
+            return true
+        case .invalidArgument, .failedPrecondition:
+            // The oracle knows whether the boards themselves refuse it.
+            guard waiting.request.epoch == waiting.hold.epoch || mayBeLost else { break }
+            if case .request = waiting.purpose {
+                if waiting.request.seq == 2, !mayBeLost { break }
+                var hold = waiting.hold
+                hold.wasRefused = true
+                state = .holding(hold)
+                return true
+            }
+        default: break
+        }
+        run.world.violate(
+            "client \(number) got \(error.code) for request \(waiting.request.seq) of session "
+                + "\(session.id.hex): \(error.message)")
+        return false
+    }
+}

@@ -1,0 +1,327 @@
+internal import FoundationEssentials
+internal import TwofoldCore
+internal import TwofoldProtocol
+internal import TwofoldServer
+internal import TwofoldService
+internal import TwofoldSessions
+
+/// Knows each result beforehand: a trajectory is a pure function of seed and actions, so a second environment, which
+/// carries out each request once and without any trouble, has to give the same bytes.
+///
+///     request n, carried out:  the reply is what the second environment gives
+///     request n, repeated:     the same reply, byte for byte
+///     any other success:       a request was lost, or applied twice
+///
+/// Sees what servers send, whatever becomes of it on its way.
+final class Oracle {
+    /// A request as it reached a server.
+    struct Question {
+        let request: Request
+        let payload: [UInt8]?
+
+        init?(_ packet: World.Packet) {
+            guard let request = packet.header.withUnsafeBytes({ Request(frame: $0) }),
+                request.session.count == 16
+            else { return nil }
+            self.request = request
+            payload = packet.payload
+        }
+
+        func isSame(as other: Question) -> Bool { request == other.request && payload == other.payload }
+
+        var name: String { SessionID(request.session)?.hex ?? "" }
+
+        /// By which the clock goes while it is carried out.
+        var clockSeed: UInt64 {
+            request.session.reduce(request.seq) { $0 &* 0x100_0000_01b3 ^ UInt64($1) }
+        }
+    }
+
+    /// What is known of a session on one line of servers.
+    final class Record {
+        var seq: UInt64 = 0
+        var epoch: UInt32 = 1
+        /// The last reply, and the request that it answers.
+        var header: [UInt8] = []
+        var payload: [UInt8]?
+        var question: Question?
+        /// Nil where its beginning was not seen.
+        var shadow: ServedEnvironment?
+        var created = CreateReply()
+        /// The number of the server that has it.
+        var server = 0
+        /// When it was asked anything last.
+        var lastAsked = 0
+        /// The next request, and where its newest copy came from, which gets the reply.
+        var pending: (question: Question, place: SimulatedServer.Place)?
+        /// Who resumed it last, and who did before.
+        var holder: Data?
+        var formerHolders: [Data] = []
+        /// A server has saved it, and the next one has to restore it.
+        var isSaved = false
+        /// Nobody has it any more; only a new create may bring it back.
+        var isLost = false
+        var isClosed = false
+
+        func isSame(as other: Question) -> Bool {
+            question?.isSame(as: other) ?? false
+        }
+
+        /// Where the arrays are in the payload of such a result; nil where it is one piece.
+        func layouts(of result: Reply.OneOf_Result) -> [PayloadLayoutMessage]? {
+            switch result {
+            case .reset, .observe, .restore: [created.reset]
+            case .step(let step): step.hasFinals ? [created.step, step.finals] : [created.step]
+            case .afterstates: [created.afterstates]
+            case .rollout(let rollout): [rollout.arrays, rollout.finals]
+            default: nil
+            }
+        }
+    }
+
+    /// A server remembers at least this many.
+    private static let rememberedHolders = 40
+
+    unowned let world: World
+    let service: EnvironmentService
+    let memory = OracleMemory()
+    /// By session and line of servers: a second server may have made the same session.
+    private var records: [Key: Record] = [:]
+    /// Sessions that clients may find gone.
+    private var losable: Set<SessionID> = []
+
+    private struct Key: Hashable {
+        let session: SessionID
+        let line: Int
+    }
+
+    init(_ world: World) {
+        self.world = world
+        var settings = ServiceSettings(threads: 1)
+        settings.limits = Limits()
+        settings.policyBudget.maxBytes = 1 << 22
+        service = settings.service(clock: world.clock.clock)
+    }
+
+    /// Whether a client may find this session gone: its server has ended, or it was idle.
+    func mayBeLost(_ session: SessionID) -> Bool { losable.contains(session) }
+
+    // MARK: servers
+
+    /// A server has begun with these sessions.
+    func began(_ server: SimulatedServer, with sessions: [SessionID]) {
+        guard server.line == 0 else { return }
+        for session in sessions {
+            guard let record = records[Key(session: session, line: 0)] else {
+                world.violate("a server restored session \(session.hex), which never was")
+                continue
+            }
+            if record.isClosed { world.violate("a server restored session \(session.hex), which was closed") }
+            record.server = server.number
+            (record.isLost, record.isSaved) = (false, false)
+            record.lastAsked = world.now
+            record.pending = nil
+            // A server does not know those before the last.
+            record.formerHolders = []
+        }
+        for (key, record) in records where record.isSaved && record.server != server.number {
+            world.violate("session \(key.session.hex) was saved, and is not there again")
+        }
+        for (key, record) in records where key.line == 0 && record.server != server.number {
+            record.isLost = true
+            losable.insert(key.session)
+        }
+    }
+
+    /// A server has ended; if it was not clean, its sessions may be gone. It may have saved all of them for sure.
+    func ended(_ server: SimulatedServer, isClean: Bool, hasSaved: Bool = false) {
+        for record in records.values
+        where record.server == server.number && !record.isClosed && !record.isLost {
+            record.isSaved = hasSaved
+        }
+        for (key, record) in records where record.server == server.number && !isClean {
+            losable.insert(key.session)
+            record.isLost = true
+        }
+    }
+
+    /// Only these sessions of a server were not idle for too long.
+    func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
+        for (key, record) in records
+        where record.server == server.number && !record.isClosed && !record.isLost
+            && !open.contains(key.session)
+        {
+            if Duration.nanoseconds(world.now - record.lastAsked) < timeout {
+                world.violate("session \(key.session.hex) was ended as idle, and was not")
+            }
+            record.isLost = true
+            losable.insert(key.session)
+        }
+    }
+
+    // MARK: requests
+
+    /// A request has reached a server.
+    func asked(_ question: Question, of server: SimulatedServer, from place: SimulatedServer.Place) {
+        guard let session = SessionID(question.request.session),
+            let record = records[Key(session: session, line: server.line)], !record.isLost
+        else { return }
+        record.lastAsked = world.now
+        guard question.request.seq == record.seq + 1, question.request.epoch == record.epoch else { return }
+        if record.pending == nil || record.pending!.question.isSame(as: question) {
+            record.pending = (question, place)
+        }
+    }
+
+    // MARK: replies
+
+    /// A server sends a reply.
+    func answered(
+        _ question: Question?, at place: SimulatedServer.Place, by server: SimulatedServer, isStopping: Bool,
+        isLate: Bool,
+        _ packet: World.Packet
+    ) {
+        guard let reply = packet.header.withUnsafeBytes({ Reply(frame: $0) }) else {
+            return world.violate("a server sent a header that is not a Reply")
+        }
+        if case .error(let error) = reply.result { note(error.code) }
+        guard let question, let session = SessionID(question.request.session), let op = question.request.op
+        else { return }
+        switch (op, reply.result) {
+        case (.hello, _), (.stats, _), (.expand, _): return
+        case (_, .resume(let resume)):
+            if isLate { world.reach(.resumeWaited) }
+            resumed(session, resume, question.request.resume.holder, server)
+        case (.resume, _):
+            // What one server has is not on the other.
+            if server.line != 0 { losable.insert(session) }
+        case (_, .error(let error)): refused(question, session, error, server)
+        default: succeeded(question, session, reply, packet, place, server, isStopping)
+        }
+    }
+
+    private func resumed(
+        _ session: SessionID, _ resume: ResumeReply, _ holder: Data, _ server: SimulatedServer
+    ) {
+        world.reach(.resumed)
+        guard let record = records[Key(session: session, line: server.line)] else { return }
+        if resume.lastSeq != record.seq {
+            world.violate(
+                "session \(session.hex) was resumed at \(resume.lastSeq); it had come to \(record.seq)")
+        }
+        if Array(resume.lastReply) != record.header {
+            world.violate("session \(session.hex) was resumed with another last reply")
+        }
+        if record.holder == holder ? resume.epoch != record.epoch : resume.epoch != record.epoch + 1 {
+            world.violate("session \(session.hex) went from epoch \(record.epoch) to \(resume.epoch)")
+        }
+        if record.formerHolders.contains(holder) {
+            world.violate("session \(session.hex) went back to a holder that was shut out")
+        }
+        if let former = record.holder, former != holder {
+            record.formerHolders = record.formerHolders.suffix(Self.rememberedHolders) + [former]
+        }
+        (record.holder, record.epoch) = (holder, resume.epoch)
+        record.pending = nil
+    }
+
+    private func succeeded(
+        _ question: Question, _ session: SessionID, _ reply: Reply, _ packet: World.Packet,
+        _ place: SimulatedServer.Place, _ server: SimulatedServer, _ isStopping: Bool
+    ) {
+        let request = question.request
+        let key = Key(session: session, line: server.line)
+        if server.line != 0 { losable.insert(session) }
+        if case .create = request.op, records[key].map(\.isLost) ?? true { records[key] = Record() }
+        guard let record = records[key] else {
+            return world.violate("session \(session.hex) was answered, and never created")
+        }
+        guard !record.isLost else { return world.violate("session \(session.hex) was lost, and is back") }
+        if request.epoch != record.epoch {
+            return world.violate(
+                "epoch \(request.epoch) of session \(session.hex) was answered; it is at \(record.epoch)")
+        }
+        if request.seq == record.seq {
+            if record.isClosed { world.reach(.tombstone) }
+            if record.seq == 1 { world.reach(.createRepeated) }
+            if packet.header != record.header || packet.payload != record.payload {
+                world.violate("request \(request.seq) of session \(session.hex) was answered in two ways")
+            }
+            return
+        }
+        guard request.seq == record.seq + 1, reply.seq == request.seq else {
+            return world.violate(
+                "request \(request.seq) of session \(session.hex) was carried out after \(record.seq)")
+        }
+        if let pending = record.pending, pending.question.isSame(as: question), pending.place != place {
+            world.violate(
+                "request \(request.seq) of session \(session.hex) was not answered where it came from last")
+        }
+        record.pending = nil
+        record.server = server.number
+        (record.seq, record.header, record.payload) = (request.seq, packet.header, packet.payload)
+        record.question = question
+        compare(question, reply, packet, record, isStopping)
+        if case .close = request.op { record.isClosed = true }
+    }
+
+    /// The ledger refuses only what it has to. A refusal by the boards themselves has to be one elsewhere, too.
+    private func refused(
+        _ question: Question, _ session: SessionID, _ error: WireError, _ server: SimulatedServer
+    ) {
+        // What one server has is not on the other.
+        if server.line != 0 { losable.insert(session) }
+        guard let record = records[Key(session: session, line: server.line)], !record.isLost,
+            record.server == server.number
+        else { return }
+        let request = question.request
+        let (isLast, isNext) = (request.seq == record.seq, request.seq == record.seq + 1)
+        let isWrong =
+            switch error.code {
+            case .staleEpoch: request.epoch >= record.epoch
+            // A closed session is remembered for a repeat of its close.
+            case .notFound: error.field == "session" && (!record.isClosed || isLast)
+            case .outOfSequence: isLast || isNext
+            case .conflict: isLast && record.isSame(as: question)
+            default: false
+            }
+        if record.pending?.question.isSame(as: question) == true { record.pending = nil }
+        if isWrong {
+            world.violate(
+                "request \(request.seq), epoch \(request.epoch) of session \(session.hex), which is at "
+                    + "\(record.seq), epoch \(record.epoch), was refused: \(error.message)")
+        }
+        guard error.code == .invalidArgument || error.code == .failedPrecondition, isNext,
+            request.epoch == record.epoch, let shadow = record.shadow, let op = request.op
+        else { return }
+        if case .create = op { return }
+        do {
+            _ = try carryOut(op, question, on: shadow, false)
+            world.violate("a request was refused that is valid: \(error.message)")
+        } catch {}
+    }
+
+    // MARK: marks
+
+    private func note(_ code: ErrorCode) {
+        switch code {
+        case .invalidArgument: world.reach(.invalidArgument)
+        case .notFound: world.reach(.notFound)
+        case .failedPrecondition: world.reach(.failedPrecondition)
+        case .outOfSequence: world.reach(.outOfSequence)
+        case .conflict: world.reach(.conflict)
+        case .staleEpoch: world.reach(.staleEpoch)
+        case .resourceExhausted: world.reach(.resourceExhausted)
+        case .shuttingDown: world.reach(.shuttingDown)
+        case .internal: world.violate("a server answered INTERNAL")
+        default: break
+        }
+    }
+}
+
+extension SessionID {
+    /// The same in each run, unlike its description.
+    var hex: String {
+        bytes.prefix(4).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+}

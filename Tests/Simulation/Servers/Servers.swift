@@ -1,0 +1,320 @@
+internal import Logging
+internal import TwofoldCore
+internal import TwofoldServer
+internal import TwofoldService
+internal import TwofoldSessions
+internal import TwofoldTestSupport
+internal import ZeroMQ
+
+/// What happens to a server.
+enum ServerEvent {
+    /// A job on one of its queues is carried out.
+    case job(SimulatedServer, Job, clockSeed: UInt64)
+    /// It looks for idle sessions, or goes on with its stop.
+    case turn(SimulatedServer)
+    /// The address gets a server again.
+    case start
+    /// The second server goes, and clients reach the first one again.
+    case switchBack
+    /// A message waits for a server.
+    case again(World.Packet)
+}
+
+/// The servers at the one address that clients know: one at a time, and now and then another beside it.
+final class Servers {
+    private unowned let world: World
+    private let configuration: ServerConfiguration
+    private let disk: SimulatedDisk?
+    private var count = 0
+    /// One after another, with the same disk.
+    private(set) var first: SimulatedServer?
+    /// A server with other sessions, which new requests reach while it is there.
+    private(set) var second: SimulatedServer?
+
+    init(_ world: World) {
+        self.world = world
+        var settings = ServiceSettings(threads: 1)
+        settings.searchThreads = 1
+        var limits = Limits()
+        limits.maxSessions = world.dice.once(in: 4) ? 2 + world.dice.below(5) : 1000
+        limits.maxBoards = world.dice.once(in: 4) ? 100 + world.dice.below(300) : 1 << 20
+        limits.maxBytes = world.dice.once(in: 6) ? 1_000_000 : 1 << 28
+        limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
+        settings.limits = limits
+        settings.policyBudget.maxBytes = 1 << 22
+        configuration = ServerConfiguration(endpoints: [], settings)
+        disk = world.dice.once(in: 3) ? nil : SimulatedDisk()
+    }
+
+    /// Starts the server at the address, from what is on the disk.
+    func start() {
+        guard first == nil else { return }
+        count += 1
+        first = SimulatedServer(world, configuration, disk, number: count, line: 0)
+    }
+
+    func take(_ packet: World.Packet) {
+        guard let server = second ?? first else {
+            // Where libzmq could not send it yet, it comes when there is a server again; else it is lost.
+            if world.dice.once(in: 2) { world.add(.server(.again(packet)), after: 100_000_000) }
+            return
+        }
+        if second != nil { world.reach(.secondServerAsked) }
+        server.take(packet)
+    }
+
+    func handle(_ event: ServerEvent) {
+        switch event {
+        case .job(let server, let job, let clockSeed): server.carryOut(job, clockSeed: clockSeed)
+        case .turn(let server):
+            server.turn()
+            if server.hasEnded, server === first { restart() }
+        case .start: start()
+        case .switchBack:
+            second?.kill()
+            second = nil
+        case .again(let packet): take(packet)
+        }
+    }
+
+    private func restart() {
+        first = nil
+        world.add(.server(.start), after: world.dice.below(2_000_000_000))
+    }
+
+    func makeTrouble() {
+        if let server = first {
+            if world.faults.strikes(.stall) { server.stall(for: world.dice.below(2_000_000_000)) }
+            if world.faults.strikes(.stopServer) {
+                server.stop()
+            } else if world.faults.strikes(.powerLoss) {
+                server.kill()
+                if let disk {
+                    if disk.unsettledCount > 0 { world.reach(.lostNames) }
+                    disk.losePower(keeping: world.dice.below(disk.unsettledCount + 1))
+                }
+                restart()
+            } else if world.faults.strikes(.killServer) {
+                server.kill()
+                restart()
+            }
+        }
+        if second == nil, world.faults.strikes(.secondServer) {
+            count += 1
+            second = SimulatedServer(world, configuration, nil, number: count, line: count)
+            world.add(.server(.switchBack), after: world.dice.below(2_000_000_000))
+        }
+    }
+
+    func checkEmpty() { first?.checkEmpty() }
+
+    /// What is down comes back.
+    func recover() {
+        second?.kill()
+        second = nil
+        first?.stall(for: 0)
+    }
+}
+
+/// One server's process: the real ``Requests``, its jobs and its state directory, from its start to its end.
+final class SimulatedServer {
+    /// Each server has its own; those that follow each other at the address are of line 0.
+    let number: Int
+    let line: Int
+    private unowned let world: World
+    private let requests: Requests
+    private let files: SimulatedFiles?
+    private let directory: StateDirectory?
+    private var idleCheck: IdleCheck?
+    private var stopping: (stop: Stop, refusalEnd: Moment)?
+    private var pausedUntil = 0
+    private(set) var hasEnded = false
+    /// Whether what it sends answers the message that has just come.
+    private var isTaking = false
+    /// What was asked from where, until it is answered.
+    private var questions: [Place: Oracle.Question] = [:]
+
+    /// Where a request comes from.
+    struct Place: Hashable {
+        let socket: Int
+        let number: UInt32
+    }
+
+    init(_ world: World, _ configuration: ServerConfiguration, _ disk: SimulatedDisk?, number: Int, line: Int)
+    {
+        (self.number, self.line) = (number, line)
+        self.world = world
+        requests = Requests(
+            configuration, nil, clock: world.clock.clock,
+            logger: world.logger, at: world.moment)
+        files = disk.map { SimulatedFiles($0, world) }
+        directory = files.map { StateDirectory($0) }
+        idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: world.moment) }
+        if let directory {
+            requests.restoreSessions(from: directory, at: world.moment)
+            if requests.statistics.sessionsCreated > 0 { world.reach(.restored) }
+        }
+        world.oracle.began(self, with: requests.ledger.openEntries.map(\.id))
+        if let idleCheck { scheduleTurn(after: idleCheck.interval) }
+    }
+
+    private func scheduleTurn(after time: Duration) {
+        world.add(.server(.turn(self)), after: Int(time / .nanoseconds(1)))
+    }
+
+    // MARK: events
+
+    func take(_ packet: World.Packet) {
+        guard !hasEnded else { return }
+        guard world.now >= pausedUntil else {
+            return world.add(.server(.again(packet)), after: pausedUntil - world.now)
+        }
+        let before = requests.statistics
+        var message = Multipart()
+        // Without memory for a few bytes the process has ended long before.
+        withUnsafeBytes(of: packet.socket) { message.append(try! Message(copying: $0)) }
+        withUnsafeBytes(of: packet.number) { message.append(try! Message(copying: $0)) }
+        message.append(Message())
+        message.append(try! Message(copying: packet.header))
+        if let payload = packet.payload { message.append(try! Message(copying: payload)) }
+        let question = Oracle.Question(packet)
+        let place = Place(socket: packet.socket, number: packet.number)
+        questions[place] = question
+        if let question { world.oracle.asked(question, of: self, from: place) }
+        isTaking = true
+        carryOut(
+            try! requests.take(message, isWhole: true, from: 0, at: world.moment),
+            clockSeed: question?.clockSeed ?? 0)
+        isTaking = false
+        if requests.statistics.resent > before.resent { world.reach(.resent) }
+        if requests.statistics.parked > before.parked { world.reach(.parked) }
+        checkLimits()
+    }
+
+    /// Carries out a job of a queue.
+    func carryOut(_ job: Job, clockSeed: UInt64) {
+        guard !hasEnded else { return world.reach(.killedDuringJob) }
+        guard world.now >= pausedUntil else {
+            return world.add(
+                .server(.job(self, job, clockSeed: clockSeed)), after: pausedUntil - world.now)
+        }
+        let isLate = job.isTooLate(in: requests.phase.value)
+        if isLate { world.reach(.jobTooLate) }
+        let outcome = isLate ? Job.Outcome.refused(Job.stopping) : perform(job, clockSeed)
+        carryOut(try! requests.finish(job, outcome, at: world.moment), clockSeed: clockSeed)
+        checkLimits()
+    }
+
+    private func perform(_ job: Job, _ clockSeed: UInt64) -> Job.Outcome {
+        world.clock.restart(clockSeed, at: world.now)
+        defer { world.clock.set(world.now) }
+        return job.perform(requests.service, requests.budget)
+    }
+
+    private func carryOut(_ outputs: [Requests.Output], clockSeed: UInt64) {
+        for output in outputs {
+            switch output {
+            case .send(let reply, let route): send(reply, to: route)
+            case .perform(let job, .here) where !world.faults.strikes(.slowJob):
+                let outcome = perform(job, clockSeed)
+                carryOut(try! requests.finish(job, outcome, at: world.moment), clockSeed: clockSeed)
+            case .perform(let job, _):
+                world.add(
+                    .server(.job(self, job, clockSeed: clockSeed)),
+                    after: 1000 + world.dice.below(1_000_000_000))
+            case .freed: break
+            }
+        }
+    }
+
+    private func send(_ reply: ReplyFrames, to route: Route) {
+        reply.append(to: &route.frames)
+        let socket = route.frames[0].withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
+        let number = route.frames[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
+        let place = Place(socket: socket, number: number)
+        let question = questions.removeValue(forKey: place)
+        let header = route.frames[3].withUnsafeBytes { [UInt8]($0) }
+        let payload = route.frames.count > 4 ? route.frames[4].withUnsafeBytes { [UInt8]($0) } : nil
+        let packet = World.Packet(socket: socket, number: number, header: header, payload: payload)
+        world.oracle.answered(
+            question, at: place, by: self, isStopping: requests.phase.value > .serving, isLate: !isTaking,
+            packet)
+        world.deliver(packet)
+    }
+
+    private func checkLimits() {
+        let limits = requests.service.limits
+        if requests.ledger.openCount > limits.maxSessions {
+            world.violate(
+                "\(requests.ledger.openCount) sessions are open; the limit is \(limits.maxSessions)")
+        }
+        if requests.ledger.openBoards > limits.maxBoards {
+            world.violate("\(requests.ledger.openBoards) boards are open; the limit is \(limits.maxBoards)")
+        }
+        if requests.budget.used > limits.maxBytes {
+            world.violate("\(requests.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
+        }
+    }
+
+    // MARK: time, and the end
+
+    func stall(for time: Int) { pausedUntil = world.now + time }
+
+    /// What the loop does without a message: looks for idle sessions, and goes on with a stop.
+    func turn() {
+        guard !hasEnded else { return }
+        if let stopping {
+            let (phase, until) = stopping.stop.phase(
+                at: world.moment, refusalEnd: stopping.refusalEnd, jobsInProgress: requests.inProgress)
+            requests.enter(phase)
+            guard phase == .ended else {
+                return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
+            }
+            end()
+        } else if let timeout = idleCheck?.due(at: world.moment) {
+            let expired = requests.statistics.sessionsExpired
+            _ = requests.endIdleSessions(for: timeout, at: world.moment)
+            if requests.statistics.sessionsExpired > expired { world.reach(.idleExpired) }
+            world.oracle.expired(on: self, after: timeout, still: Set(requests.ledger.openEntries.map(\.id)))
+            scheduleTurn(after: idleCheck!.interval)
+        } else if let idleCheck {
+            scheduleTurn(after: idleCheck.interval)
+        }
+    }
+
+    /// Asks it to stop.
+    func stop() {
+        guard stopping == nil, !hasEnded else { return }
+        requests.enter(.draining)
+        if requests.inProgress > 0 { world.reach(.stoppedDuringJob) }
+        stopping = (Stop(at: world.moment), world.moment + .milliseconds(100))
+        scheduleTurn(after: .milliseconds(1))
+    }
+
+    private func end() {
+        requests.endSessions(savingIn: directory, at: world.moment)
+        hasEnded = true
+        let isClean = files.map { !$0.isKilled } ?? false && requests.inProgress == 0
+        // A bit that flips later is found, and costs the session.
+        world.oracle.ended(
+            self, isClean: isClean,
+            hasSaved: isClean && requests.statistics.sessionsLost == 0
+                && !world.faults.isPossible(.flippedBit))
+    }
+
+    /// It ends without doing anything more.
+    func kill() {
+        guard !hasEnded else { return }
+        hasEnded = true
+        world.oracle.ended(self, isClean: false)
+    }
+
+    /// At the very end: without its sessions nothing is left in use.
+    func checkEmpty() {
+        _ = requests.endIdleSessions(for: .seconds(-1), at: world.moment)
+        if requests.ledger.openCount != 0 || requests.ledger.openBoards != 0 {
+            world.violate("\(requests.ledger.openCount) sessions are left")
+        }
+        if requests.budget.used != 0 { world.violate("\(requests.budget.used) bytes are still in use") }
+    }
+}

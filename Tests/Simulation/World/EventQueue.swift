@@ -1,0 +1,46 @@
+/// Events in the order of their times; those of one time in the order in which they were added.
+struct EventQueue<Event> {
+    private struct Entry {
+        let time: Int
+        let order: Int
+        let event: Event
+
+        func precedes(_ other: Entry) -> Bool {
+            time != other.time ? time < other.time : order < other.order
+        }
+    }
+
+    /// A binary heap: each entry precedes those at twice its place.
+    private var heap: [Entry] = []
+    private var added = 0
+
+    var isEmpty: Bool { heap.isEmpty }
+
+    mutating func add(_ event: Event, at time: Int) {
+        heap.append(Entry(time: time, order: added, event: event))
+        added += 1
+        var child = heap.count - 1
+        while child > 0, heap[child].precedes(heap[(child - 1) / 2]) {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    mutating func next() -> (time: Int, event: Event)? {
+        guard let first = heap.first else { return nil }
+        let last = heap.removeLast()
+        if !heap.isEmpty {
+            heap[0] = last
+            var parent = 0
+            while true {
+                var least = 2 * parent + 1
+                guard least < heap.count else { break }
+                if least + 1 < heap.count, heap[least + 1].precedes(heap[least]) { least += 1 }
+                guard heap[least].precedes(heap[parent]) else { break }
+                heap.swapAt(parent, least)
+                parent = least
+            }
+        }
+        return (first.time, first.event)
+    }
+}

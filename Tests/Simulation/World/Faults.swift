@@ -1,0 +1,96 @@
+internal import TwofoldTestSupport
+
+/// The kinds of faults, as the C interface numbers them.
+enum Fault: Int, CaseIterable {
+    // Of a client, which asks for them.
+    case interrupt, killClient
+    // Of a message.
+    case dropRequest, dropReply, doubleRequest, doubleReply, delay, truncateRequest, truncateReply
+    // Of connections and of the network.
+    case cut, partition
+    // Of servers.
+    case killServer, stopServer, secondServer, stall, slowJob
+    // Of time.
+    case clockJump
+    // Of the disk.
+    case powerLoss, tornWrite, diskFull, flippedBit
+}
+
+/// Which faults happen in a run, all drawn from its seed: each run has kinds of its own, and rates of its own.
+///
+///     seed ──► kinds (about half of them) ──► rate of each ──► the n-th opportunity of a kind: yes or no
+///
+/// A decision depends on seed, kind and the number of the opportunity alone. Each fault that happens gets the next
+/// ordinal; those with a suppressed ordinal don't happen, so a failing run can be reduced to the faults that it needs.
+struct Faults {
+    /// The most likely that a kind of fault gets, for each opportunity.
+    private static func highest(_ fault: Fault) -> Double {
+        switch fault {
+        case .interrupt: 0.01
+        case .killClient: 0.002
+        case .dropRequest, .dropReply, .doubleRequest, .doubleReply: 0.1
+        case .truncateRequest, .truncateReply: 0.02
+        case .delay, .slowJob: 0.1
+        // One opportunity at each of the world's moments of trouble.
+        case .cut, .partition: 0.3
+        case .killServer, .stopServer, .secondServer, .powerLoss: 0.15
+        case .stall, .clockJump: 0.1
+        case .tornWrite, .diskFull, .flippedBit: 0.1
+        }
+    }
+
+    private let seed: UInt64
+    private var rates: [Double]
+    private var opportunities = [UInt64](repeating: 0, count: Fault.allCases.count)
+    private let suppressed: Set<Int>
+    /// How often each kind has happened.
+    private(set) var counts = [Int](repeating: 0, count: Fault.allCases.count)
+    /// Faults so far, suppressed ones included: the next ordinal.
+    private(set) var ordinal = 0
+    /// From now on nothing happens.
+    private(set) var isCalm = false
+
+    /// - Parameters:
+    ///   - disabled: A bit for each kind that must not happen.
+    ///   - suppressed: The ordinals of single faults that must not happen.
+    init(seed: UInt64, disabled: UInt64, suppressed: [UInt64]) {
+        self.seed = seed
+        self.suppressed = Set(suppressed.map { Int(clamping: $0) })
+        var dice = Dice(seed: seed ^ 0x6d69_7866)
+        rates = Fault.allCases.map { fault in
+            let (isOn, size) = (dice.next() & 1 == 0, dice.fraction())
+            return isOn && disabled >> UInt64(fault.rawValue) & 1 == 0
+                ? Self.highest(fault) * size * size : 0
+        }
+    }
+
+    func isPossible(_ fault: Fault) -> Bool { rates[fault.rawValue] > 0 }
+
+    /// Whether this fault happens at this opportunity.
+    mutating func strikes(_ fault: Fault) -> Bool {
+        let rate = rates[fault.rawValue]
+        guard rate > 0, !isCalm else { return false }
+        opportunities[fault.rawValue] += 1
+        var dice = Dice(
+            seed: seed &+ opportunities[fault.rawValue] &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(fault.rawValue)
+                << 56)
+        guard dice.fraction() < rate else { return false }
+        defer { ordinal += 1 }
+        guard !suppressed.contains(ordinal) else { return false }
+        counts[fault.rawValue] += 1
+        return true
+    }
+
+    mutating func calm() { isCalm = true }
+}
+
+extension Dice {
+    /// From 0 up to 1.
+    mutating func fraction() -> Double { Double(next() >> 11) * 0x1p-53 }
+
+    /// From 0 up to `count`.
+    mutating func below(_ count: Int) -> Int { Int(next() % UInt64(count)) }
+
+    /// True once in so many times.
+    mutating func once(in count: Int) -> Bool { below(count) == 0 }
+}

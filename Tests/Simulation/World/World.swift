@@ -1,0 +1,304 @@
+internal import Logging
+internal import Platform
+internal import Synchronization
+internal import TwofoldCore
+internal import TwofoldServer
+internal import TwofoldTestSupport
+internal import ZeroMQ
+
+/// A whole system in one thread: clients at one end, servers and their disk at the other, a network between, and one
+/// clock, all of it driven by a queue of events. Everything that happens follows from the seed and from what the
+/// clients do.
+///
+///     client ──send──► network ──► server (the real Requests, ledger, service, state directory)
+///            ◄─inbox── network ◄──   │
+///                                    └──► Oracle: each reply is known beforehand
+///
+/// The clients are outside: ``next()`` returns the number of the one that has something to do.
+final class World {
+    /// What happens at some moment.
+    indirect enum Event {
+        case wake(client: Int, ticket: Int)
+        /// A message reaches the address, or a client.
+        case request(Packet)
+        case reply(Packet)
+        case server(ServerEvent)
+        /// The moment for faults of the network, of servers, disk and time.
+        case trouble
+        /// An end of the network is reachable again.
+        case reconnected
+    }
+
+    /// A message on its way.
+    struct Packet {
+        let socket: Int
+        /// The number of the request on its socket, as REQ_CORRELATE has it.
+        let number: UInt32
+        var header: [UInt8]
+        var payload: [UInt8]?
+        /// Whether it was truncated.
+        var isDamaged = false
+    }
+
+    private struct Socket {
+        let client: Int
+        var number: UInt32 = 0
+        var inbox: [Packet] = []
+        /// The connection that it has; what was sent over another never arrives.
+        var isCut = false
+        /// Whether a request on its way was truncated.
+        var isRequestDamaged = false
+    }
+
+    private struct Client {
+        var ticket = 0
+        var sockets: Set<Int> = []
+    }
+
+    private(set) var now = 0
+    var faults: Faults
+    var dice: Dice
+    /// The clock that servers look at while they work.
+    let clock: SimulatedClock
+    private(set) var oracle: Oracle!
+    private(set) var servers: Servers!
+    private var queue = EventQueue<Event>()
+    private var clients: [Client]
+    private var sockets: [Int: Socket] = [:]
+    private var socketCount = 0
+    private var networkDownUntil = 0
+    private let latency: Int
+    private let timeBetweenTroubles: Int
+    /// What was found; nil while all is well.
+    private(set) var violation: String?
+    private(set) var events = 0
+    private(set) var requests = 0
+    private(set) var marks = [Int](repeating: 0, count: Mark.allCases.count)
+
+    init(seed: UInt64, clients: Int, disabled: UInt64, suppressed: [UInt64]) {
+        faults = Faults(seed: seed, disabled: disabled, suppressed: suppressed)
+        var dice = Dice(seed: seed)
+        self.clients = Array(repeating: Client(), count: clients)
+        clock = SimulatedClock(seed: seed)
+        latency = 20_000 + dice.below(400_000)
+        timeBetweenTroubles = 200_000_000 + dice.below(3_000_000_000)
+        self.dice = dice
+        oracle = Oracle(self)
+        servers = Servers(self)
+        servers.start()
+        add(.trouble, after: timeBetweenTroubles)
+    }
+
+    var moment: Moment { Moment(nanoseconds: now) }
+
+    func reach(_ mark: Mark) { marks[mark.rawValue] += 1 }
+
+    /// What happens is printed, a line each.
+    private let isLogged = getenv("TWOFOLD_SIMULATION_LOG") != nil
+
+    /// Of the servers.
+    var logger: Logger {
+        Logger(label: "server") { [isLogged] label in
+            guard isLogged else { return SwiftLogNoOpLogHandler() }
+            return StreamLogHandler.standardOutput(label: label)
+        }
+    }
+
+    private func log(_ text: () -> String) { if isLogged { print(now, text()) } }
+
+    /// Notes that something is wrong; the first is kept.
+    func violate(_ text: String) {
+        if violation == nil { violation = "at \(now) ns: " + text }
+    }
+
+    func add(_ event: Event, after time: Int) { queue.add(event, at: now + time) }
+
+    /// Of the clients outside, by their names.
+    var ownMarks: [String: Int] = [:]
+
+    /// At the very end, when no client is left: what is on its way arrives, and then the servers have nothing left.
+    func settle() {
+        let end = now + 60_000_000_000
+        while next(until: end) != nil {}
+        servers.checkEmpty()
+    }
+
+    /// A line for each number.
+    var report: String {
+        var lines = ["time \(now)", "events \(events)", "requests \(requests)", "faults \(faults.ordinal)"]
+        if let violation { lines.append("violation \(violation)") }
+        lines += Fault.allCases.map { "fault.\($0) \(faults.counts[$0.rawValue])" }
+        lines += Mark.allCases.map { "mark.\($0) \(marks[$0.rawValue])" }
+        lines += ownMarks.sorted { $0.key < $1.key }.map { "mark.\($0.key) \($0.value)" }
+        return lines.joined(separator: "\n")
+    }
+
+    /// From now on nothing fails, and what has failed comes back.
+    func calm() {
+        faults.calm()
+        networkDownUntil = 0
+        servers.recover()
+    }
+
+    // MARK: events
+
+    /// Lets things happen until a client has something to do; nil when nothing more happens, or something was wrong.
+    func next(until end: Int = .max) -> Int? {
+        while violation == nil, now < end, let (time, event) = queue.next() {
+            if time > now { now = time }
+            clock.set(now)
+            events += 1
+            switch event {
+            case .wake(let client, let ticket): if clients[client].ticket == ticket { return client }
+            case .request(let packet): arrive(packet)
+            case .reply(let packet):
+                guard sockets[packet.socket] != nil, now >= networkDownUntil || dice.once(in: 2) else {
+                    continue
+                }
+                sockets[packet.socket]!.inbox.append(packet)
+                let client = sockets[packet.socket]!.client
+                clients[client].ticket += 1
+                return client
+            case .server(let event): servers.handle(event)
+            case .trouble: makeTrouble()
+            case .reconnected: break
+            }
+        }
+        return nil
+    }
+
+    private func makeTrouble() {
+        guard !faults.isCalm else { return }
+        if faults.strikes(.clockJump) { now += 1_000_000_000 * (1 + dice.below(100)) }
+        if faults.strikes(.partition) { networkDownUntil = now + dice.below(2_000_000_000) }
+        if faults.strikes(.cut) {
+            for socket in sockets.keys.sorted() where dice.once(in: 2) { sockets[socket]!.isCut = true }
+        }
+        servers.makeTrouble()
+        add(.trouble, after: dice.below(2 * timeBetweenTroubles))
+    }
+
+    // MARK: the network
+
+    private func delay() -> Int {
+        let usual = latency / 2 + dice.below(latency)
+        return faults.strikes(.delay) ? usual + dice.below(3_000_000_000) : usual
+    }
+
+    private func arrive(_ packet: Packet) {
+        guard now >= networkDownUntil, sockets[packet.socket]?.isCut != true else { return }
+        requests += 1
+        log { "request \(packet.socket).\(packet.number) \(Log.request(packet))" }
+        servers.take(packet)
+    }
+
+    /// A server sends a reply; the socket drops one to an older request, as a REQ does.
+    func deliver(_ packet: Packet) {
+        guard let socket = sockets[packet.socket], !socket.isCut, !faults.strikes(.dropReply) else { return }
+        var packet = packet
+        packet.isDamaged = socket.isRequestDamaged
+        log { "reply \(packet.socket).\(packet.number) \(Log.reply(packet))" }
+        if faults.strikes(.truncateReply) { truncate(&packet) }
+        add(.reply(packet), after: delay())
+        if faults.strikes(.doubleReply) { add(.reply(packet), after: delay()) }
+    }
+
+    private func truncate(_ packet: inout Packet) {
+        packet.isDamaged = true
+        if packet.payload != nil {
+            // An odd number of bytes: what is left is no shorter request that is valid, too.
+            packet.payload!.removeLast(min(packet.payload!.count, 1 + 2 * dice.below(8)))
+        } else {
+            packet.header.removeLast(1 + dice.below(packet.header.count))
+        }
+    }
+
+    // MARK: for the clients
+
+    /// Has the client run at this time, unless a message comes before; the newest such wish counts.
+    func wake(_ client: Int, at time: Int) {
+        clients[client].ticket += 1
+        queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
+    }
+
+    func open(_ client: Int) -> Int {
+        socketCount += 1
+        sockets[socketCount] = Socket(client: client)
+        clients[client].sockets.insert(socketCount)
+        return socketCount
+    }
+
+    func close(_ socket: Int) {
+        guard let closed = sockets.removeValue(forKey: socket) else { return }
+        clients[closed.client].sockets.remove(socket)
+    }
+
+    func send(_ socket: Int, header: [UInt8], payload: [UInt8]?) {
+        guard sockets[socket] != nil else { return }
+        sockets[socket]!.number += 1
+        // Connections come back by themselves, what was on its way over them does not.
+        sockets[socket]!.isCut = false
+        var packet = Packet(socket: socket, number: sockets[socket]!.number, header: header, payload: payload)
+        if faults.strikes(.truncateRequest) {
+            truncate(&packet)
+            sockets[socket]!.isRequestDamaged = true
+            reach(.truncatedRequest)
+        }
+        if !faults.strikes(.dropRequest) { add(.request(packet), after: delay()) }
+        if faults.strikes(.doubleRequest) { add(.request(packet), after: delay()) }
+    }
+
+    /// The next message of a socket that answers its newest request.
+    func receive(_ socket: Int) -> Packet? {
+        guard sockets[socket] != nil else { return nil }
+        while !sockets[socket]!.inbox.isEmpty {
+            let packet = sockets[socket]!.inbox.removeFirst()
+            if packet.number == sockets[socket]!.number { return packet }
+        }
+        return nil
+    }
+
+    /// Whether a request that was sent over it is truncated.
+    func isDamaged(_ socket: Int) -> Bool { sockets[socket]?.isRequestDamaged ?? false }
+
+    /// All its sockets close; what is on its way to it is lost.
+    func killClient(_ client: Int) {
+        for socket in clients[client].sockets { sockets[socket] = nil }
+        clients[client].sockets = []
+    }
+}
+
+/// The clock that servers look at while they work. Each look takes time, sometimes much: so long requests are answered in
+/// part. How much follows from ``restart(_:)`` alone, so that the same work can be done again.
+final class SimulatedClock: Sendable {
+    private let time = Atomic(0)
+    private let state = Atomic(0 as UInt64)
+    private let isOver = Atomic(false)
+    /// Once in so many looks half the time of an answer has passed.
+    private let slowness: UInt64
+
+    init(seed: UInt64) {
+        var dice = Dice(seed: seed ^ 0x636c_6f63_6b)
+        slowness = UInt64(2 + dice.below(1000))
+    }
+
+    var clock: Clock {
+        Clock { [self] in
+            var dice = Dice(seed: state.load(ordering: .relaxed))
+            let next = dice.next()
+            state.store(next, ordering: .relaxed)
+            let hour = 3_600_000_000_000
+            let passed = isOver.load(ordering: .relaxed) ? hour : next % slowness == 0 ? 60_000_000 : 1000
+            return Moment(nanoseconds: time.add(passed, ordering: .relaxed).newValue)
+        }
+    }
+
+    func set(_ now: Int) { time.store(now, ordering: .relaxed) }
+
+    /// Begins work whose looks are numbered by this seed. To boards whose time is over each look takes an hour.
+    func restart(_ seed: UInt64, at now: Int, isOver: Bool = false) {
+        self.isOver.store(isOver, ordering: .relaxed)
+        state.store(seed, ordering: .relaxed)
+        time.store(now, ordering: .relaxed)
+    }
+}

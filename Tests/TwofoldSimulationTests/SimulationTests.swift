@@ -1,0 +1,98 @@
+import Foundation
+import Testing
+import TwofoldTestSupport
+
+@testable import TwofoldSimulation
+
+@Suite struct ModelRunTests {
+    private func report(seed: UInt64, requests: Int, disabled: UInt64 = 0, suppressed: [UInt64] = [])
+        -> String
+    {
+        let run = ModelRun(seed: seed, disabled: disabled, suppressed: suppressed)
+        run.run(requests: requests)
+        return run.world.report
+    }
+
+    @Test(arguments: [1 as UInt64, 101, 201, 301, 401, 501, 601, 701])
+    func `whatever fails, each request is applied once and each client comes to its end`(first: UInt64) {
+        for seed in first..<first + 10 {
+            let run = ModelRun(seed: seed, disabled: 0, suppressed: [])
+            run.run(requests: 2000)
+            #expect(run.world.violation == nil, "seed \(seed)")
+            #expect(run.world.requests >= 2000)
+        }
+    }
+
+    @Test func `the same seed gives the same run, another seed another`() {
+        let reports = [3, 3, 4].map { report(seed: $0, requests: 1000) }
+        #expect(reports[0] == reports[1])
+        #expect(reports[0] != reports[2])
+    }
+
+    @Test func `a run without any kind of fault has none`() {
+        let run = ModelRun(seed: 5, disabled: .max, suppressed: [])
+        run.run(requests: 1000)
+        #expect(run.world.faults.counts.allSatisfy { $0 == 0 })
+        #expect(run.world.violation == nil)
+    }
+
+    @Test func `a suppressed fault does not happen, and those before it do`() {
+        var all = Faults(seed: 9, disabled: 0, suppressed: [])
+        var others = Faults(seed: 9, disabled: 0, suppressed: [2])
+        var happened: [Int] = []
+        for _ in 0..<10_000 where all.ordinal < 5 {
+            for fault in Fault.allCases {
+                let (before, left, right) = (all.ordinal, all.strikes(fault), others.strikes(fault))
+                if left, !right { happened.append(before) }
+            }
+        }
+        #expect(happened == [2])
+    }
+}
+
+@Suite struct EventQueueTests {
+    @Test func `events come in the order of their times, and of one time in the order that they were added`()
+    {
+        var dice = Dice(seed: 1)
+        var queue = EventQueue<Int>()
+        var expected: [(time: Int, event: Int)] = []
+        for event in 0..<1000 {
+            let time = dice.below(50)
+            queue.add(event, at: time)
+            expected.append((time, event))
+        }
+        expected.sort { ($0.time, $0.event) < ($1.time, $1.event) }
+        var found: [Int] = []
+        while let (_, event) = queue.next() { found.append(event) }
+        #expect(found == expected.map(\.event))
+        #expect(queue.isEmpty)
+    }
+}
+
+@Suite struct SimulatedDiskTests {
+    private let world = World(seed: 1, clients: 0, disabled: .max, suppressed: [])
+
+    @Test func `a loss of power takes the newest names that were not settled`() throws {
+        let disk = SimulatedDisk()
+        let files = SimulatedFiles(disk, world)
+        try files.make("a", Data([1]))
+        files.settle()
+        try files.make("b", Data([2]))
+        try files.rename("b", "c")
+        #expect(files.remove("a"))
+        #expect(disk.names == ["c"])
+        disk.losePower(keeping: 1)
+        #expect(disk.names == ["a", "b"])
+        #expect(files.read("b") == Data([2]))
+    }
+
+    @Test func `what is settled outlives a loss of power`() throws {
+        let disk = SimulatedDisk()
+        let files = SimulatedFiles(disk, world)
+        try files.make("a", Data([1]))
+        try files.rename("a", "b")
+        files.settle()
+        disk.losePower(keeping: 0)
+        #expect(disk.names == ["b"])
+    }
+}
