@@ -123,6 +123,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
 @pytest.mark.parametrize(
     ("said", "file", "constant"),
     [
+        ("the last 64 holders", "Sessions/Ledger/LedgerEntry", "maxFormerHolders: Int { 64 }"),
         ("the last 10,000 closed sessions", "Sessions/Ledger/LedgerUsage", "limit = 10_000"),
         (
             "still goes on 5 s after the signal",
@@ -136,7 +137,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
         ),
         (
             "`idle_timeout` seconds, or up to a quarter longer",
-            "Server/Loop/ReplyLoop",
+            "Server/Loop/IdleCheck",
             "interval = min(.seconds(60), timeout / 4)",
         ),
     ],
