@@ -60,9 +60,9 @@ def test_spaces_are_exponents_and_four_actions(env: gym.Env[Any, Any]) -> None:
     assert env.action_space == gym.spaces.Discrete(4)
 
 
-def test_a_step_returns_plain_python_values(env: gym.Env[Any, Any]) -> None:
+def test_a_step_returns_python_values_and_its_infos_numpy_scalars(env: gym.Env[Any, Any]) -> None:
     _, info = env.reset(seed=0)
-    assert isinstance(info["score"], int)
+    assert type(info["score"]) is np.int64
     observation, reward, terminated, truncated, info = env.step(0)
     assert observation.dtype == np.uint8
     assert observation.shape == (4, 4)
@@ -71,9 +71,11 @@ def test_a_step_returns_plain_python_values(env: gym.Env[Any, Any]) -> None:
     assert type(reward) is float
     assert type(terminated) is bool
     assert type(truncated) is bool
-    assert type(info["goal_reached"]) is bool
+    assert type(info["goal_reached"]) is np.bool_
     for name in ("score", "max_exponent", "episode_length", "moves"):
-        assert type(info[name]) is int
+        assert type(info[name]) is np.int64
+    assert 2 ** info["max_exponent"] >= 2
+    assert 2 ** (info["max_exponent"] + 16) > 65_000
     assert info["action_mask"].shape == (4,)
     assert info["action_mask"].dtype == np.int8
     assert not any(name.startswith("_") for name in info)

@@ -142,7 +142,7 @@ def test_the_single_environment_has_them_too() -> None:
     env.reset(seed=0, options={"board": board})
     _, reward, _, _, info = env.step(3)
     assert (reward, info["score"]) == (2.0, 16)
-    assert type(info["chance"]) is int
+    assert type(info["chance"]) is np.int64
     assert info["merges"].tolist() == [[0] * 4, [0] * 4, [4, 0, 0, 0], [0] * 4]
     env.close()
 

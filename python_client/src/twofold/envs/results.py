@@ -72,14 +72,26 @@ _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
 def infos_of(infos: Infos, lane: int) -> Infos:
-    """One board's infos without masks, scalars as Python's own; in a dict of infos, too."""
+    """One board's infos without masks.
+
+    Numbers are numpy scalars, since TorchRL asks each for its dtype; as int64 and float64, so that
+    `2 ** infos["max_exponent"]` does not overflow. `episode` has Python's, as Gymnasium's wrapper.
+    """
     return {name: _part(value, lane) for name, value in infos.items() if not name.startswith("_")}
 
 
 def _part(value: Any, lane: int) -> Any:
     if isinstance(value, dict):
-        return infos_of(value, lane)
-    return value.item(lane) if value.ndim == 1 else value[lane]
+        return plain(infos_of(value, lane))
+    part = value[lane]
+    if value.ndim > 1 or value.dtype == np.bool_:
+        return part
+    return np.float64(part) if value.dtype.kind == "f" else np.int64(part)
+
+
+def plain(infos: Infos) -> Infos:
+    """One board's infos with Python's own numbers, for JSON."""
+    return {n: one.item() if isinstance(one, np.generic) else one for n, one in infos.items()}
 
 
 class FreshResults:

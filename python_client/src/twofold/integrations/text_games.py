@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twofold import _arguments
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.envs.game2048 import Game2048Env
+from twofold.envs.results import plain
 from twofold.envs.single import TwofoldEnv
 from twofold.errors import FailedPrecondition, InvalidArgument, StepPending, TransportError
 from twofold.games.encoding import tile_values
@@ -57,7 +58,8 @@ class TextGame(abc.ABC):
         Args:
             seed: Seeds the board; None goes on with its stream of random numbers.
         """
-        self.board, self.infos = self.env.reset(seed=seed)
+        self.board, infos = self.env.reset(seed=seed)
+        self.infos = plain(infos)
         self.reward, self.end = 0.0, ""
 
     def play(self, action: object) -> str:
@@ -80,7 +82,8 @@ class TextGame(abc.ABC):
             raise FailedPrecondition(f"the game is over: {self.end}")
         before = self.infos
         try:
-            self.board, reward, terminated, truncated, self.infos = self.env.step(number)
+            self.board, reward, terminated, truncated, infos = self.env.step(number)
+            self.infos = plain(infos)
         except StepPending:
             raise FailedPrecondition(
                 f"the last action got no answer: repeat {self.name(self._unanswered)!r} first"

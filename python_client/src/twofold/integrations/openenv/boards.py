@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.envs.game2048 import Game2048Env
+from twofold.envs.results import plain
 from twofold.envs.single import TwofoldEnv
 from twofold.errors import InvalidArgument
 from twofold.games.base import Game
@@ -56,11 +57,13 @@ class Board(abc.ABC):
 
     def reset(self, seed: int) -> None:
         """Starts a new episode."""
-        self._board, self.infos = self._env.reset(seed=seed)
+        self._board, infos = self._env.reset(seed=seed)
+        self.infos = plain(infos)
 
     def step(self, number: int) -> tuple[float, bool, bool]:
         """Plays an action; reward, terminated and truncated."""
-        self._board, reward, terminated, truncated, self.infos = self._env.step(number)
+        self._board, reward, terminated, truncated, infos = self._env.step(number)
+        self.infos = plain(infos)
         return reward, terminated, truncated
 
     def close(self) -> None:
