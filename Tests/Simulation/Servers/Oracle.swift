@@ -191,7 +191,7 @@ final class Oracle {
         case (.hello, _), (.stats, _), (.expand, _): return
         case (_, .resume(let resume)):
             if isLate { world.reach(.resumeWaited) }
-            resumed(session, resume, question.request.resume.holder, server)
+            resumed(session, resume, packet.payload, question.request.resume.holder, server)
         case (.resume, _):
             // What one server has is not on the other.
             if server.line != 0 { losable.insert(session) }
@@ -201,7 +201,8 @@ final class Oracle {
     }
 
     private func resumed(
-        _ session: SessionID, _ resume: ResumeReply, _ holder: Data, _ server: SimulatedServer
+        _ session: SessionID, _ resume: ResumeReply, _ payload: [UInt8]?, _ holder: Data,
+        _ server: SimulatedServer
     ) {
         world.reach(.resumed)
         guard let record = records[Key(session: session, line: server.line)] else { return }
@@ -209,7 +210,7 @@ final class Oracle {
             world.violate(
                 "session \(session.hex) was resumed at \(resume.lastSeq); it had come to \(record.seq)")
         }
-        if Array(resume.lastReply) != record.header {
+        if Array(resume.lastReply) != record.header || payload != record.payload {
             world.violate("session \(session.hex) was resumed with another last reply")
         }
         if record.holder == holder ? resume.epoch != record.epoch : resume.epoch != record.epoch + 1 {

@@ -89,21 +89,25 @@ final class Servers {
                 server.stop()
             } else if world.faults.strikes(.powerLoss) {
                 server.kill()
-                if let disk {
-                    if disk.unsettledCount > 0 { world.reach(.lostNames) }
-                    disk.losePower(keeping: world.dice.below(disk.unsettledCount + 1))
-                }
+                losePower()
                 restart()
             } else if world.faults.strikes(.killServer) {
                 server.kill()
                 restart()
             }
         }
+        if first == nil, world.faults.strikes(.powerLoss) { losePower() }
         if second == nil, world.faults.strikes(.secondServer) {
             count += 1
             second = SimulatedServer(world, configuration, nil, number: count, line: count)
             world.add(.server(.switchBack), after: world.dice.below(2_000_000_000))
         }
+    }
+
+    private func losePower() {
+        guard let disk else { return }
+        if disk.unsettledCount > 0 { world.reach(.lostNames) }
+        disk.losePower(keeping: world.dice.below(disk.unsettledCount + 1))
     }
 
     func checkEmpty() { first?.checkEmpty() }

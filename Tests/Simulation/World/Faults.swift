@@ -33,9 +33,10 @@ struct Faults {
         case .delay, .slowJob: 0.1
         // One opportunity at each of the world's moments of trouble.
         case .cut, .partition: 0.3
-        case .killServer, .stopServer, .secondServer, .powerLoss: 0.15
+        case .killServer, .secondServer: 0.15
+        case .stopServer, .powerLoss: 0.3
         case .stall, .clockJump: 0.1
-        case .tornWrite, .diskFull, .flippedBit: 0.1
+        case .tornWrite, .diskFull, .flippedBit: 0.5
         }
     }
 
