@@ -1,0 +1,116 @@
+"""Many runs, on all cores: as many seeds as fit into a time, or a number of them."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from runs import Run
+from world import KINDS, Report
+
+EXPECTED_MARKS = (
+    *("interrupted", "collected", "discarded", "step pending", "step in two calls"),
+    *("deadline exceeded", "shutting down", "refused", "no room"),
+    *("killed after its request was carried out", "last results", "resumed in another process"),
+    *("lost", "recovered", "forked", "restore", "rollout", "part of a rollout", "closed"),
+    *("taken", "shut out", "a resume finds a request carried out"),
+)
+"""What clients have to see in a campaign: one that never comes to these places shows nothing."""
+MODELS_ONLY = ("truncatedRequest",)
+"""Marks of the world that only its models reach."""
+ENOUGH_REQUESTS = 1_000_000
+"""So many reach every mark."""
+
+
+@dataclass
+class Campaign:
+    """The sum of many reports."""
+
+    runs: int = 0
+    requests: int = 0
+    simulated_seconds: float = 0.0
+    marks: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    violations: list[tuple[Run, str]] = field(default_factory=list)
+
+    def add(self, run: Run, report: Report) -> None:
+        """Adds a run."""
+        self.runs += 1
+        self.requests += report.requests
+        self.simulated_seconds += report.time * 1e-9
+        self.marks.update(report.marks)
+        self.faults.update(report.by_kind)
+        if report.violation is not None:
+            self.violations.append((run, report.violation))
+
+    def missing_marks(self, has_models: bool) -> list[str]:
+        """Marks that were never reached, though there were requests enough."""
+        if self.requests < ENOUGH_REQUESTS:
+            return []
+        ours = () if has_models else EXPECTED_MARKS
+        others = () if has_models else MODELS_ONLY
+        expected = {*ours, *self.marks} - set(others)
+        return sorted(name for name in expected if not self.marks[name])
+
+    def text(self, seconds: float) -> str:
+        """All of it, for people."""
+        faults = ", ".join(f"{kind} {self.faults[kind]:,}" for kind in KINDS)
+        marks = ", ".join(f"{name} {count:,}" for name, count in sorted(self.marks.items()))
+        return (
+            f"{self.runs:,} runs, {self.requests:,} requests in {seconds:.0f} s "
+            f"({self.requests / max(seconds, 1e-9):,.0f} a second), "
+            f"{self.simulated_seconds / 3600:,.1f} hours of simulated time\n"
+            f"faults: {faults}\nmarks: {marks}"
+        )
+
+
+def carry_out(run: Run) -> tuple[Run, Report]:
+    """One run, in whatever process."""
+    return run, run.report()
+
+
+def campaign(
+    runs: Iterator[Run], seconds: float, workers: int, say: Callable[[str], None]
+) -> Campaign:
+    """Does runs until the time is over, or there are no more, or one fails.
+
+    Args:
+        runs: In order.
+        seconds: No run begins after this time.
+        workers: Processes; 1 for this one alone.
+        say: Called with a line now and then.
+    """
+    total, end = Campaign(), time.monotonic() + seconds
+    started = shown = time.monotonic()
+    in_time = itertools.takewhile(lambda _: time.monotonic() < end and not total.violations, runs)
+    for run, report in _reports(in_time, workers):
+        total.add(run, report)
+        if report.violation is not None:
+            say(f"violation: {report.violation}\n  {run.command()}")
+        if time.monotonic() > shown + 10:
+            shown = time.monotonic()
+            say(f"{total.runs:,} runs, {total.requests:,} requests, {shown - started:.0f} s")
+    return total
+
+
+def _reports(runs: Iterator[Run], workers: int) -> Iterator[tuple[Run, Report]]:
+    if workers == 1:
+        yield from map(carry_out, runs)
+        return
+    # Each starts anew: a fork of a process that has used the library has one thread.
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(workers) as pool:
+        waiting = [pool.apply_async(carry_out, (run,)) for run in itertools.islice(runs, workers)]
+        while waiting:
+            yield waiting.pop(0).get()
+            waiting += [pool.apply_async(carry_out, (run,)) for run in itertools.islice(runs, 1)]
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))

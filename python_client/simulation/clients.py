@@ -1,0 +1,391 @@
+"""Clients in the simulated world that use the public API, and compare all that it returns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import operations
+from calls import LOST, Caller
+from processes import ENDPOINT, Process, Violation
+from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, refusal
+
+import twofold
+from twofold import errors
+
+_MOST_BOARDS = 3
+# Seconds that a call may take: many give up, and are made again.
+_TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
+_MOST_BLOBS = 4
+
+
+class Player:
+    """A client with some sessions of its own.
+
+    It resumes them after it was killed: what the process knew is in memory, what `Boards` has is on
+    its disk.
+
+    Attributes:
+        boards: Its sessions.
+    """
+
+    def __init__(self) -> None:
+        self.boards: list[Boards] = []
+        self._made = 0
+
+    def run(self, process: Process) -> None:
+        """A life of the process."""
+        Life(self, process).run()
+
+
+class Life(Caller):
+    """One process of a client, from its start to its end or until it is killed.
+
+    Args:
+        player: The client.
+        process: The process.
+    """
+
+    def __init__(self, player: Player, process: Process) -> None:
+        super().__init__(process)
+        self.player = player
+        self.envs: dict[int, Any] = {}
+
+    def run(self) -> None:
+        """Plays until the run is over; then everything has to be as it should, and is closed."""
+        for boards in self.boards():
+            self.take_over(boards)
+        while not self.simulation.is_calm:
+            self.turn()
+        for boards in self.boards():
+            self.finish(boards)
+
+    def boards(self) -> list[Boards]:
+        """The sessions that are not lost."""
+        self.player.boards = [boards for boards in self.player.boards if not boards.is_lost]
+        return list(self.player.boards)
+
+    # ---- sessions begin, and are taken over ------------------------------------------------------
+
+    def open(self) -> None:
+        """A new session."""
+        make, arguments = make_arguments(self.random)
+        recovers = self.random.random() < 0.5
+        timeout = self.random.choice(_TIMEOUTS)
+        endpoint = ENDPOINT.format(1)
+
+        def begin() -> Any:
+            return make(**arguments, endpoint=endpoint, timeout=timeout, recover=recovers)
+
+        try:
+            envs = self.again(begin, "making boards")
+        except errors.ResourceExhausted:
+            self.mark("no room")
+            self.process.idle(1.0)
+            return
+        self.player._made += 1
+        self.keep(Boards(self.player._made, make, arguments, recovers=recovers), envs)
+        self.process.say(f"makes {self.player.boards[-1]}")
+
+    def keep(self, boards: Boards, envs: Any) -> None:
+        """Adds a session and its environment here."""
+        boards.saw(envs)
+        self.player.boards.append(boards)
+        self.hold(boards, envs)
+
+    def take_over(self, boards: Boards) -> None:
+        """Resumes a session whose process was killed, and finds out where it stands."""
+        with self.endings(boards, "resume"):
+            self._take_over(boards)
+
+    def _take_over(self, boards: Boards) -> None:
+        envs = self.resume(boards)
+        if envs.requests < boards.requests and self.simulation.may_find_copies():
+            self.mark("older copy")
+            self.give_up(boards)
+            return
+        results = digest(envs.last_results)
+        blob = self.snapshot(envs)
+        pending, last = boards.pending, boards.last
+        if boards.resolve(blob, pending):
+            self.mark("killed after its request was carried out")
+            last = boards.last
+        if results is not None and last is not None and last[0] in ("step", "reset"):
+            # A journal's snapshot may have come between.
+            boards.compare(f"last_results, of a {last[0]},", results, last[1])
+            self.mark("last results")
+        boards.saw(envs)
+        self.mark("resumed in another process")
+
+    def resume(self, boards: Boards) -> Any:
+        """The session's environment from now on."""
+        token, timeout = boards.token, self.random.choice(_TIMEOUTS)
+        assert token is not None
+
+        def resume() -> Any:
+            boards.resumes += 1
+            return twofold.resume(token, timeout=timeout)
+
+        envs = self.again(resume, "resume")
+        self.hold(boards, envs)
+        return envs
+
+    def hold(self, boards: Boards, envs: Any) -> None:
+        """Keeps an environment, whose calls may be interrupted after the reply, too."""
+        self.envs[boards.number] = envs
+        for results in {id(results): results for results in (envs._results, envs._fresh)}.values():
+            for name in ("of_reset", "of_step"):
+                setattr(results, name, self._interruptible(getattr(results, name)))
+
+    def _interruptible(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def interruptible(*arguments: Any) -> Any:
+            self.process.interrupt()
+            return function(*arguments)
+
+        return interruptible
+
+    def check_stale(self, boards: Boards) -> None:
+        """Raises Violation for a StaleEpoch where nobody can have resumed the session.
+
+        A request to resume that got no answer may arrive late, and shut out the next one's sender.
+        """
+        if boards.resumes < 2:
+            raise Violation(f"{boards}: StaleEpoch, and nobody has resumed the session")
+        self.drop(boards)
+        self.mark("stale holder")
+
+    @contextlib.contextmanager
+    def endings(self, boards: Boards, call: str) -> Iterator[None]:
+        """Handles what ends a session, or this process's hold of it, in the calls of a block."""
+        try:
+            yield
+        except LOST as error:
+            self.lose(boards, call, error)
+        except errors.StaleEpoch:
+            self.check_stale(boards)
+            self.take_over(boards)
+        except errors.ResourceExhausted:
+            self.mark("no room")
+            self.give_up(boards)
+
+    def give_up(self, boards: Boards) -> None:
+        """Ends a session that can't go on."""
+        self.mark("given up")
+        envs = self.envs.pop(boards.number, None)
+        if envs is not None:
+            self.again(envs.close, "close")
+        boards.forget()
+
+    def drop(self, boards: Boards) -> None:
+        """Lets go of a session that this process does not hold any more."""
+        envs = self.envs.pop(boards.number, None)
+        if envs is not None:
+            envs._session.abandon()
+
+    def lose(self, boards: Boards, call: str, error: errors.RequestError) -> None:
+        """The server does not have a session any more."""
+        simulation = self.simulation
+        is_copy = isinstance(error, errors.OutOfSequence)
+        if not (simulation.may_find_copies() if is_copy else simulation.may_lose_sessions()):
+            name = type(error).__name__
+            raise Violation(f"{boards}: {call} raised {name}, and nothing can have been lost")
+        self.mark("lost")
+        self.drop(boards)
+        boards.forget()
+
+    # ---- what it does ----------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Does one thing."""
+        choose, boards = self.random, self.boards()
+        if not boards or (len(boards) < _MOST_BOARDS and choose.random() < 0.02):
+            self.open()
+            return
+        chosen = choose.choice(boards)
+        number = choose.random()
+        if number < 0.01:
+            self.fork(chosen)
+        elif number < 0.015:
+            self.close(chosen)
+        elif number < 0.03:
+            self.process.idle(choose.uniform(0.0, 3.0))
+        elif number < 0.06:
+            self.halves(chosen)
+        else:
+            self.perform(chosen, self.choose_operation(chosen))
+
+    def choose_operation(self, boards: Boards) -> Operation:
+        """Something to do with boards."""
+        if not boards.was_reset:
+            drawn = self.envs[boards.number].np_random_seed
+            return operations.first_reset(self.random, boards, drawn)
+        return operations.any_of_all(self.random, boards)
+
+    def perform(self, boards: Boards, operation: Operation) -> None:
+        """Carries an operation out, and compares its outcome with the shadow's."""
+        boards.pending = operation
+        with self.endings(boards, operation.name):
+            try:
+                self._perform(boards, operation, self.envs[boards.number])
+            except REFUSED as error:
+                boards.returned(operation, refusal(error))
+                self.mark("refused")
+
+    def _perform(self, boards: Boards, operation: Operation, envs: Any) -> None:
+        try:
+            results = self.carry_out(boards, operation, envs)
+        except errors.ResourceExhausted:
+            if boards.recovers:
+                raise
+            # Nothing has changed, but for the first requests of several.
+            self.mark("no room")
+            self.catch_up(boards, envs)
+            return
+        if results is None:
+            return
+        found = digest(results[0])
+        boards.returned(operation, found)
+        if boards.saw(envs):
+            self.mark("recovered")
+        self.mark(operation.name)
+        if self.simulation.log is not None:
+            self.process.say(f"{boards.number} {operation.name} {hash_of(found)}")
+        if operation.name == "snapshot":
+            boards.blobs = [*boards.blobs[1 - _MOST_BLOBS :], found]
+
+    def carry_out(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
+        """The results; None where they are dropped, and the shadow has followed."""
+        while (result := self.once(lambda: operation.carry_out(envs), operation.name)) is None:
+            if operation.parts:
+                # It takes several requests: what was done is done.
+                self.catch_up(boards, envs)
+                self.mark("part of a rollout")
+                return None
+            if operation.name != "step":
+                continue
+            number = self.random.random()
+            if number < 0.3:
+                return self.collect(operation, envs)
+            if number < 0.4:
+                self.again(envs.discard, "discard")
+                self.catch_up(boards, envs)
+                self.mark("discarded")
+                return None
+            if number < 0.5:
+                self.refuse_other_actions(boards, operation, envs)
+        return result
+
+    def collect(self, operation: Operation, envs: Any) -> tuple[Any]:
+        """The results of an interrupted step, by `collect`, or by the same call again."""
+        try:
+            results = self.again(envs.collect, "collect")
+        except gym.error.NoAsyncCallError:
+            # It was not sent.
+            return (self.again(lambda: operation.carry_out(envs), operation.name),)
+        self.mark("collected")
+        return (results,)
+
+    def catch_up(self, boards: Boards, envs: Any) -> None:
+        """Has the shadow follow to where the session stands."""
+        boards.resolve(self.snapshot(envs), boards.pending)
+
+    def refuse_other_actions(self, boards: Boards, operation: Operation, envs: Any) -> None:
+        """Other actions after a step without an answer are refused, and nothing is lost."""
+        state = envs._session.state
+        if type(state).__name__ != "Unanswered" or envs._session.unreturned_step is None:
+            return
+        other = operations.actions(self.random, boards)[0]
+        if (other == operation.actions).all():
+            return
+        try:
+            result = self.once(lambda: envs.step(other), "step with other actions")
+        except errors.StepPending:
+            self.mark("step pending")
+            return
+        if result is not None:
+            raise Violation(f"{boards}: other actions were played before an unanswered step")
+
+    def halves(self, boards: Boards) -> None:
+        """A step in two calls, with something else between them."""
+        if not boards.was_reset:
+            return
+        envs = self.envs[boards.number]
+        played = operations.actions(self.random, boards)[0]
+        operation = boards.pending = Operation("step", lambda envs: envs.step(played))
+        with self.endings(boards, "step_async"):
+            try:
+                self.again(lambda: envs.step_async(played), "step_async")
+                self.process.idle(self.random.choice([0.0, 0.01, 1.0]))
+                results = self.again(envs.step_wait, "step_wait")
+            except REFUSED as error:
+                boards.returned(operation, refusal(error))
+                return
+            boards.returned(operation, digest(results))
+            boards.saw(envs)
+            self.mark("step in two calls")
+
+    def fork(self, boards: Boards) -> None:
+        """Copies some boards, compares them, and plays on with them as boards of its own."""
+        if not boards.was_reset or len(self.player.boards) > _MOST_BOARDS:
+            return
+        choose, envs = self.random, self.envs[boards.number]
+        lanes = choose.sample(range(boards.num_envs), min(boards.num_envs, choose.randint(1, 4)))
+        copies, spawns, seed = choose.randint(1, 3), "same", None
+        if boards.make is twofold.Game2048VectorEnv and choose.random() < 0.5:
+            spawns, seed = "fresh", choose.randrange(2**32)
+
+        def copy(envs: Any) -> Any:
+            return envs.fork(lanes, copies, spawns=spawns, seed=seed)
+
+        # Of the boards themselves it takes a snapshot, which changes nothing.
+        boards.pending = operations.SNAPSHOT
+        try:
+            forked = self.again(lambda: copy(envs), "fork")
+        except (*LOST, errors.StaleEpoch, errors.ResourceExhausted):
+            # Of the boards, or of their copies, which nobody misses.
+            self.perform(boards, operations.OBSERVE)
+            return
+        boards.pending, boards.last = None, None
+        shadow = quiet(lambda: copy(boards.shadow))
+        self.player._made += 1
+        made = Boards(
+            self.player._made,
+            boards.make,
+            boards.arguments,
+            recovers=boards.recovers,
+            shadow=shadow,
+        )
+        self.keep(made, forked)
+        self.mark("forked")
+        self.perform(made, operations.OBSERVE)
+
+    # ---- sessions end ----------------------------------------------------------------------------
+
+    def finish(self, boards: Boards) -> None:
+        """In a calm world: everything is as it should be, and goes on."""
+        last = [operations.step(self.random, boards), operations.OBSERVE, operations.SNAPSHOT]
+        if not boards.was_reset:
+            last.insert(0, self.choose_operation(boards))
+        for operation in last:
+            if not boards.is_lost:
+                self.perform(boards, operation)
+        if not boards.is_lost:
+            self.close(boards)
+
+    def close(self, boards: Boards) -> None:
+        """Ends a session."""
+        envs = self.envs.pop(boards.number)
+        boards.pending = None
+        self.player.boards.remove(boards)
+        self.again(envs.close, "close")
+        boards.forget()
+        self.mark("closed")
+
+
+def hash_of(found: Any) -> str:
+    """A digest in a few characters, the same in each run."""
+    import zlib
+
+    return f"{zlib.crc32(repr(found).encode()):08x}"

@@ -1,0 +1,138 @@
+"""What clients do with boards: operations with fixed arguments, chosen at random."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from shadows import Boards, Operation
+
+import twofold
+from twofold.policies import Expectimax, NTuple
+
+_WEIGHTS = np.random.default_rng(2048).random(256, np.float32)
+_SEARCH = Expectimax(depth=1)
+_NETWORKS = [
+    NTuple([(0, 1)], [_WEIGHTS]),
+    NTuple([(0, 1), (4, 5)], [_WEIGHTS, _WEIGHTS[::-1].copy()], symmetric=False),
+]
+
+
+def actions(choose: Random, boards: Boards, steps: int = 1) -> NDArray[np.int64]:
+    """Actions (steps, N)."""
+    count = boards.num_envs * steps
+    numbers = np.frombuffer(choose.randbytes(count), np.uint8).astype(np.int64)
+    return numbers.reshape(steps, boards.num_envs) % int(boards.shadow._num_actions)
+
+
+def step(choose: Random, boards: Boards) -> Operation:
+    """A step; now and then one that is refused."""
+    played = actions(choose, boards)[0]
+    if choose.random() < 0.01:
+        played[choose.randrange(boards.num_envs)] = choose.choice([-1, 200, 256])
+    return Operation("step", lambda envs: envs.step(played), actions=played)
+
+
+def reset(choose: Random, boards: Boards) -> Operation:
+    """A reset of all boards or of some, with seeds or without."""
+    count, seed, options = boards.num_envs, None, None
+    if choose.random() < 0.6 or not boards.was_reset:
+        seed = choose.randrange(2**32)
+    if boards.was_reset and choose.random() < 0.5:
+        mask = np.array([choose.random() < 0.5 for _ in range(count)])
+        mask[choose.randrange(count)] = True
+        options = {"reset_mask": mask}
+    return Operation("reset", lambda envs: envs.reset(seed=seed, options=options))
+
+
+def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
+    """The first reset; without a seed it uses the one that the environment has `drawn`."""
+    if choose.random() < 0.5:
+        return reset(choose, boards)
+
+    def carry_out(envs: Any) -> Any:
+        # The shadow would draw another.
+        return envs.reset(seed=drawn if envs is boards.shadow else None)
+
+    return Operation("reset", carry_out)
+
+
+def restore(choose: Random, boards: Boards) -> Operation:
+    """Boards of an earlier snapshot, all or some, perhaps with new streams."""
+    blob, count = choose.choice(boards.blobs), boards.num_envs
+    lanes = rows = seed = None
+    if boards.was_reset and choose.random() < 0.5:
+        lanes = sorted(choose.sample(range(count), choose.randint(1, count)))
+        rows = [choose.randrange(count) for _ in lanes]
+    if choose.random() < 0.5:
+        seed = choose.randrange(2**32)
+    return Operation("restore", lambda envs: envs.restore(blob, lanes, rows=rows, seed=seed))
+
+
+def given_rollout(choose: Random, boards: Boards) -> Operation:
+    """A rollout of given actions."""
+    played = actions(choose, boards, choose.choice([1, 3, 10, 60]))
+
+    def carry_out(envs: Any, steps: int = len(played)) -> Any:
+        return envs.rollout(steps, actions=played[:steps])
+
+    return _rollout(carry_out, len(played))
+
+
+def served_rollout(choose: Random, boards: Boards) -> Operation:
+    """A rollout by a policy in the server."""
+    policies: list[Any] = ["random", "random"]
+    if boards.make is twofold.Game2048VectorEnv:
+        policies += ["greedy", *_NETWORKS]
+        if boards.num_envs < 4:
+            policies.append(_SEARCH)
+        if boards.shadow.single_observation_space.shape != (4, 4):
+            policies = ["random", "greedy"]
+    policy, most = choose.choice(policies), choose.choice([1, 3, 10, 60])
+    if policy is _SEARCH:
+        most = min(most, 3)
+    seed = choose.choice([None, choose.randrange(2**32)])
+
+    def carry_out(envs: Any, steps: int = most) -> Any:
+        return envs.rollout(steps, policy, policy_seed=seed)
+
+    return _rollout(carry_out, most)
+
+
+def _rollout(carry_out: Callable[..., Any], steps: int) -> Operation:
+    parts = [functools.partial(carry_out, steps=done) for done in range(1, steps)]
+    return Operation("rollout", carry_out, tuple(parts))
+
+
+OBSERVE = Operation("observe", lambda envs: envs.observe())
+SNAPSHOT = Operation("snapshot", lambda envs: envs.snapshot())
+KEEPALIVE = Operation("keepalive", lambda envs: envs.keepalive())
+AFTERSTATES = Operation("afterstates", lambda envs: envs.afterstates())
+
+
+def one_request(choose: Random, boards: Boards) -> Operation:
+    """An operation that takes one request."""
+    if not boards.was_reset:
+        return reset(choose, boards)
+    number = choose.random()
+    if number < 0.75:
+        return step(choose, boards)
+    if number < 0.83:
+        return reset(choose, boards)
+    if number < 0.88 and boards.blobs:
+        return restore(choose, boards)
+    looks = [OBSERVE, SNAPSHOT, KEEPALIVE]
+    if boards.make is twofold.Game2048VectorEnv:
+        looks.append(AFTERSTATES)
+    return choose.choice(looks)
+
+
+def any_of_all(choose: Random, boards: Boards) -> Operation:
+    """Any operation."""
+    if boards.was_reset and choose.random() < 0.06:
+        return choose.choice([given_rollout, served_rollout])(choose, boards)
+    return one_request(choose, boards)

@@ -1,0 +1,391 @@
+"""Client processes in the simulated world: each is a greenlet, and one runs at a time.
+
+World.next                  greenlet.switch
+┌──► the next event's client ──────────────────► the client runs: its calls, the whole package
+│                                                                 │ waits for a reply, sleeps
+└─────────────────────────────────────────────────────────────────┘
+World.wake, and switch back
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+import zmq
+from greenlet import greenlet
+from world import INTERRUPT, KILL, VIOLATED, Faults, Report, World
+
+from twofold.client.curve import CurveKeys, HandshakeWatch
+from twofold.client.surroundings import Surroundings, surroundings
+
+ENDPOINT = "tcp://simulated:{}"
+"""The server's address, by its number from 1 on."""
+
+_LOSING_FAULTS = {
+    *("killServer", "stopServer", "secondServer", "powerLoss"),
+    *("tornWrite", "diskFull", "flippedBit"),
+}
+# After these a server may be asked that has an older copy of a session.
+_COPYING_FAULTS = {"secondServer", "powerLoss"}
+
+# Nanoseconds that clients may take to finish, once there are no more faults; and all of a run.
+_LAST_CALLS = 300 * 10**9
+_LONGEST = 24 * 3600 * 10**9
+# The same for servers, once nobody waits for them.
+_LAST_JOBS = 60 * 10**9
+# Until a process that was killed starts again.
+_RESTART_SECONDS = 3.0
+
+
+class Killed(BaseException):
+    """The process of this greenlet was killed."""
+
+
+class Violation(Exception):
+    """Something happened that must not."""
+
+
+class Program(Protocol):
+    """A client: `run` is called again in each process that follows a killed one."""
+
+    def run(self, process: Process) -> None:
+        """Works until the run is over, and closes everything."""
+
+
+class Simulation:
+    """One run: the world, and client processes in it.
+
+    Args:
+        seed: Draws everything.
+        steps: Operations of all clients, after which the world is calm, and they finish.
+        faults: Those to leave out.
+        programs: The clients.
+        log: Called with a line for each event; None for no log.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        steps: int,
+        faults: Faults,
+        programs: list[Program],
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self.seed, self.log = seed, log
+        self.world = World(seed, len(programs), faults)
+        self.time, self.seconds = 0, 0.0
+        self.is_calm = False
+        self._steps_left = steps
+        self._programs = programs
+        self._processes: dict[int, Process] = {}
+        self._greenlets = [greenlet(self._live) for _ in programs]
+        self._unfinished = dict.fromkeys(range(len(programs)), "nothing yet")
+
+    def run(self) -> Report:
+        """Runs it to its end."""
+        for number in self._unfinished:
+            self.world.wake(number, 0)
+        violation = self._loop()
+        if violation is None and self.world.report().violation is None:
+            self._settle()
+        report = self.world.report()
+        report.violation = report.violation or violation
+        return report
+
+    def destroy(self) -> None:
+        """Frees the world; processes that still live do nothing in it any more."""
+        self._programs = []
+        for process in self._processes.values():
+            process.is_dead = True
+        for one in self._greenlets:
+            if one:
+                one.throw(Killed)
+        self.world.destroy()
+
+    def _loop(self) -> str | None:
+        world, greenlets, last = self.world, self._greenlets, _LONGEST
+        try:
+            while self._unfinished:
+                client = world.next()
+                if client < 0:
+                    return None if client == VIOLATED else "waits forever: " + self._waiting()
+                self.time = world.now()
+                self.seconds = self.time * 1e-9
+                if self.time > last:
+                    if self.is_calm:
+                        return "takes too long to finish: " + self._waiting()
+                    self.calm()
+                was_calm = self.is_calm
+                greenlets[client].switch(client)
+                if self.is_calm and not was_calm:
+                    last = self.time + _LAST_CALLS
+        except Violation as violation:
+            return str(violation)
+        return None
+
+    def _settle(self) -> None:
+        """Lets servers finish what nobody waits for, and checks that nothing is left."""
+        for client in range(len(self._greenlets)):
+            self.world.kill_client(client)
+        self.world.wake(0, self.time + _LAST_JOBS)
+        if self.world.next() >= 0:
+            self.world.settle()
+
+    def _waiting(self) -> str:
+        return "; ".join(f"client {client} in {call}" for client, call in self._unfinished.items())
+
+    def _live(self, client: int) -> None:
+        """A client's processes, one after another."""
+        generation = 0
+        while not self._live_once(client, generation):
+            generation += 1
+            self.say(client, "is killed")
+            try:
+                pause = random.Random(f"{self.seed} {client} {generation} pause").random()
+                self._sleep(client, _RESTART_SECONDS * pause)
+            except Killed:
+                return
+
+    def _live_once(self, client: int, generation: int) -> bool:
+        """One process; whether the program came to its end, or the run did."""
+        process = self._processes[client] = Process(self, client, generation)
+        before = surroundings.set(process.surroundings)
+        try:
+            self._programs[client].run(process)
+            del self._unfinished[client]
+            return True
+        except Killed:
+            return not self._programs
+        except Violation:
+            if not process.is_dead:
+                raise
+            return not self._programs
+        finally:
+            surroundings.reset(before)
+            process.is_dead = True
+
+    def _sleep(self, client: int, seconds: float) -> None:
+        end = self.time + math.ceil(seconds * 1e9)
+        while self.time < end and self._programs:
+            self.pause(client, end)
+
+    def pause(self, client: int, until: int) -> None:
+        """Lets others run until this time, or until a message is here."""
+        self.world.wake(client, max(until, self.time + 1))
+        parent = self._greenlets[client].parent
+        assert parent is not None
+        parent.switch()
+
+    def say(self, client: int, text: str) -> None:
+        """Adds a line to the log."""
+        if self.log is not None:
+            self.log(f"{self.time} {client} {text}")
+
+    def calls(self, client: int, call: str) -> None:
+        """A client begins an operation."""
+        self._unfinished[client] = call
+        if not self.is_calm:
+            self._steps_left -= 1
+            if self._steps_left < 0:
+                self.calm()
+
+    def may_lose_sessions(self) -> bool:
+        """Whether something has happened after which sessions may be gone."""
+        report = self.world.report()
+        return report.marks["idleExpired"] > 0 or _any(report, _LOSING_FAULTS)
+
+    def may_find_copies(self) -> bool:
+        """Whether something has happened after which clients may find an older copy."""
+        return _any(self.world.report(), _COPYING_FAULTS)
+
+    def calm(self) -> None:
+        """No more faults: from now on clients finish."""
+        self.is_calm = True
+        self.world.calm()
+        if self.log is not None:
+            self.log(f"{self.time} calm")
+
+
+def _any(report: Report, faults: set[str]) -> bool:
+    return any(report.by_kind[name] for name in faults)
+
+
+class Process:
+    """A client's process until it is killed: time, random bytes and connections for its sessions.
+
+    Args:
+        simulation: The run.
+        client: Its number.
+        generation: How many processes of this client were killed before.
+
+    Attributes:
+        random: For the choices of the program.
+        is_dead: Whether it was killed: nothing that it still does reaches the world.
+    """
+
+    def __init__(self, simulation: Simulation, client: int, generation: int) -> None:
+        self.simulation, self.client = simulation, client
+        self.world = simulation.world
+        name = f"{simulation.seed} {client} {generation}"
+        self.random = random.Random(name)
+        self.is_dead = False
+        self.surroundings = Surroundings(
+            now=self._now,
+            sleep=self._sleep,
+            random_bytes=random.Random(name + " ids").randbytes,
+            connect=self._connect,
+        )
+
+    def say(self, text: str) -> None:
+        """Adds a line to the log."""
+        self.simulation.say(self.client, text)
+
+    def mark(self, name: str) -> None:
+        """Counts that something happened which a campaign has to see."""
+        if not self.is_dead:
+            self.world.mark(name)
+
+    def idle(self, seconds: float) -> None:
+        """Does nothing for a while; may be killed meanwhile."""
+        self.check_life()
+        self.simulation._sleep(self.client, seconds)
+        self.check_life()
+
+    def check_life(self) -> None:
+        """Perhaps this process is killed here."""
+        if self.is_dead:
+            raise Killed
+        if self.world.fault(self.client, KILL):
+            self.is_dead = True
+            self.world.kill_client(self.client)
+            raise Killed
+
+    def interrupt(self) -> None:
+        """Perhaps somebody presses Ctrl-C here."""
+        if not self.is_dead and self.world.fault(self.client, INTERRUPT):
+            self.say("is interrupted")
+            raise KeyboardInterrupt
+
+    def _now(self) -> float:
+        self.interrupt()
+        return self.simulation.seconds
+
+    def _sleep(self, seconds: float) -> None:
+        self.interrupt()
+        if not self.is_dead:
+            self.simulation._sleep(self.client, seconds)
+
+    def _connect(
+        self, endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch
+    ) -> SimulatedSocket:
+        if self.is_dead:
+            raise zmq.ZMQError(zmq.ENOTSOCK)
+        self.interrupt()
+        return SimulatedSocket(self, int(endpoint.rpartition(":")[2]) - 1)
+
+
+def _refuse(errno: int) -> NoReturn:
+    raise zmq.ZMQError(errno)
+
+
+class SimulatedSocket:
+    """A REQ socket as pyzmq's, with REQ_CORRELATE: what the package uses of it, and as strict.
+
+    Args:
+        process: Whose it is.
+        address: The server's number.
+    """
+
+    def __init__(self, process: Process, address: int) -> None:
+        self._process, self._simulation = process, process.simulation
+        self._world, self._client = process.world, process.client
+        self._number = self._world.open(process.client, address)
+        # Of a request whose payload is still to come.
+        self._header: bytes | None = None
+        self._awaits_reply = False
+        self._frames: list[bytes] = []
+        # Set before each request's first wait: nobody waits forever.
+        self._timeout = 0
+        self._is_open = True
+
+    def send(self, data: bytes, flags: int = 0) -> None:
+        """Sends a frame; the last one of a request, which goes out with it, has no SNDMORE."""
+        self._check(not self._awaits_reply)
+        if flags & zmq.SNDMORE:
+            if self._header is not None:
+                _refuse(zmq.EFSM)  # a third frame, which nobody sends
+            self._header = data
+            return
+        process = self._process
+        process.check_life()
+        process.interrupt()
+        header, payload = (data, None) if self._header is None else (self._header, data)
+        self._header, self._awaits_reply = None, True
+        if self._simulation.log is not None:
+            process.say(f"sends {len(header)} {None if payload is None else len(payload)}")
+        self._world.send(self._number, header, payload)
+
+    def recv(self) -> bytes:
+        """The next frame; raises zmq.Again after RCVTIMEO."""
+        if not self._frames:
+            self._check(self._awaits_reply)
+            self._wait()
+        return self._take()
+
+    def recv_into(self, buffer: Any) -> int:
+        """Writes as much of the next frame as fits; returns the frame's size."""
+        frame = self.recv()
+        room = memoryview(buffer)
+        size = min(len(frame), len(room))
+        room[:size] = frame[:size]
+        return len(frame)
+
+    def get(self, option: int) -> int:
+        """Whether the message that `recv` began has more frames."""
+        self._check()
+        if option != zmq.RCVMORE:
+            _refuse(zmq.EINVAL)
+        return int(bool(self._frames))
+
+    def set(self, option: int, value: int) -> None:
+        """Sets how many milliseconds `recv` waits."""
+        self._check()
+        if option != zmq.RCVTIMEO:
+            _refuse(zmq.EINVAL)
+        self._timeout = value
+
+    def close(self) -> None:
+        """Closes it; twice is fine."""
+        if self._is_open:
+            self._is_open = False
+            if not self._process.is_dead:
+                self._world.close(self._number)
+
+    def _check(self, is_its_turn: bool = True) -> None:
+        if not self._is_open or self._process.is_dead:
+            _refuse(zmq.ENOTSOCK)
+        if not is_its_turn:
+            _refuse(zmq.EFSM)
+
+    def _wait(self) -> None:
+        """Waits for the reply."""
+        process, simulation = self._process, self._simulation
+        process.interrupt()
+        until = simulation.time + self._timeout * 1_000_000
+        while (frames := self._world.receive(self._number)) is None:
+            if simulation.time >= until:
+                raise zmq.Again
+            simulation.pause(self._client, until)
+            process.check_life()
+            process.interrupt()
+        self._frames = frames
+        if simulation.log is not None:
+            process.say(f"receives {' '.join(str(len(frame)) for frame in frames)}")
+
+    def _take(self) -> bytes:
+        frame = self._frames.pop(0)
+        self._awaits_reply = bool(self._frames)
+        return frame

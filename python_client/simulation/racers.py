@@ -1,0 +1,308 @@
+"""Two clients that take one session from each other, again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import operations
+from calls import LOST
+from clients import Life, Player
+from processes import ENDPOINT, Process, Violation
+from shadows import REFUSED, Boards, Operation, digest, make_arguments, outcome, refusal
+
+from twofold import errors
+
+_LATELY = 8
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A request that a holder has begun.
+
+    Attributes:
+        operation: What for.
+        seq: The request's number in its session, if it is carried out.
+        epoch: The holder's.
+        is_dead: Whether it can't be carried out any more: a later epoch began without it.
+    """
+
+    operation: Operation
+    seq: int
+    epoch: int
+    is_dead: bool = False
+
+
+class Race:
+    """A session without recovery, whose every operation is one request, and its holders.
+
+    Its requests have numbers, so each has its place whoever made it: the shadow follows number by
+    number, from the reply to a holder or from what a resume finds out.
+
+    Attributes:
+        boards: The session; None before it is made.
+        applied: The number of the newest request that the shadow has carried out.
+        attempts: Requests of which nobody knows yet whether they were carried out.
+        outcomes: What the shadow got for the last few requests.
+        holders: Clients that have not finished.
+    """
+
+    def __init__(self, holders: int) -> None:
+        self.boards: Boards | None = None
+        self.applied = 0
+        self.attempts: list[Attempt] = []
+        self.outcomes: dict[int, tuple[Attempt | None, Any]] = {}
+        self.holders = set(range(holders))
+        # The newest one that a holder knows.
+        self._epoch = 1
+        self._numbers = itertools.count(1)
+
+    def begin(self, boards: Boards) -> None:
+        """A new session, after its create request."""
+        self.boards, self.applied, self._epoch = boards, 1, 1
+        self.attempts, self.outcomes = [], {1: (None, None)}
+
+    def sends(self, operation: Operation, seq: int, epoch: int) -> Attempt:
+        """A holder is about to make this request."""
+        attempt = Attempt(operation, seq, epoch, is_dead=epoch < self._epoch)
+        self.attempts.append(attempt)
+        return attempt
+
+    def next_number(self) -> int:
+        """For new boards."""
+        return next(self._numbers)
+
+    def answered(self, attempt: Attempt, found: Any) -> None:
+        """A holder got a reply: this request was carried out."""
+        assert self.boards is not None
+        what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
+        if attempt.is_dead:
+            raise Violation(f"{self.boards}: {what} was carried out after a resume without it")
+        if attempt.seq > self.applied:
+            self._apply(attempt)
+        known, expected = self.outcomes.get(attempt.seq, (attempt, found))
+        if known is not attempt:
+            raise Violation(f"{self.boards}: {what} has the number of another request")
+        self.boards.compare(what, found, expected)
+        self._drop(attempt)
+
+    def resumed(self, last: int, epoch: int) -> Attempt | None:
+        """A holder has resumed after request `last`; returns that one if it was unknown so far."""
+        found = None
+        self._epoch = max(self._epoch, epoch)
+        # A slow reply may be about requests that are known already.
+        if last > self.applied:
+            found = self._find(last, epoch)
+            self._apply(found)
+            self._drop(found)
+        for attempt in [*self.attempts]:
+            if attempt.epoch < epoch and self.outcomes.get(attempt.seq, (None,))[0] is not attempt:
+                attempt.is_dead = True
+        return found
+
+    def _find(self, seq: int, epoch: int) -> Attempt:
+        possible = [
+            attempt
+            for attempt in self.attempts
+            if attempt.seq == seq and attempt.epoch < epoch and not attempt.is_dead
+        ]
+        if len(possible) != 1:
+            raise Violation(
+                f"{self.boards}: a resume finds {seq} requests carried out, and the holders have "
+                f"sent {self.applied} and {len(possible)} with that number"
+            )
+        return possible[0]
+
+    def _apply(self, attempt: Attempt) -> None:
+        if attempt.seq != self.applied + 1:
+            raise Violation(
+                f"{self.boards}: request {attempt.seq} was carried out after {self.applied}"
+            )
+        assert self.boards is not None
+        expected = outcome(attempt.operation, self.boards.shadow)
+        self.applied = attempt.seq
+        self.outcomes[attempt.seq] = attempt, expected
+        self.outcomes.pop(attempt.seq - _LATELY, None)
+
+    def _drop(self, attempt: Attempt) -> None:
+        self.attempts = [other for other in self.attempts if other is not attempt]
+
+
+class Racer(Player):
+    """One of the two.
+
+    Args:
+        race: What they share.
+        number: 0 for the one that makes the session and closes it.
+    """
+
+    def __init__(self, race: Race, number: int) -> None:
+        super().__init__()
+        self.race, self.number = race, number
+
+    def run(self, process: Process) -> None:
+        """A life of the process."""
+        RacingLife(self, process).run()
+
+
+class RacingLife(Life):
+    """One process of a racer.
+
+    Args:
+        player: The racer.
+        process: The process.
+    """
+
+    def __init__(self, player: Racer, process: Process) -> None:
+        super().__init__(player, process)
+        self._race, self._number = player.race, player.number
+        self._envs: Any = None
+        self._of: Boards | None = None
+
+    def run(self) -> None:
+        """Races until the run is over; then the first closes the session."""
+        race = self._race
+        while not self.simulation.is_calm:
+            self.turn()
+        if self._number > 0:
+            self._let_go()
+            race.holders.discard(self._number)
+            return
+        while race.holders != {0}:
+            self.process.idle(0.1)
+        boards = race.boards
+        if boards is None or boards.is_lost:
+            return
+        while not boards.is_lost and (self._envs is None or not self._play(operations.OBSERVE)):
+            self._take()
+        if not boards.is_lost:
+            self.again(self._envs.close, "close")
+            boards.forget()
+
+    def turn(self) -> None:
+        """Plays, takes the session, or waits."""
+        boards, choose = self._race.boards, self.random
+        if boards is None or boards.is_lost:
+            self._let_go()
+            if self._number == 0:
+                self._make()
+            else:
+                self.process.idle(0.1)
+        elif self._envs is None or self._of is not boards or choose.random() < 0.05:
+            self._take()
+        else:
+            self._play(operations.one_request(choose, boards))
+            if choose.random() < 0.1:
+                self.process.idle(choose.uniform(0.0, 0.3))
+
+    def _make(self) -> None:
+        make, arguments = make_arguments(self.random)
+        endpoint = ENDPOINT.format(1)
+        try:
+            self._envs = self.again(
+                lambda: make(**arguments, endpoint=endpoint, timeout=2.0), "making boards"
+            )
+        except errors.ResourceExhausted:
+            self.mark("no room")
+            self.process.idle(1.0)
+            return
+        self._of = Boards(self._race.next_number(), make, arguments, recovers=False)
+        self._of.token = self._envs.token
+        self._race.begin(self._of)
+
+    def _take(self) -> None:
+        """Resumes the session."""
+        boards, race = self._race.boards, self._race
+        assert boards is not None
+        self._let_go()
+        try:
+            envs = self.resume(boards)
+        except LOST as error:
+            self._lose(boards, "resume", error)
+            return
+        except errors.StaleEpoch:
+            # Of two that resume at the same time, one comes too late.
+            self.mark("shut out while it resumes")
+            return
+        except errors.ResourceExhausted:
+            self.mark("no room")
+            self.process.idle(1.0)
+            return
+        self.envs.clear()
+        self._envs, self._of = envs, boards
+        if boards is not race.boards:
+            self._let_go()
+            return
+        with self._perhaps_copies(boards):
+            self._compare_last(boards, envs)
+
+    def _compare_last(self, boards: Boards, envs: Any) -> None:
+        race, results = self._race, envs.last_results
+        if race.resumed(envs.requests, _epoch(envs)) is not None:
+            self.mark("a resume finds a request carried out")
+        attempt, expected = race.outcomes.get(envs.requests, (None, None))
+        if results is not None and attempt is not None:
+            boards.compare("last_results", digest(results), expected)
+        self.mark("taken")
+
+    @contextlib.contextmanager
+    def _perhaps_copies(self, boards: Boards) -> Iterator[None]:
+        """Drops a session of which different servers may have had copies, if something is wrong."""
+        try:
+            yield
+        except Violation:
+            if not self.simulation.may_find_copies():
+                raise
+            self.mark("older copy")
+            self._let_go()
+            boards.forget()
+
+    def _play(self, operation: Operation) -> bool:
+        """Carries out one request; false where the session has another holder, or is gone."""
+        envs, race, boards = self._envs, self._race, self._of
+        assert boards is not None
+        attempt = race.sends(operation, envs.requests + 1, _epoch(envs))
+        try:
+            results = digest(self.again(lambda: operation.carry_out(envs), operation.name))
+        except REFUSED as error:
+            race._drop(attempt)
+            if race.boards is boards and race.applied == attempt.seq - 1 and not attempt.is_dead:
+                expected = outcome(operation, boards.shadow)
+                with self._perhaps_copies(boards):
+                    boards.compare(operation.name, refusal(error), expected)
+        except LOST as error:
+            self._lose(boards, operation.name, error)
+            return False
+        except errors.ResourceExhausted:
+            race._drop(attempt)
+            self.mark("no room")
+        except errors.StaleEpoch:
+            if boards.resumes - (_epoch(envs) > 1) < 1:
+                raise Violation(f"{boards}: StaleEpoch, and nobody has resumed it") from None
+            self.mark("shut out")
+            self._let_go()
+            return False
+        else:
+            if race.boards is boards and not boards.is_lost:
+                with self._perhaps_copies(boards):
+                    race.answered(attempt, results)
+                if operation.name == "snapshot":
+                    boards.blobs = [*boards.blobs[-3:], results]
+        return True
+
+    def _lose(self, boards: Boards, call: str, error: errors.RequestError) -> None:
+        self._let_go()
+        if not boards.is_lost:
+            self.lose(boards, call, error)
+
+    def _let_go(self) -> None:
+        if self._envs is not None:
+            self._envs._session.abandon()
+            self._envs = None
+
+
+def _epoch(envs: Any) -> int:
+    return int(envs._session.link._steps.epoch)

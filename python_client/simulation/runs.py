@@ -1,0 +1,97 @@
+"""One run of the simulation, from its numbers to its report."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from clients import Player
+from processes import Program, Simulation
+from racers import Race, Racer
+from world import KINDS, Faults, Report, run_models
+
+# libzmq hands out whole messages or none.
+_NEVER = frozenset({KINDS.index("truncateRequest"), KINDS.index("truncateReply")})
+
+STEPS = 1000
+"""Calls of all clients in a run, by default."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: all that happens in it follows from this and the commit.
+
+    Args:
+        seed: Draws everything.
+        steps: Calls of all clients together, or requests of modelled ones, before the world is
+            calm.
+        faults: Those to leave out.
+        has_models: Whether the clients are the library's models, instead of the package.
+    """
+
+    seed: int
+    steps: int = STEPS
+    faults: Faults = field(default_factory=Faults)
+    has_models: bool = False
+
+    def report(self, log: Callable[[str], None] | None = None) -> Report:
+        """Does the run."""
+        if self.has_models:
+            return run_models(self.seed, self.steps, self.faults)
+        never = dataclasses.replace(self.faults, disabled=self.faults.disabled | _NEVER)
+        was_enabled = gc.isenabled()
+        # A collection may close a session: that has to happen at the same moment each time.
+        gc.disable()
+        # What is here already need not be looked at after each run.
+        gc.freeze()
+        simulation = Simulation(self.seed, self.steps, never, _programs(self.seed), log)
+        try:
+            return simulation.run()
+        finally:
+            simulation.destroy()
+            del simulation
+            gc.collect()
+            if was_enabled:
+                gc.enable()
+
+    def command(self) -> str:
+        """The command that does the same."""
+        words = [f"make simulate SEED={self.seed} STEPS={self.steps}"]
+        arguments = ["--models"] if self.has_models else []
+        kinds = ",".join(KINDS[kind] for kind in sorted(self.faults.disabled))
+        ordinals = ",".join(map(str, sorted(self.faults.suppressed)))
+        arguments += [f"--without {kinds}"] if kinds else []
+        arguments += [f"--suppress {ordinals}"] if ordinals else []
+        words += [f"SIMULATE_ARGS='{' '.join(arguments)}'"] if arguments else []
+        return " ".join(words)
+
+    def as_json(self) -> dict[str, Any]:
+        """For Tests/Fixtures/simulation."""
+        return {
+            "seed": self.seed,
+            "steps": self.steps,
+            "without": [KINDS[kind] for kind in sorted(self.faults.disabled)],
+            "suppressed": sorted(self.faults.suppressed),
+            "models": self.has_models,
+        }
+
+    @classmethod
+    def from_json(cls, run: dict[str, Any]) -> Run:
+        """The run that `as_json` wrote."""
+        disabled = frozenset(map(KINDS.index, run["without"]))
+        faults = Faults(disabled, frozenset(run["suppressed"]))
+        return cls(run["seed"], run["steps"], faults, run["models"])
+
+
+def _programs(seed: int) -> list[Program]:
+    """The clients: up to three with sessions of their own, and perhaps two that share one."""
+    choose = Random(seed)
+    programs: list[Program] = [Player() for _ in range(choose.randint(1, 3))]
+    if choose.random() < 0.5:
+        race = Race(2)
+        programs += [Racer(race, 0), Racer(race, 1)]
+    return programs

@@ -1,0 +1,186 @@
+"""The whole system in a simulated world: clients of the package, the real ledger and service."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from campaign import Campaign
+from processes import Process, SimulatedSocket, Simulation
+from runs import Run
+from shrinking import shrink
+from world import KINDS, Faults, Report
+
+from twofold.client.session import states
+
+REGRESSIONS = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "simulation"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = os.environ.get("TWOFOLD_THREADS")
+    os.environ["TWOFOLD_THREADS"] = "1"
+    yield
+    os.environ.pop("TWOFOLD_THREADS")
+    if before is not None:
+        os.environ["TWOFOLD_THREADS"] = before
+
+
+@pytest.mark.parametrize("first", range(0, 48, 12))
+def test_no_call_is_lost_or_made_twice_whatever_happens(first: int) -> None:
+    total = Campaign()
+    for seed in range(first, first + 12):
+        run = Run(seed, steps=500)
+        total.add(run, run.report())
+    assert [(run.command(), violation) for run, violation in total.violations] == []
+    # What was to be seen is rare; this happens all the time.
+    for mark in ("interrupted", "step", "reset", "collected", "closed", "lost"):
+        assert total.marks[mark] > 0, mark
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    logs: list[list[str]] = [[], [], []]
+    for log, seed in zip(logs, (5, 5, 6), strict=True):
+        Run(seed, steps=400).report(log.append)
+    assert logs[0] == logs[1]
+    assert len(logs[0]) > 400
+    assert logs[0] != logs[2]
+
+
+@pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_run_that_failed_once_passes(path: Path) -> None:
+    assert Run.from_json(json.loads(path.read_text())).report().violation is None
+
+
+def test_runs_of_modelled_clients_pass() -> None:
+    for seed in range(7):
+        report = Run(seed, steps=2000, has_models=True).report()
+        assert report.violation is None
+        assert report.requests >= 2000
+
+
+# ---- the simulation sees what is wrong -----------------------------------------------------------
+
+
+def first_violation(runs: int) -> str:
+    """The first of some runs' violations; "" for none."""
+    for seed in range(runs):
+        violation = Run(seed, steps=600).report().violation
+        if violation is not None:
+            return violation
+    return ""
+
+
+def test_a_client_that_makes_an_answered_request_anew_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(states.Unseen, "wants", lambda self, operation: states.Task.SEND)
+    assert "differs from the shadow's" in first_violation(40)
+
+
+def test_a_client_that_forgets_an_unanswered_request_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(states.Sent, "left", lambda self: states.Idle(self.seq - 1))
+    assert first_violation(40) != ""
+
+
+def test_a_client_that_raises_something_else_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(self: SimulatedSocket) -> bytes:
+        raise zmq.ZMQError(zmq.ETERM)
+
+    monkeypatch.setattr(SimulatedSocket, "recv", break_down)
+    assert "raised ZMQError: Context was terminated" in first_violation(1)
+
+
+# ---- smaller runs --------------------------------------------------------------------------------
+
+DROP, CUT = KINDS.index("dropReply"), KINDS.index("cut")
+
+
+def test_a_failing_run_is_reduced_to_what_it_needs() -> None:
+    def fails(run: Run) -> Report | None:
+        """Needs 37 steps, dropped replies, and the faults 3 and 11 of 20."""
+        is_enough = run.steps >= 37 and DROP not in run.faults.disabled
+        if not is_enough or {3, 11} & run.faults.suppressed:
+            return None
+        return Report(violation="lost", faults=20)
+
+    smallest, report = shrink(Run(1), 60, fails, lambda line: None)
+    assert report.violation == "lost"
+    assert smallest.steps == 37
+    assert smallest.faults.disabled == set(range(len(KINDS))) - {DROP}
+    assert smallest.faults.suppressed == set(range(20)) - {3, 11}
+    assert Run.from_json(json.loads(json.dumps(smallest.as_json()))) == smallest
+
+
+def test_a_run_is_repeated_by_its_command() -> None:
+    run = Run(7, 40, Faults(frozenset({CUT}), frozenset({4, 2})))
+    assert run.command() == (
+        "make simulate SEED=7 STEPS=40 SIMULATE_ARGS='--without cut --suppress 2,4'"
+    )
+    assert replace(run, faults=Faults()).command() == "make simulate SEED=7 STEPS=40"
+
+
+# ---- sockets -------------------------------------------------------------------------------------
+
+
+class Talk:
+    """A client that does one thing with a socket."""
+
+    def __init__(self, deed: Any) -> None:
+        self.deed, self.result = deed, None
+
+    def run(self, process: Process) -> None:
+        self.result = self.deed(process, SimulatedSocket(process, 0))
+
+
+def talk(deed: Any) -> Any:
+    """What a deed returns, done in a world without faults."""
+    program = Talk(deed)
+    quiet = Faults(frozenset(range(len(KINDS))))
+    simulation = Simulation(1, 1, quiet, [program])
+    report = simulation.run()
+    simulation.destroy()
+    assert report.violation is None
+    return program.result
+
+
+def error_of(function: Any, *arguments: Any) -> int:
+    """The errno that a socket's method raises."""
+    with pytest.raises(zmq.ZMQError) as raised:
+        function(*arguments)
+    assert raised.value.errno is not None
+    return raised.value.errno
+
+
+def test_a_simulated_socket_is_as_strict_as_libzmqs() -> None:
+    def deed(process: Process, socket: SimulatedSocket) -> list[int]:
+        found = [error_of(socket.recv)]
+        socket.send(b"no request", zmq.DONTWAIT)
+        found.append(error_of(socket.send, b"another"))
+        socket.set(zmq.RCVTIMEO, 20_000)
+        assert len(socket.recv()) > 0
+        assert not socket.get(zmq.RCVMORE)
+        found.append(error_of(socket.recv))
+        socket.close()
+        return [*found, error_of(socket.send, b""), error_of(socket.get, zmq.RCVMORE)]
+
+    assert talk(deed) == [zmq.EFSM, zmq.EFSM, zmq.EFSM, zmq.ENOTSOCK, zmq.ENOTSOCK]
+
+
+def test_a_wait_ends_after_its_time() -> None:
+    def deed(process: Process, socket: SimulatedSocket) -> int:
+        before = process.simulation.time
+        socket.send(b"no request", zmq.DONTWAIT)
+        socket.set(zmq.RCVTIMEO, 0)
+        with pytest.raises(zmq.Again):
+            socket.recv()
+        process.idle(1.5)
+        return process.simulation.time - before
+
+    assert talk(deed) == 1_500_000_000
