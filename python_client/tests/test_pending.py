@@ -12,7 +12,10 @@ from servers import Server
 
 import twofold
 from twofold import TwofoldVectorEnv
-from twofold.errors import DeadlineExceeded, StepPending
+from twofold.client.carrier import NO_PAYLOAD
+from twofold.client.session import journal as journals
+from twofold.errors import DeadlineExceeded, ShuttingDown, StepPending
+from twofold.v1 import envelope_pb2 as envelope
 
 PLAYED = actions(1)
 NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
@@ -224,5 +227,64 @@ def test_another_reset_after_an_unseen_first_one_continues_its_streams(
     twin.reset(seed=77)
     np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0])
     assert envs.np_random_seed == 77
+    envs.close()
+    twin.close()
+
+
+# ---- a server that is about to stop --------------------------------------------------------------
+
+
+class Stopping:
+    """A session's service is about to stop while this lasts, and none takes its place."""
+
+    def __init__(self, envs: TwofoldVectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._carrier, self._patch = envs._session.link.carrier, monkeypatch
+
+    def __enter__(self) -> None:
+        code = envelope.ERROR_CODE_SHUTTING_DOWN
+        refused = envelope.Reply(error={"code": code}), NO_PAYLOAD
+        for name in ("step", "exchange"):
+            self._patch.setattr(self._carrier, name, lambda *_: refused)
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+
+
+def test_a_step_that_a_stopping_server_refuses_stays_pending(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A copy of it may be on its way to the next server.
+    envs, twin = make(server.ipc), make(server.ipc)
+    for each in (envs, twin):
+        each.reset(seed=7)
+    with Stopping(envs, monkeypatch):
+        for call in (lambda: envs.step(PLAYED), envs.collect, envs.discard, envs.observe):
+            with pytest.raises(ShuttingDown):
+                call()
+        with pytest.raises(StepPending):
+            envs.step(actions(2))
+    assert number(envs.collect()) == number(twin.step(PLAYED))
+    with Stopping(envs, monkeypatch):
+        envs.step_async(PLAYED)
+        for _ in range(2):
+            with pytest.raises(ShuttingDown):
+                envs.step_wait()
+    assert number(envs.step_wait()) == number(twin.step(PLAYED))
+    assert envs.requests == twin.requests
+    envs.close()
+    twin.close()
+
+
+def test_a_stopping_server_that_refuses_a_journals_snapshot_confuses_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(server.ipc, recover=True), make(server.ipc)
+    for each in (envs, twin):
+        each.reset(seed=7)
+    monkeypatch.setattr(journals, "_MOST_OPERATIONS", 1)
+    with monkeypatch.context() as patch, Stopping(envs, patch), pytest.raises(ShuttingDown):
+        envs.step(PLAYED)
+    for _ in range(3):
+        assert number(envs.step(PLAYED)) == number(twin.step(PLAYED))
     envs.close()
     twin.close()

@@ -107,6 +107,8 @@ class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION")
 class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     """The server is about to stop, and no other took its place in time.
 
+    The request stays pending, as after DeadlineExceeded: a copy of it may reach the next server.
+
     Attributes:
         retry_after: Seconds after which the server asks to try again; None if it gives no time.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from twofold.envs.batch import KEEPALIVE
 from twofold.envs.results import Array, InfosT, ObsT, Stepped
 from twofold.envs.rollouts import Rollouts
 from twofold.envs.seeding import Seed, board_seeds, consecutive
-from twofold.errors import InvalidArgument, RequestError
+from twofold.errors import InvalidArgument, RequestError, ShuttingDown
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -134,7 +133,8 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
             StepPending: The last step, of other actions, got no answer.
-            TransportError: No answer. The same call again collects it, and so does `collect`.
+            ShuttingDown, TransportError: No answer. The same call again collects it, and so does
+                `collect`.
         """
         return self._step_once(actions)
 
@@ -184,7 +184,7 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
         Raises:
             gymnasium.error.NoAsyncCallError: No step was begun.
             FailedPrecondition: As `step` does; the step is over, and was not applied.
-            TransportError: No answer. The same call again collects it.
+            ShuttingDown, TransportError: No answer. The same call again collects it.
         """
         reply, _ = self._session.step_wait(self._awaited)
         return self._stepped(reply, self._awaited[0])
@@ -196,7 +196,7 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
         Raises:
             gymnasium.error.NoAsyncCallError: There is no such step.
             FailedPrecondition: As `step` does; the step is over, and was not applied.
-            TransportError: Still no answer.
+            ShuttingDown, TransportError: Still no answer.
         """
         buffer = self._results.buffer()
         reply, _ = self._session.collect(buffer)
@@ -207,11 +207,16 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
         """Drops the results of such a step, rewards included, once it is over, if there is one.
 
         Raises:
-            TransportError: Still no answer.
+            ShuttingDown, TransportError: Still no answer.
         """
         if self._session.unreturned_step is not None:
-            with contextlib.suppress(RequestError):
+            try:
                 self._session.collect()
+            except ShuttingDown:
+                raise
+            except RequestError:
+                # It is over, and was not applied.
+                pass
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
         """Figures about the episodes that steps have ended, for any logger; of the client alone.

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from twofold.client.carrier import Answer
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation
-from twofold.errors import NotFound, OutOfSequence, RecoveryFailed, RequestError, ServerDied
+from twofold.errors import (
+    NotFound,
+    OutOfSequence,
+    RecoveryFailed,
+    RequestError,
+    ServerDied,
+    ShuttingDown,
+)
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -152,6 +159,15 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
     return is_unknown or isinstance(error, (ServerDied, OutOfSequence))
 
 
+def leaves_open(error: Exception, journal: Journal | None) -> bool:
+    """Whether the request that got this error may still be carried out.
+
+    A server that is about to stop refuses a request, and a copy of it may be on its way to the next
+    server. Where the boards are lost, it is carried out on new ones.
+    """
+    return isinstance(error, ShuttingDown) or loses_boards(error, journal)
+
+
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
@@ -159,7 +175,7 @@ def begin_with_snapshot(
     try:
         _, blob = take()
     except RequestError as error:
-        if loses_boards(error, journal):
+        if leaves_open(error, journal):
             raise
         # No memory for it now; the journal goes on, and the next call tries again.
         return

@@ -20,7 +20,13 @@ from twofold.client.curve import CurveKeys
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.session import states
 from twofold.client.session.calls import Calls
-from twofold.client.session.journal import Journal, begin_with_snapshot, loses_boards, make_again
+from twofold.client.session.journal import (
+    Journal,
+    begin_with_snapshot,
+    leaves_open,
+    loses_boards,
+    make_again,
+)
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation, Sent, Unanswered
 from twofold.client.surroundings import Surroundings, surroundings
@@ -134,7 +140,7 @@ class Session(Calls):
 
         Raises:
             RequestError: The service refused; nothing has changed.
-            TransportError: No answer; the request stays pending.
+            ShuttingDown, TransportError: No answer; the request stays pending.
             ClosedError: The session is closed.
         """
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
@@ -226,7 +232,7 @@ class Session(Calls):
         try:
             answer = self.link.transmit(operation, state.seq, deadline, into)
         except RequestError as error:
-            if not loses_boards(error, self._journal):
+            if not leaves_open(error, self._journal):
                 self.state = state.refused()
             raise
         # In this order: an interrupt in between repeats a request that is answered already.
@@ -252,7 +258,7 @@ class Session(Calls):
             self._ask(Unanswered(state.seq, state.operation), deadline)
         except RequestError as error:
             # Its caller has seen a failure already; a refusal does not matter.
-            if loses_boards(error, self._journal):
+            if leaves_open(error, self._journal):
                 raise
 
     def _recover(self, deadline: float) -> None:
