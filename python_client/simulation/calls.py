@@ -59,7 +59,6 @@ class Caller:
         except errors.DeadlineExceeded:
             self.mark("deadline exceeded")
         except errors.ShuttingDown:
-            self._was_refused = True
             self.mark("shutting down")
             process.idle(self.random.uniform(0.1, 1.0))
         except errors.ProtocolError:

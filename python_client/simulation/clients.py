@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import operations
+import visits
 from calls import LOST, Caller
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, refusal
@@ -102,11 +103,11 @@ class Life(Caller):
 
     def _take_over(self, boards: Boards) -> None:
         envs = self.resume(boards)
-        if envs.requests < boards.requests and self.simulation.may_find_copies():
+        if envs.requests < boards.requests and self.simulation.may_lose_sessions():
             self.mark("older copy")
             self.give_up(boards)
             return
-        results = digest(envs.last_results)
+        results = digest(self.again(lambda: envs.last_results, "last_results"))
         blob = self.snapshot(envs)
         pending, last = boards.pending, boards.last
         if boards.resolve(blob, pending):
@@ -186,9 +187,7 @@ class Life(Caller):
 
     def lose(self, boards: Boards, call: str, error: errors.RequestError) -> None:
         """The server does not have a session any more."""
-        simulation = self.simulation
-        is_copy = isinstance(error, errors.OutOfSequence)
-        if not (simulation.may_find_copies() if is_copy else simulation.may_lose_sessions()):
+        if not self.simulation.may_lose_sessions():
             name = type(error).__name__
             raise Violation(f"{boards}: {call} raised {name}, and nothing can have been lost")
         self.mark("lost")
@@ -205,8 +204,12 @@ class Life(Caller):
             return
         chosen = choose.choice(boards)
         number = choose.random()
-        if number < 0.01:
+        if number < 0.006:
             self.fork(chosen)
+        elif number < 0.008:
+            visits.play_alone(self)
+        elif number < 0.012:
+            visits.ask_rules(self)
         elif number < 0.015:
             self.close(chosen)
         elif number < 0.03:

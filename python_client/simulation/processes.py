@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import random
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
@@ -18,19 +19,19 @@ import zmq
 from greenlet import greenlet
 from world import INTERRUPT, KILL, VIOLATED, Faults, Report, World
 
+from twofold.client import stateless
 from twofold.client.curve import CurveKeys, HandshakeWatch
-from twofold.client.surroundings import Surroundings, surroundings
+from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
 
 ENDPOINT = "tcp://simulated:{}"
 """The server's address, by its number from 1 on."""
 
+# After these a server may not have a session any more. It may even have begun again: with a copy of
+# its create request that was still on its way, or an older file.
 _LOSING_FAULTS = {
     *("killServer", "stopServer", "secondServer", "powerLoss"),
     *("tornWrite", "diskFull", "flippedBit"),
 }
-# After these a server may be asked that has an older copy of a session.
-_COPYING_FAULTS = {"secondServer", "powerLoss"}
-
 # Nanoseconds that clients may take to finish, once there are no more faults; and all of a run.
 _LAST_CALLS = 300 * 10**9
 _LONGEST = 24 * 3600 * 10**9
@@ -104,6 +105,10 @@ class Simulation:
             if one:
                 one.throw(Killed)
         self.world.destroy()
+        # The rules' connections belong to nobody in particular.
+        for key in [*stateless._clients]:
+            if key[2] is not SYSTEM:
+                del stateless._clients[key]
 
     def _loop(self) -> str | None:
         world, greenlets, last = self.world, self._greenlets, _LONGEST
@@ -124,6 +129,9 @@ class Simulation:
                     last = self.time + _LAST_CALLS
         except Violation as violation:
             return str(violation)
+        except Exception as error:
+            # With the seed, wherever it comes from.
+            return "".join(traceback.format_exception(error))
         return None
 
     def _settle(self) -> None:
@@ -195,11 +203,8 @@ class Simulation:
     def may_lose_sessions(self) -> bool:
         """Whether something has happened after which sessions may be gone."""
         report = self.world.report()
-        return report.marks["idleExpired"] > 0 or _any(report, _LOSING_FAULTS)
-
-    def may_find_copies(self) -> bool:
-        """Whether something has happened after which clients may find an older copy."""
-        return _any(self.world.report(), _COPYING_FAULTS)
+        was_lost = any(report.by_kind[fault] for fault in _LOSING_FAULTS)
+        return was_lost or report.marks["idleExpired"] > 0
 
     def calm(self) -> None:
         """No more faults: from now on clients finish."""
@@ -207,10 +212,6 @@ class Simulation:
         self.world.calm()
         if self.log is not None:
             self.log(f"{self.time} calm")
-
-
-def _any(report: Report, faults: set[str]) -> bool:
-    return any(report.by_kind[name] for name in faults)
 
 
 class Process:

@@ -1,0 +1,73 @@
+"""Short uses of the rest of the API: single environments, and the rules without a session."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from calls import LOST, Caller
+from processes import ENDPOINT, Violation
+from shadows import differences, digest, quiet
+
+import twofold
+from twofold import errors
+
+_GAMES = ("twofold/Game2048-v0", "twofold/Concentration-v0")
+_ROUGH = (*LOST, errors.ResourceExhausted)
+
+
+def play_alone(caller: Caller) -> None:
+    """An episode in a single environment, as Gymnasium makes it, until it ends or is lost."""
+    choose, game = caller.random, caller.random.choice(_GAMES)
+    seed, most = choose.randrange(2**32), choose.randint(1, 20)
+
+    def make(endpoint: str) -> Any:
+        # Gymnasium's own checker does not survive an interrupt of the first reset.
+        arguments: dict[str, Any] = {"endpoint": endpoint, "recover": True, "timeout": 5.0}
+        return gym.make(game, disable_env_checker=True, **arguments)
+
+    try:
+        env = caller.again(lambda: make(ENDPOINT.format(1)), "making a board")
+    except errors.ResourceExhausted:
+        return
+    twin = quiet(lambda: make("embedded"))
+    try:
+        _check(caller.again(lambda: env.reset(seed=seed), "reset"), twin.reset(seed=seed), game)
+        for _ in range(most):
+            action = choose.randrange(env.action_space.n)
+            found = caller.again(functools.partial(env.step, action), "step")
+            expected = twin.step(action)
+            _check(found, expected, game)
+            if expected[2] or expected[3]:
+                break
+        caller.mark("played alone")
+    except _ROUGH:
+        caller.mark("lost alone")
+    caller.again(env.close, "close")
+    twin.close()
+
+
+def ask_rules(caller: Caller) -> None:
+    """What the rules say about some boards."""
+    choose = caller.random
+    shape = (choose.choice([1, 5, 100]), 4, 4)
+    boards = np.frombuffer(choose.randbytes(16 * shape[0]), np.uint8).reshape(shape) % 12
+    function = choose.choice([twofold.rules.afterstates, twofold.rules.legal])
+    timeout = choose.choice([0.3, 5.0])
+
+    def ask(endpoint: str) -> Any:
+        return function(boards, endpoint=endpoint, timeout=timeout)
+
+    try:
+        found = caller.again(lambda: ask(ENDPOINT.format(1)), "rules")
+    except errors.ResourceExhausted:
+        return
+    _check(found, quiet(lambda: ask("embedded")), function.__name__)
+    caller.mark("rules")
+
+
+def _check(found: Any, expected: Any, what: str) -> None:
+    for difference in differences(digest(found), digest(expected)):
+        raise Violation(f"{what}: {difference}")
