@@ -4,6 +4,7 @@ import asyncio
 import code
 import contextlib
 import gc
+import itertools
 import os
 import random
 import signal
@@ -25,7 +26,7 @@ from loops import (
     play,
     undisturbed,
 )
-from raw import RawSession
+from raw import RawSession, statistics_of
 from servers import Server, child_servers, private_server_pid
 
 import twofold
@@ -477,3 +478,36 @@ def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams(
         assert rollout.steps == 5 - start
         assert rollout.policy_seeds == (start == 0)
         assert later.payload == (whole.payload if start == 0 else None)
+
+
+def test_a_recovery_that_takes_several_calls_goes_on_where_it_was(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(own_server.ipc, recover=True), make("private")
+    assert play(envs, 60) == play(twin, 60)
+    own_server.kill()
+    own_server.start_again()
+    carrier, calls = envs._session.link.carrier, itertools.count(1)
+    step = carrier.step
+
+    def gives_up_often(*arguments: Any) -> Any:
+        number = next(calls)
+        if number % 10 == 0:
+            # Before or after the step was carried out.
+            if number % 20 == 0:
+                step(*arguments)
+            raise errors.DeadlineExceeded
+        return step(*arguments)
+
+    monkeypatch.setattr(carrier, "step", gives_up_often)
+    results: list[int] = []
+    for _ in range(9):
+        if not results:
+            with contextlib.suppress(errors.DeadlineExceeded):
+                results.append(one_step(envs, 60))
+    assert results == [one_step(twin, 60)]
+    monkeypatch.undo()
+    assert statistics_of(own_server.ipc).counters.sessions_created == 1
+    assert play(envs, 70, 61) == play(twin, 70, 61)
+    envs.close()
+    twin.close()

@@ -1,8 +1,7 @@
-"""The journal of a session, and lost boards made again from it on whatever server answers."""
+"""The journal of a session: what it takes to make its boards again."""
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.client.carrier import Answer
-from twofold.client.session.link import CLOSE, Link
+from twofold.client.session.link import Link
 from twofold.client.session.states import Operation
 from twofold.errors import (
     NotFound,
     OutOfSequence,
-    RecoveryFailed,
     RequestError,
     ServerDied,
     ShuttingDown,
@@ -186,71 +184,3 @@ def begin_with_snapshot(
     restore = environment.RestoreRequest(count=num_envs)
     request = envelope.Request(restore=restore).SerializeToString()
     journal.begin(Operation("restore", request, blob.tobytes()))
-
-
-def make_again(
-    link: Link,
-    journal: Journal,
-    create: environment.CreateRequest,
-    spec: environment.CreateReply,
-    deadline: float,
-) -> int:
-    """Makes lost boards again on whatever server answers, and plays them to where they were.
-
-    Args:
-        link: The lost session's; leads to the new one afterwards.
-        journal: The operations to repeat.
-        create: The create request of the boards.
-        spec: What the lost server replied to it.
-        deadline: When to give up.
-
-    Returns:
-        How many requests of the new session were carried out.
-
-    Raises:
-        RecoveryFailed: Other boards came out; they are closed again.
-        RequestError, TransportError: A server refused, or did not answer.
-    """
-    last_seq = 0
-
-    def repeat(operation: Operation) -> Answer:
-        nonlocal last_seq
-        answer = link.transmit(operation, last_seq + 1, deadline)
-        last_seq += 1
-        return answer
-
-    link.reconnect(deadline)
-    try:
-        link.create(create, lambda operation: repeat(operation)[0], deadline)
-        if link.spec != spec:
-            raise RecoveryFailed(
-                f"the session was lost, and the server at {link.carrier.endpoint} makes other "
-                "boards from the same arguments; is it of another version?"
-            )
-        for operation in journal.policy:
-            repeat(operation)
-        payload = None
-        for done in journal.done:
-            payload = _play(done, repeat)
-        if payload is not None and not journal.agrees(payload):
-            raise RecoveryFailed(
-                f"the session was lost and played again at {link.carrier.endpoint}, and came out "
-                "different; is that server of another version?"
-            )
-    except RecoveryFailed:
-        with contextlib.suppress(Exception):
-            repeat(CLOSE)
-        raise
-    return last_seq
-
-
-def _play(done: Done, repeat: Callable[[Operation], Answer]) -> NDArray[np.uint8] | None:
-    """Carries an operation out again; its reply's payload, None where it took several."""
-    if done.operation.slot != "rollout":
-        return repeat(done.operation)[1]
-    # Now the server may have time for fewer steps, and must not do more.
-    start = 0
-    while start < done.steps:
-        reply, payload = repeat(part(done.operation, start, done.steps))
-        start += reply.rollout.steps
-    return payload if reply.rollout.steps == done.steps else None

@@ -45,14 +45,19 @@ class Link:
         self._surroundings = surroundings
         self.carrier = open_carrier(self.endpoint, curve, deadline, surroundings)
 
+    def new_id(self) -> bytes:
+        """An id for a session."""
+        return self._surroundings.random_bytes(16)
+
     def create(
         self,
         create: environment.CreateRequest,
         carry_out: Callable[[Operation], envelope.Reply],
         deadline: float,
+        session_id: bytes,
     ) -> None:
-        """Makes boards, as a new session, whose first request is for `carry_out`."""
-        self.id = self._surroundings.random_bytes(16)
+        """Makes boards, as a session of this id, whose first request is for `carry_out`."""
+        self.id = session_id
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
         self.check_limits(create)

@@ -25,12 +25,19 @@ from twofold.client.session.journal import (
     begin_with_snapshot,
     leaves_open,
     loses_boards,
-    make_again,
 )
 from twofold.client.session.link import CLOSE, Link
+from twofold.client.session.recovery import Recovery
 from twofold.client.session.states import Operation, Sent, Unanswered
 from twofold.client.surroundings import Surroundings, surroundings
-from twofold.errors import InvalidArgument, RequestError, ServerDied, StepPending
+from twofold.errors import (
+    InvalidArgument,
+    RecoveryFailed,
+    RequestError,
+    ServerDied,
+    ShuttingDown,
+    StepPending,
+)
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -99,10 +106,14 @@ class Session(Calls):
         deadline = self.surroundings.now() + timeout
         self.link = Link(endpoint, curve, deadline, self.surroundings)
         self._journal = Journal() if recover and self.link.carrier.is_remote else None
+        self._recovery: Recovery | None = None
         self._owner = system.generation
         try:
             if resumed_id is None:
-                self.link.create(create, lambda op: self._ask(Sent(1, op), deadline)[0], deadline)
+                new_id = self.link.new_id()
+                self.link.create(
+                    create, lambda op: self._ask(Sent(1, op), deadline)[0], deadline, new_id
+                )
                 self.state = states.Idle(1)
             else:
                 resumed, self.inherited = self.link.resume(resumed_id, deadline)
@@ -262,11 +273,21 @@ class Session(Calls):
                 raise
 
     def _recover(self, deadline: float) -> None:
-        """Makes the lost boards again; after an interrupt the next call starts over."""
+        """Makes the lost boards again; after an interrupt or a deadline the next call goes on."""
         lost = self.state
         assert isinstance(lost, states.Lost)
         assert self._journal is not None
-        last_seq = make_again(self.link, self._journal, self.create, self.spec, deadline)
+        if self._recovery is None:
+            self._recovery = Recovery(self.link, self._journal, self.create, self.spec)
+        try:
+            last_seq = self._recovery.go_on(deadline)
+        except (RequestError, RecoveryFailed, ServerDied) as error:
+            if not isinstance(error, ShuttingDown):
+                # The new boards are lost, too, or refused.
+                self._recovery = None
+            raise
+        # In this order: an interrupt in between starts over.
+        self._recovery = None
         # A request that was answered is the last one that was played again.
         is_new = not self._journal.ends_with(lost.operation)
         self.state = lost.recovered(last_seq + is_new)

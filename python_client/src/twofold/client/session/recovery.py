@@ -1,0 +1,110 @@
+"""Lost boards, made again from a journal on whatever server answers."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.client.session.journal import Done, Journal, part
+from twofold.client.session.link import CLOSE, Link
+from twofold.client.session.states import Operation
+from twofold.errors import RecoveryFailed
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+
+
+class _Progress(NamedTuple):
+    """How far it has come; replaced in one assignment, so that no request is made twice."""
+
+    last_seq: int
+    """The requests of the new session that were carried out."""
+    operation: int = 0
+    """The operation that comes next."""
+    steps: int = 0
+    """Of a rollout: those that were played again."""
+    payload: NDArray[np.uint8] | None = None
+    """The last operation's; None where it took several requests."""
+
+
+class Recovery:
+    """Lost boards that are made again, in a new session, and played to where they were.
+
+    An interrupt or a deadline leaves it where it is: it goes on from there, with the same session.
+
+    Args:
+        link: The lost session's; leads to the new one afterwards.
+        journal: The operations to repeat.
+        create: The create request of the boards.
+        spec: What the lost server replied to it.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        journal: Journal,
+        create: environment.CreateRequest,
+        spec: environment.CreateReply,
+    ) -> None:
+        self._link, self._journal, self._create, self._spec = link, journal, create, spec
+        self._id = link.new_id()
+        self._operations = [*map(Done, journal.policy), *journal.done]
+        self._progress = _Progress(0)
+
+    def go_on(self, deadline: float) -> int:
+        """Makes what is left of the requests.
+
+        Args:
+            deadline: When to give up.
+
+        Returns:
+            How many requests of the new session were carried out.
+
+        Raises:
+            RecoveryFailed: Other boards came out; they are closed again.
+            RequestError, TransportError: A server refused, or did not answer.
+        """
+        self._link.reconnect(deadline)
+        if self._progress.last_seq == 0:
+            self._begin(deadline)
+        while self._progress.operation < len(self._operations):
+            self._play(self._operations[self._progress.operation], deadline)
+        payload = self._progress.payload
+        if payload is not None and not self._journal.agrees(payload):
+            self._fail("and played again at {}, and came out different", deadline)
+        return self._progress.last_seq
+
+    def _begin(self, deadline: float) -> None:
+        def carry_out(operation: Operation) -> envelope.Reply:
+            return self._link.transmit(operation, 1, deadline)[0]
+
+        self._link.create(self._create, carry_out, deadline, self._id)
+        if self._link.spec != self._spec:
+            self._fail("and the server at {} makes other boards from the same arguments", deadline)
+        self._progress = _Progress(1)
+
+    def _play(self, done: Done, deadline: float) -> None:
+        """Makes one request for an operation; a rollout may take several."""
+        seq, place, steps, _ = self._progress
+        seq += 1
+        if done.operation.slot != "rollout":
+            _, payload = self._link.transmit(done.operation, seq, deadline)
+            self._progress = _Progress(seq, place + 1, 0, payload)
+            return
+        # Now the server may have time for fewer steps, and must not do more.
+        operation = part(done.operation, steps, done.steps)
+        reply, payload = self._link.transmit(operation, seq, deadline)
+        steps += reply.rollout.steps
+        if steps < done.steps:
+            self._progress = _Progress(seq, place, steps)
+            return
+        is_whole = reply.rollout.steps == done.steps
+        self._progress = _Progress(seq, place + 1, 0, payload if is_whole else None)
+
+    def _fail(self, problem: str, deadline: float) -> None:
+        with contextlib.suppress(Exception):
+            self._link.transmit(CLOSE, max(self._progress.last_seq, 1) + 1, deadline)
+        place = problem.format(self._link.carrier.endpoint)
+        raise RecoveryFailed(f"the session was lost, {place}; is that server of another version?")
