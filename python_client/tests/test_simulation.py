@@ -57,7 +57,7 @@ def test_a_run_that_failed_once_passes(path: Path) -> None:
 
 
 def test_runs_of_modelled_clients_pass() -> None:
-    for seed in range(7):
+    for seed in range(10):
         report = Run(seed, steps=2000, has_models=True).report()
         assert report.violation is None
         assert report.requests >= 2000
