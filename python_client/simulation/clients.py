@@ -204,17 +204,17 @@ class Life(Caller):
             return
         chosen = choose.choice(boards)
         number = choose.random()
-        if number < 0.006:
+        if number < 0.004:
             self.fork(chosen)
-        elif number < 0.008:
+        elif number < 0.005:
             visits.play_alone(self)
-        elif number < 0.012:
+        elif number < 0.009:
             visits.ask_rules(self)
-        elif number < 0.015:
+        elif number < 0.011:
             self.close(chosen)
-        elif number < 0.03:
+        elif number < 0.025:
             self.process.idle(choose.uniform(0.0, 3.0))
-        elif number < 0.06:
+        elif number < 0.055:
             self.halves(chosen)
         else:
             self.perform(chosen, self.choose_operation(chosen))

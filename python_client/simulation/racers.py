@@ -191,7 +191,7 @@ class RacingLife(Life):
                 self._make()
             else:
                 self.process.idle(0.1)
-        elif self._envs is None or self._of is not boards or choose.random() < 0.05:
+        elif self._envs is None or self._of is not boards or choose.random() < 0.02:
             self._take()
         else:
             self._play(operations.one_request(choose, boards))
