@@ -43,6 +43,10 @@ STEPS ?= 1000
 simulate: server $(VENV)/installed ## Run clients and servers in a simulated world: SEED=1 STEPS=1000, SIMULATE_ARGS='--minutes 10'.
 	$(VENV)/bin/python python_client/simulation/simulate.py --seed $(SEED) --steps $(STEPS) $(SIMULATE_ARGS)
 
+.PHONY: defects
+defects: server $(VENV)/installed ## Plant defects, one after another, and have the simulation find each (half an hour).
+	$(VENV)/bin/python python_client/simulation/plant.py $(DEFECTS_ARGS)
+
 # Small messages, which reach the most code; then, for a fifth of that time, messages of up to 16 MiB, none of which
 # may take more than 10 s.
 fuzz: .build/system-packages ## Run libFuzzer on the library's C interface, with AddressSanitizer; FUZZ_SECONDS=600.

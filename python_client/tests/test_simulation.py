@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import zmq
 from campaign import Campaign
+from defects import DEFECTS, REPOSITORY
 from processes import Process, SimulatedSocket, Simulation
 from runs import Run
 from shrinking import shrink
@@ -184,3 +185,9 @@ def test_a_wait_ends_after_its_time() -> None:
         return process.simulation.time - before
 
     assert talk(deed) == 1_500_000_000
+
+
+def test_each_defect_that_can_be_planted_has_its_place_once() -> None:
+    places = {one.name: (REPOSITORY / one.path).read_text().count(one.text) for one in DEFECTS}
+    assert {name: count for name, count in places.items() if count != 1} == {}
+    assert len(places) == len(DEFECTS) >= 25

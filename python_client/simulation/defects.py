@@ -1,0 +1,288 @@
+"""Defects to plant, each a small change that the simulation has to find.
+
+    make defects                                # all: builds the library anew for each in Swift
+    make defects DEFECTS_ARGS='--only epoch'    # those whose name contains this
+
+A defect is a text that occurs once in a file, and what takes its place. tests/test_simulation.py
+holds the texts against the sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LEDGER = "Sources/TwofoldSessions/Ledger"
+ENTRY = f"{LEDGER}/LedgerEntry.swift"
+SERVER = "Sources/TwofoldServer"
+SESSION = "python_client/src/twofold/client/session"
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A change that makes the system wrong.
+
+    Args:
+        name: What is wrong then.
+        path: The file.
+        text: What is there, once.
+        instead: What takes its place.
+    """
+
+    name: str
+    path: str
+    text: str
+    instead: str
+
+    @property
+    def is_swift(self) -> bool:
+        """Whether the library has to be built for it; the clients are then modelled ones."""
+        return self.path.endswith(".swift")
+
+
+IN_SWIFT = (
+    Defect(
+        "a repeat is carried out once more",
+        ENTRY,
+        "                if seq == open.last.seq { return open.last.repeated(by: request) }\n",
+        "                if case .idle = state, seq == open.last.seq, seq > 1 {\n"
+        "                    state = .busy(open, Pending(request: request, route: route))\n"
+        "                    return .execute(self, open.host)\n"
+        "                }\n",
+    ),
+    Defect(
+        "a repeat is not compared with the request",
+        ENTRY,
+        "request.isSame(as: other) ? .resend(reply) : .refuse(.conflict(seq))",
+        ".resend(reply)",
+    ),
+    Defect(
+        "the reply to a repeat is that of the request before",
+        ENTRY,
+        "open.last = Done(seq: seq, request: pending.request, reply: reply)",
+        "open.last = Done(seq: seq, request: pending.request, reply: open.last.reply)",
+    ),
+    Defect(
+        "a repeat in progress keeps the first route",
+        ENTRY,
+        "                self.route = route\n",
+        "",
+    ),
+    Defect(
+        "a request may skip numbers",
+        ENTRY,
+        "guard seq == open.last.seq + 1 else {",
+        "guard seq > open.last.seq else {",
+    ),
+    Defect(
+        "a refused request uses up its number",
+        ENTRY,
+        "                state = .idle(open)\n                return .goesOn(pending.delivery)",
+        "                open.last = Done(\n"
+        "                    seq: open.last.seq + 1, request: pending.request,\n"
+        "                    reply: open.last.reply)\n"
+        "                state = .idle(open)\n                return .goesOn(pending.delivery)",
+    ),
+    Defect(
+        "an old epoch is good enough",
+        ENTRY,
+        "guard epoch == self.epoch else {",
+        "guard epoch <= self.epoch else {",
+    ),
+    Defect("a resume leaves the epoch", ENTRY, "                epoch += 1\n", ""),
+    Defect(
+        "the same holder gets another epoch",
+        ENTRY,
+        "if open.holder != holder {",
+        "if open.holder != holder || true {",
+    ),
+    Defect(
+        "a late copy of a resume takes the session back",
+        ENTRY,
+        "guard !open.formerHolders.contains(holder) else { return .refuse(.shutOut) }",
+        "",
+    ),
+    Defect(
+        "a resume reports one request too few",
+        ENTRY,
+        "reply.lastSeq = open.last.seq\n",
+        "reply.lastSeq = max(1, open.last.seq - 1)\n",
+    ),
+    Defect(
+        "a resume does not wait for the request in progress",
+        ENTRY,
+        "                state = .busy(open, pending)\n                return resumption",
+        "                state = .busy(open, pending)\n"
+        "                _ = resumption\n"
+        "                return resume(open, by: holder)",
+    ),
+    Defect(
+        "a refused create leaves its session",
+        f"{LEDGER}/SessionLedger.swift",
+        "        case .ends(let delivery):\n            remove(entry)\n",
+        "        case .ends(let delivery):\n",
+    ),
+    Defect(
+        "a closed session still counts",
+        f"{LEDGER}/SessionLedger.swift",
+        "            usage.remove(boards: entry.boards, of: entry.owner)\n            if let",
+        "            if let",
+    ),
+    Defect(
+        "a closed session is forgotten at once",
+        f"{LEDGER}/SessionLedger.swift",
+        "if let forgotten = tombstones.add(entry.id) { entries[forgotten] = nil }",
+        "entries[entry.id] = nil",
+    ),
+    Defect(
+        "sessions end whether idle for long or not",
+        f"{LEDGER}/SessionLedger.swift",
+        "$0.isIdle && now - $0.lastRequest > time",
+        "$0.isIdle && now - $0.begin > time",
+    ),
+    Defect(
+        "one session more than allowed",
+        f"{LEDGER}/LedgerUsage.swift",
+        "guard sessions < limits.maxSessions else {",
+        "guard sessions <= limits.maxSessions else {",
+    ),
+    Defect(
+        "each session may have all boards",
+        f"{LEDGER}/LedgerUsage.swift",
+        "boards > limits.maxBoards - self.boards",
+        "boards > limits.maxBoards",
+    ),
+    Defect(
+        "the budget is exceeded",
+        "Sources/TwofoldSessions/MemoryBudget.swift",
+        "guard !overflow, sum <= limit else {",
+        "guard !overflow, sum <= limit + limit / 8 else {",
+    ),
+    Defect(
+        "memory is not given back",
+        "Sources/TwofoldSessions/MemoryBudget.swift",
+        "deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }",
+        "deinit { budget.reserved.subtract(bytes & ~15, ordering: .relaxed) }",
+    ),
+    Defect(
+        "a saved session loses its epoch",
+        ENTRY,
+        "            saved.epoch = epoch\n",
+        "            saved.epoch = 1\n",
+    ),
+    Defect(
+        "a saved session is one request behind",
+        ENTRY,
+        "            saved.lastSeq = open.last.seq\n",
+        "            saved.lastSeq = max(1, open.last.seq - 1)\n",
+    ),
+    Defect(
+        "a saved reply loses its payload",
+        f"{SERVER}/Loop/ReplyFrames.swift",
+        "        if payload != nil { saved.payload = payload!.withUnsafeBytes { Data($0) } }\n",
+        "",
+    ),
+    Defect(
+        "a restored session's file stays",
+        f"{SERVER}/State/SavedSessions.swift",
+        "if !directory.remove(name) {",
+        "if name.isEmpty {",
+    ),
+    Defect(
+        "removing a file is not settled",
+        f"{SERVER}/State/StateDirectory.swift",
+        "        guard files.remove(name) else { return false }\n        settle()\n",
+        "        guard files.remove(name) else { return false }\n",
+    ),
+    Defect(
+        "saved sessions are not settled",
+        f"{SERVER}/State/SavedSessions.swift",
+        "        directory?.settle()\n",
+        "",
+    ),
+    Defect(
+        "a damaged file is read",
+        f"{SERVER}/State/StateDirectory.swift",
+        "guard message.withUnsafeBytes(Checksum.of) == checksum,\n            let saved",
+        "_ = checksum\n        guard let saved",
+    ),
+    Defect(
+        "a session in progress at the stop is saved without its request",
+        f"{SERVER}/Loop/Requests.swift",
+        "        inProgress -= 1\n",
+        "        inProgress -= 1\n"
+        "        if phase.value > .serving, case .session = job.task { return [] }\n",
+    ),
+)
+
+IN_PYTHON = (
+    Defect(
+        "the client counts a refused request",
+        f"{SESSION}/states.py",
+        "return Idle(self.seq - 1)",
+        "return Idle(self.seq)",
+    ),
+    Defect(
+        "an unreturned step is stepped again",
+        f"{SESSION}/states.py",
+        "is_same = operation == self.operation\n",
+        "is_same = False\n",
+    ),
+    Defect(
+        "a result that was not returned is forgotten",
+        f"{SESSION}/states.py",
+        "    def left(self) -> State:\n        return Unseen(self.seq, self.operation)",
+        "    def left(self) -> State:\n        return Idle(self.seq)",
+    ),
+    Defect(
+        "the same call does not collect a pending reply",
+        f"{SESSION}/states.py",
+        "        if operation == self.operation:\n            return self.again()\n",
+        "",
+    ),
+    Defect(
+        "a request without an answer is forgotten",
+        f"{SESSION}/states.py",
+        "    def left(self) -> State:\n        return Unanswered(self.seq, self.operation)",
+        "    def left(self) -> State:\n        return Idle(self.seq - 1)",
+    ),
+    Defect(
+        "any call gives up what step_async holds",
+        f"{SESSION}/states.py",
+        "return Idle(self.seq) if is_wait else self",
+        "return Idle(self.seq)",
+    ),
+    Defect(
+        "the journal leaves rollouts out",
+        f"{SESSION}/journal.py",
+        '_CHANGES = ("reset", "step", "restore", "rollout")',
+        '_CHANGES = ("reset", "step", "restore")',
+    ),
+    Defect(
+        "boards made again lack their network",
+        f"{SESSION}/recovery.py",
+        "[*map(Done, journal.policy), *journal.done]",
+        "[*journal.done]",
+    ),
+    Defect(
+        "boards made again are numbered from the wrong request",
+        f"{SESSION}/session.py",
+        "self.state = lost.recovered(last_seq + is_new)",
+        "self.state = lost.recovered(last_seq)",
+    ),
+    Defect(
+        "a retry uses the socket that still waits",
+        "python_client/src/twofold/client/zeromq.py",
+        "                self.drop()\n                tries += 1\n",
+        "                tries += 1\n",
+    ),
+    Defect(
+        "a client that takes over counts from the wrong request",
+        f"{SESSION}/session.py",
+        "self.state = states.Idle(resumed.last_seq)",
+        "self.state = states.Idle(resumed.last_seq - 1)",
+    ),
+)
+
+DEFECTS = IN_SWIFT + IN_PYTHON

@@ -1,0 +1,126 @@
+"""Plants each defect in a copy of the sources, builds it, and has the simulation find it.
+
+    make defects
+
+Prints a table: each defect, the time and the requests until it was found, and what was seen. Each
+has a minute on one core. Exit status 1 if one was not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from defects import DEFECTS, REPOSITORY, Defect
+
+BUILD = REPOSITORY / ".build" / "defects"
+COPY = BUILD / "sources"
+LIBRARY = BUILD / "build" / "release" / "libtwofold-simulation.so"
+COPIED = ("Package.swift", "Sources", "Tests", "python_client/src", "python_client/simulation")
+HEAD = """\
+| defect | in | found after | requests | seen |
+|---|---|---:|---:|---|"""
+
+
+def copy() -> None:
+    """Brings the copy up to date; a file that has not changed is not built again."""
+    wanted = {path.relative_to(REPOSITORY) for name in COPIED for path in _files(REPOSITORY / name)}
+    for path in wanted:
+        target = COPY / path
+        if not target.exists() or not filecmp.cmp(REPOSITORY / path, target, shallow=False):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / path, target)
+    for target in _files(COPY):
+        if target.relative_to(COPY) not in wanted:
+            target.unlink()
+
+
+def _files(place: Path) -> list[Path]:
+    everything = [place] if place.is_file() else place.rglob("*")
+    return [one for one in everything if one.is_file() and "__pycache__" not in one.parts]
+
+
+def build() -> None:
+    """Builds the copy's library."""
+    words = [
+        "swift",
+        "build",
+        "-c",
+        "release",
+        "-Xswiftc",
+        "-static-stdlib",
+        "--product",
+        "twofold-simulation",
+    ]
+    done = subprocess.run(
+        [*words, "--package-path", COPY, "--scratch-path", BUILD / "build"],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"the build failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+
+
+def search(defect: Defect, seconds: float) -> tuple[str, float]:
+    """Runs the simulation until it finds something; its output, and how long it took."""
+    words = [sys.executable, str(COPY / "python_client/simulation/simulate.py")]
+    words += ["--minutes", str(seconds / 60), "--workers", "1", "--shrink-seconds", "0"]
+    words += ["--steps", "3000", "--models"] if defect.is_swift else []
+    environment = os.environ | {
+        "PYTHONPATH": str(COPY / "python_client/src"),
+        "TWOFOLD_LIBRARY": str(REPOSITORY / ".build" / "release" / "libtwofold.so"),
+        "TWOFOLD_SIMULATION_LIBRARY": str(LIBRARY),
+    }
+    began = time.monotonic()
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    return done.stdout + done.stderr, time.monotonic() - began
+
+
+def row(defect: Defect, output: str, seconds: float) -> tuple[str, bool]:
+    """The defect's line of the table, and whether it was found."""
+    violation = next((line for line in output.splitlines() if line.startswith("violation: ")), "")
+    found = re.search(r"([\d,]+) requests in", output)
+    requests = found[1] if found else ""
+    language = "Swift" if defect.is_swift else "Python"
+    seen = violation.removeprefix("violation: ") or "NOT FOUND"
+    return f"| {defect.name} | {language} | {seconds:.1f} s | {requests} | {seen} |", bool(
+        violation
+    )
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="defects whose name contains this")
+    parser.add_argument("--seconds", type=float, default=60, help="how long to look for each")
+    options = parser.parse_args()
+    copy()
+    build()
+    print(HEAD, flush=True)
+    missed = 0
+    for defect in DEFECTS:
+        if options.only not in defect.name:
+            continue
+        path = COPY / defect.path
+        text = path.read_text()
+        path.write_text(text.replace(defect.text, defect.instead))
+        try:
+            if defect.is_swift:
+                build()
+            line, is_found = row(defect, *search(defect, options.seconds))
+        finally:
+            path.write_text(text)
+        print(line, flush=True)
+        missed += not is_found
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
