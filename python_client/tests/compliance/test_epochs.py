@@ -10,7 +10,7 @@ from compliance.sessions import Session
 
 pytestmark = pytest.mark.needs(Ability.RESUME)
 
-ANN, BEN = b"a" * 16, b"b" * 16
+ANN, BEN, CAT = b"a" * 16, b"b" * 16, b"c" * 16
 
 
 def resume(session: Session, holder: bytes) -> bytes:
@@ -20,12 +20,21 @@ def resume(session: Session, holder: bytes) -> bytes:
 def test_the_same_holder_gets_the_same_epoch_and_each_other_raises_it(
     session: Session, carrier: Carrier
 ) -> None:
-    for holder, epoch in ((ANN, 2), (ANN, 2), (BEN, 3), (BEN, 3), (ANN, 4)):
+    for holder, epoch in ((ANN, 2), (ANN, 2), (BEN, 3), (BEN, 3), (CAT, 4)):
         answer = carrier.connect().exchange(resume(session, holder))
         assert answer.reply.seq == 0
         assert answer.reply.resume.epoch == epoch
         assert answer.reply.resume.last_seq == 2, "a resume uses up no seq"
     session.epoch = 4
+
+
+def test_a_holder_that_was_shut_out_stays_so(session: Session, carrier: Carrier) -> None:
+    for holder in (ANN, BEN):
+        session.epoch = carrier.connect().exchange(resume(session, holder)).reply.resume.epoch
+    # A late copy of the first holder's resume.
+    error = carrier.connect().exchange(resume(session, ANN)).error
+    assert (error.code, error.field) == (STALE_EPOCH, "epoch")
+    assert session.step(0, 1, 2).slot == "step"
 
 
 def test_a_resume_brings_the_last_reply_and_what_the_session_was_created_with(

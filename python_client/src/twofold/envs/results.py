@@ -75,7 +75,9 @@ def infos_of(infos: Infos, lane: int) -> Infos:
     """One board's infos without masks.
 
     Numbers are numpy scalars, since TorchRL asks each for its dtype; as int64 and float64, so that
-    `2 ** infos["max_exponent"]` does not overflow. `episode` has Python's, as Gymnasium's wrapper.
+    `2 ** infos["max_exponent"]` does not overflow. Flags are arrays of shape (): Gymnasium's
+    SyncVectorEnv makes an array of objects of numpy's bool scalars. `episode` has Python's
+    numbers, as Gymnasium's wrapper.
     """
     return {name: _part(value, lane) for name, value in infos.items() if not name.startswith("_")}
 
@@ -83,7 +85,7 @@ def infos_of(infos: Infos, lane: int) -> Infos:
 def _part(value: Any, lane: int) -> Any:
     if isinstance(value, dict):
         return plain(infos_of(value, lane))
-    part = value[lane]
+    part = value[lane, ...]
     if value.ndim > 1 or value.dtype == np.bool_:
         return part
     return np.float64(part) if value.dtype.kind == "f" else np.int64(part)
@@ -91,7 +93,8 @@ def _part(value: Any, lane: int) -> Any:
 
 def plain(infos: Infos) -> Infos:
     """One board's infos with Python's own numbers, for JSON."""
-    return {n: one.item() if isinstance(one, np.generic) else one for n, one in infos.items()}
+    numbers = (name for name, one in infos.items() if np.ndim(one) == 0)
+    return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
 class FreshResults:

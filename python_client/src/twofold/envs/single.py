@@ -62,8 +62,8 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             options: May hold "board", uint8 (rows, columns): the board to start from.
 
         Returns:
-            The observation, and infos: numpy scalars (int64, float64, bool) and arrays
-            (`action_mask`).
+            The observation, and infos: numpy scalars (int64, float64) and arrays: flags, of shape
+            (), and `action_mask`.
 
         Raises:
             InvalidArgument: The seed or an option is wrong; `field` names it.
