@@ -21,8 +21,6 @@ EXPECTED_MARKS = (
     *("taken", "shut out", "a resume finds a request carried out"),
 )
 """What clients have to see in a campaign: one that never comes to these places shows nothing."""
-MODELS_ONLY = ("truncatedRequest",)
-"""Marks of the world that only its models reach."""
 ENOUGH_REQUESTS = 1_000_000
 """So many reach every mark."""
 
@@ -52,9 +50,8 @@ class Campaign:
         """Marks that were never reached, though there were requests enough."""
         if self.requests < ENOUGH_REQUESTS:
             return []
-        ours = () if has_models else EXPECTED_MARKS
-        others = () if has_models else MODELS_ONLY
-        expected = {*ours, *self.marks} - set(others)
+        # The world's own are for its models, which do what no honest client does.
+        expected = self.marks if has_models else EXPECTED_MARKS
         return sorted(name for name in expected if not self.marks[name])
 
     def text(self, seconds: float) -> str:

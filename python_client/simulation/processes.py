@@ -119,11 +119,11 @@ class Simulation:
                     return None if client == VIOLATED else "waits forever: " + self._waiting()
                 self.time = world.now()
                 self.seconds = self.time * 1e-9
+                was_calm = self.is_calm
                 if self.time > last:
-                    if self.is_calm:
+                    if was_calm:
                         return "takes too long to finish: " + self._waiting()
                     self.calm()
-                was_calm = self.is_calm
                 greenlets[client].switch(client)
                 if self.is_calm and not was_calm:
                     last = self.time + _LAST_CALLS
