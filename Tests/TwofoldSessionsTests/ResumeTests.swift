@@ -45,6 +45,24 @@ import TwofoldTestSupport
         #expect(try isHeld(by: 4, next: 2))
     }
 
+    @Test mutating func `a resume with an epoch is for the holder of that epoch alone`() throws {
+        func resume(_ holder: UInt8, epoch: UInt32) -> SessionLedger.Resumption {
+            var resume = ResumeRequest()
+            resume.holder = sessionBytes(holder)
+            return ledger.resume(
+                Request(.resume(resume), session: one, epoch: epoch, seq: 0), from: Route(), at: .start)
+        }
+        try ledger.open(one)
+        #expect(resume(7, epoch: 1).isAnswer)
+        // A repeat gets the same answer.
+        #expect(resume(7, epoch: 1).isAnswer)
+        #expect(resume(8, epoch: 1).refusal?.code == .staleEpoch)
+        #expect(resume(8, epoch: 3).refusal?.code == .invalidArgument)
+        #expect(try isHeld(by: 2, next: 2))
+        #expect(resume(8, epoch: 2).isAnswer)
+        #expect(try isHeld(by: 3, next: 2))
+    }
+
     @Test mutating func `a client that was shut out does not even get the stored reply`() throws {
         try ledger.open(one)
         try ledger.carryOut(step(2))

@@ -41,6 +41,7 @@ class MisbehavingServer:
     def play(self, case: dict[str, Any], has_ended: Callable[[], bool]) -> None:
         """Plays one case until the client has ended; raises Failed if it breaks an obligation."""
         self._case, self._session, self._done = case, b"", 0
+        self._epoch, self._holder = 1, b""
         self._is_closed, self._quiet_since = False, float("inf")
         # The request in progress, and those that were answered, each with its reply.
         self._pending: Frames | None = None
@@ -88,6 +89,11 @@ class MisbehavingServer:
             if self._needless > 3:
                 raise Failed(f"{what} was repeated after {self._refusal['reply']}, or too early")
             return self._send(route, seq, self._refusal)
+        if slot == "resume" and self._refusal and not self._is_shut_out:
+            return self._resume(route, request)
+        if request.epoch < self._epoch:
+            # A copy that the client has shut out.
+            return self._send(route, seq, {"reply": {"error": {"code": "ERROR_CODE_STALE_EPOCH"}}})
         if self._is_lost:
             if slot not in ("close", "create"):
                 raise Failed(f"{what} came after {self._refusal['reply']}")
@@ -96,12 +102,35 @@ class MisbehavingServer:
         self._session = self._session or request.session
         if len(request.session) != 16 or request.session != self._session:
             raise Failed(f"{what} has another session than the one that was created")
-        if request.epoch != 1:
-            raise Failed(f"{what} has epoch {request.epoch} instead of 1")
+        if request.epoch != self._epoch:
+            raise Failed(f"{what} has epoch {request.epoch} instead of {self._epoch}")
         if seq != self._done + 1 or self._is_closed:
             raise Failed(f"{what} came after {self._done} requests were answered")
         self._look(what, slot, request, frames)
         return self._act(route, seq, slot)
+
+    def _resume(self, route: list[bytes], request: Any) -> None:
+        """Hands the session over to its own client, which shuts its older copies out."""
+        holder = request.resume.holder
+        if len(holder) != 16 or request.session != self._session or request.seq != 0:
+            raise Failed("a resume has another session, a holder not of 16 bytes, or a seq")
+        if holder != self._holder:
+            if request.epoch not in (0, self._epoch):
+                raise Failed(f"a resume has epoch {request.epoch} instead of {self._epoch}")
+            self._holder, self._epoch = holder, self._epoch + 1
+        self._pending, self._refused, self._is_lost = None, (), False
+        self._answered.clear()
+        own = self._program[self._done - 1]
+        last = json_format.ParseDict(own["reply"], envelope.Reply(seq=self._done))
+        resume = envelope.Reply()
+        resume.resume.epoch, resume.resume.last_seq = self._epoch, self._done
+        resume.resume.last_reply = last.SerializeToString()
+        self._send(route, 0, own | {"reply": json_format.MessageToDict(resume)})
+
+    @property
+    def _is_shut_out(self) -> bool:
+        lost = ("ERROR_CODE_STALE_EPOCH", "ERROR_CODE_NOT_FOUND", "ERROR_CODE_INTERNAL")
+        return self._refusal["reply"]["error"]["code"] in lost
 
     def _look(self, what: str, slot: str, request: Any, frames: Frames) -> None:
         """Raises Failed unless it is the next request, or the one in progress again."""

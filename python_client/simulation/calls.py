@@ -33,8 +33,6 @@ class Caller:
         self.process = process
         self.random, self.mark = process.random, process.mark
         self.simulation: Simulation = process.simulation
-        # Whether any request was refused so far.
-        self._was_refused = False
 
     def again(self, call: Callable[[], Result], what: str) -> Result:
         """Makes a call until it returns, as the documents say.
@@ -63,15 +61,9 @@ class Caller:
             process.idle(self.random.uniform(0.1, 1.0))
         except errors.ProtocolError:
             self.mark("bad reply")
-        except errors.Conflict as error:
-            # A copy of a refused request with that number may be in progress.
-            if not self._was_refused and not process.is_dead:
-                raise Violation(f"{what} raised {type(error).__name__}: {error}") from error
-            self.mark("conflict after a refusal")
-        except RAISED as error:
+        except RAISED:
             if process.is_dead:
                 raise Killed from None
-            self._was_refused |= isinstance(error, (*REFUSED, errors.ResourceExhausted))
             raise
         except Exception as error:
             if process.is_dead:

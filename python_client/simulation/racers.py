@@ -161,6 +161,7 @@ class RacingLife(Life):
         self._race, self._number = player.race, player.number
         self._envs: Any = None
         self._of: Boards | None = None
+        self._has_resumed = False
 
     def run(self) -> None:
         """Races until the run is over; then the first closes the session."""
@@ -211,11 +212,12 @@ class RacingLife(Life):
             return
         self._of = Boards(self._race.next_number(), make, arguments, recovers=False)
         self._of.token = self._envs.token
+        self._has_resumed = False
         self._race.begin(self._of)
 
     def _take(self) -> None:
         """Resumes the session."""
-        boards, race = self._race.boards, self._race
+        boards = self._race.boards
         assert boards is not None
         self._let_go()
         try:
@@ -232,21 +234,22 @@ class RacingLife(Life):
             self.process.idle(1.0)
             return
         self.envs.clear()
-        self._envs, self._of = envs, boards
-        if boards is not race.boards:
+        self._envs, self._of, self._has_resumed = envs, boards, True
+        results = self.again(lambda: envs.last_results, "last_results")
+        if boards.is_lost:
+            # The other one has found that out meanwhile.
             self._let_go()
             return
         with self._perhaps_copies(boards):
-            self._compare_last(boards, envs)
+            self._compare_last(boards, envs, digest(results))
 
-    def _compare_last(self, boards: Boards, envs: Any) -> None:
+    def _compare_last(self, boards: Boards, envs: Any, results: Any) -> None:
         race = self._race
-        results = self.again(lambda: envs.last_results, "last_results")
         if race.resumed(envs.requests, _epoch(envs)) is not None:
             self.mark("a resume finds a request carried out")
         attempt, expected = race.outcomes.get(envs.requests, (None, None))
         if results is not None and attempt is not None:
-            boards.compare("last_results", digest(results), expected)
+            boards.compare("last_results", results, expected)
         self.mark("taken")
 
     @contextlib.contextmanager
@@ -281,7 +284,7 @@ class RacingLife(Life):
             race._drop(attempt)
             self.mark("no room")
         except errors.StaleEpoch:
-            if boards.resumes - (_epoch(envs) > 1) < 1:
+            if boards.resumes - self._has_resumed < 1:
                 raise Violation(f"{boards}: StaleEpoch, and nobody has resumed it") from None
             self.mark("shut out")
             self._let_go()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import zmq
-from campaign import Campaign
+from campaign import ENOUGH_REQUESTS, EXPECTED_MARKS, Campaign
 from defects import DEFECTS, REPOSITORY
 from processes import Process, SimulatedSocket, Simulation
 from runs import Run
@@ -96,6 +96,17 @@ def test_a_client_that_raises_something_else_is_caught(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(SimulatedSocket, "recv", break_down)
     assert "raised ZMQError: Context was terminated" in first_violation(1)
+
+
+def test_a_campaign_that_never_comes_to_some_place_says_so() -> None:
+    total = Campaign()
+    reached = dict.fromkeys(EXPECTED_MARKS, 1)
+    del reached["forked"]
+    total.add(Run(1), Report(requests=ENOUGH_REQUESTS - 1, marks=reached))
+    assert total.missing_marks(has_models=False) == []
+    total.add(Run(2), Report(requests=1, marks={"parked": 0}))
+    assert total.missing_marks(has_models=False) == ["forked"]
+    assert total.missing_marks(has_models=True) == ["parked"]
 
 
 # ---- smaller runs --------------------------------------------------------------------------------

@@ -133,6 +133,7 @@ class StoppingServer:
 @pytest.mark.parametrize("refusals", [3, 4])
 def test_a_server_that_stops_is_asked_again_until_the_deadline(refusals: int) -> None:
     link: Any = object.__new__(Link)
+    link._holder = None
     now = [100.0]
 
     def sleep(seconds: float) -> None:

@@ -825,8 +825,8 @@ public nonisolated struct Twofold_V1_KeepaliveReply: Sendable {
 }
 
 /// Takes a session over, from a client that has died or is to be shut out; any client that knows the session's id
-/// may send it. Its epoch and seq are 0. If a request of the session is being executed, the reply waits for its
-/// end.
+/// may send it. Its seq is 0, and so is its epoch; with another, only that epoch's holder is shut out. If a request of
+/// the session is being executed, the reply waits for its end.
 public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

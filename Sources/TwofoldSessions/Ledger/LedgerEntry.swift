@@ -227,14 +227,16 @@ extension SessionLedger {
                 state = .busy(open, pending)
                 return resumption
             case .idle(let open):
-                return resume(open, by: holder)
+                return resume(open, by: holder, only: header.epoch)
             case .closed:
                 return .refuse(.unknown(id))
             }
         }
 
-        private func resume(_ open: Open, by holder: Data) -> Resumption {
+        /// `given` is the one epoch in which to hand it over; 0 for whichever it is.
+        private func resume(_ open: Open, by holder: Data, only given: UInt32) -> Resumption {
             if open.holder != holder {
+                guard given == 0 || given == epoch else { return .refuse(.wrongEpoch(given, of: epoch)) }
                 guard epoch < .max else { return .refuse(.noEpochLeft) }
                 guard !open.formerHolders.contains(holder) else { return .refuse(.shutOut) }
                 if let former = open.holder { open.formerHolders.append(former) }

@@ -104,7 +104,7 @@ final class ModelClient {
             return false
         }
         if let session = run.anySession(&dice), dice.once(in: 2) {
-            var request = Request(.resume(.init()), session: session.id.bytes)
+            var request = Request(.resume(.init()), session: session.id.bytes, epoch: 0)
             request.resume.holder = Data(dice.bytes(16))
             send(request, nil, Hold(session: session, epoch: 0, seq: 0), .resume)
             return true

@@ -154,6 +154,11 @@ class Carrier(abc.ABC):
         """Whether the service is known to be gone for good."""
         return False
 
+    @property
+    def was_repeated(self) -> bool:
+        """Whether the last request was sent more than once."""
+        return False
+
     def ask(self, call: Call, deadline: float) -> Answer:
         """`exchange`, with RequestError for an error reply."""
         answer = self.exchange(call, deadline)

@@ -81,6 +81,8 @@ class ZeroMQCarrier(Carrier):
         self._is_under_way = False
         # The request that was sent ahead, until `exchange` asks for its reply.
         self._begun: Call | None = None
+        # The number of the last request, and how often it was sent.
+        self._sent = self._copies = 0
         self._backoff = Backoff()
         self._buffers = BufferPool()
 
@@ -88,6 +90,11 @@ class ZeroMQCarrier(Carrier):
     @override
     def is_dead(self) -> bool:
         return self.server is not None and not self.server.is_alive
+
+    @property
+    @override
+    def was_repeated(self) -> bool:
+        return self._copies > 1
 
     @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
@@ -189,6 +196,8 @@ class ZeroMQCarrier(Carrier):
         if self._is_under_way:
             self.drop()
         self._is_under_way = True
+        self._copies = self._copies + 1 if call.seq == self._sent else 1
+        self._sent = call.seq
         socket = self._socket or self._open()
         if call.payload is None:
             socket.send(call.request, zmq.DONTWAIT)

@@ -10,7 +10,15 @@ from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.payloads import Buffer
 from twofold.client.session.states import Operation
 from twofold.client.surroundings import Surroundings
-from twofold.errors import ResourceExhausted, ShuttingDown, from_reply
+from twofold.errors import (
+    Conflict,
+    FailedPrecondition,
+    InvalidArgument,
+    RequestError,
+    ResourceExhausted,
+    ShuttingDown,
+    from_reply,
+)
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -44,6 +52,8 @@ class Link:
         self.endpoint, self.curve = resolve(endpoint), curve
         self._surroundings = surroundings
         self.carrier = open_carrier(self.endpoint, curve, deadline, surroundings)
+        # Of a resume that shuts copies of this session's own requests out, until it is answered.
+        self._holder: bytes | None = None
 
     def new_id(self) -> bytes:
         """An id for a session."""
@@ -57,7 +67,7 @@ class Link:
         session_id: bytes,
     ) -> None:
         """Makes boards, as a session of this id, whose first request is for `carry_out`."""
-        self.id = session_id
+        self.id, self._holder = session_id, None
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
         self.check_limits(create)
@@ -89,7 +99,12 @@ class Link:
         self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
     ) -> Answer:
         """Sends an operation as the session's request of this number, and waits for its reply."""
+        are_copies_out = False
         while True:
+            if self._holder is not None:
+                answer = self._shut_copies_out(seq, deadline, into)
+                if answer is not None:
+                    return answer
             slot, _, payload, _, width = operation
             if slot == "step" and payload is not None:
                 answer = self.carrier.step(self._steps, seq, payload, width, deadline, into)
@@ -100,11 +115,59 @@ class Link:
             if not answer[0].HasField("error"):
                 return answer
             error = from_reply(answer[0].error)
+            if seq > 1 and not are_copies_out and self._may_have_copies(error):
+                are_copies_out = True
+                self._holder = self._surroundings.random_bytes(16)
+                carried_out = self._shut_copies_out(seq, deadline, into)
+                if isinstance(error, Conflict) and carried_out is None:
+                    # The number is free.
+                    continue
+                if carried_out is None or isinstance(error, Conflict):
+                    raise error
+                return carried_out
             # Another server may take the place of one that is about to stop.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
             if wait is None or self._surroundings.now() + wait >= deadline:
                 raise error
             self._surroundings.sleep(wait)
+
+    def _may_have_copies(self, error: RequestError) -> bool:
+        """Whether copies of a refused request may be on their way, and be carried out later.
+
+        Of this one, if it was sent more than once; of one before it, if its number is taken.
+        """
+        if isinstance(error, Conflict):
+            return error.field == "seq"
+        is_final = isinstance(error, (InvalidArgument, FailedPrecondition, ResourceExhausted))
+        return is_final and self.carrier.was_repeated
+
+    def _shut_copies_out(self, seq: int, deadline: float, into: Buffer | None) -> Answer | None:
+        """Resumes the session from itself: whatever is on its way in the old epoch is refused.
+
+        Returns:
+            The last reply, if that is to the request of this number; None if it was not executed.
+        """
+        assert self._holder is not None
+        resume = environment.ResumeRequest(holder=self._holder)
+        request = envelope.Request(session=self.id, epoch=self._steps.epoch, resume=resume)
+        call = Call("resume", 0, request.SerializeToString(), None, None)
+        try:
+            reply, payload = self.carrier.ask(call, deadline)
+        except RequestError:
+            self._holder = None
+            raise
+        # In this order: an interrupt in between resumes once more, which changes nothing.
+        self._set_spec(reply.resume.epoch, self.spec)
+        self._holder = None
+        if reply.resume.last_seq != seq:
+            return None
+        if into is None:
+            payload = payload.copy()
+        else:
+            memory = into[0][: payload.size]
+            memory[:] = payload
+            payload = memory
+        return envelope.Reply.FromString(reply.resume.last_reply), payload
 
     def encode(self, operation: Operation, seq: int) -> Call:
         """An operation as the session's request of this number.
