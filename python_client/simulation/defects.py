@@ -115,7 +115,7 @@ IN_SWIFT = (
         "                state = .busy(open, pending)\n                return resumption",
         "                state = .busy(open, pending)\n"
         "                _ = resumption\n"
-        "                return resume(open, by: holder)",
+        "                return resume(open, by: holder, only: 0)",
     ),
     Defect(
         "a refused create leaves its session",
