@@ -248,10 +248,10 @@ IN_PYTHON = (
         "    def left(self) -> State:\n        return Idle(self.seq - 1)",
     ),
     Defect(
-        "any call gives up what step_async holds",
+        "an interrupted step_wait can't be called again",
         f"{SESSION}/states.py",
-        "return Idle(self.seq) if is_wait else self",
-        "return Idle(self.seq)",
+        "return Held(self.seq, self.operation, answer)",
+        "return Answered(self.seq, self.operation)",
     ),
     Defect(
         "the journal leaves rollouts out",
@@ -274,8 +274,8 @@ IN_PYTHON = (
     Defect(
         "a retry uses the socket that still waits",
         "python_client/src/twofold/client/zeromq.py",
-        "                self.drop()\n                tries += 1\n",
-        "                tries += 1\n",
+        "        if self._is_under_way:\n            self.drop()\n",
+        "",
     ),
     Defect(
         "a client that takes over counts from the wrong request",

@@ -87,7 +87,7 @@ def served_rollout(choose: Random, boards: Boards) -> Operation:
     """A rollout by a policy in the server."""
     policies: list[Any] = ["random", "random"]
     if boards.make is twofold.Game2048VectorEnv:
-        policies += ["greedy", *_NETWORKS]
+        policies += ["greedy", *_NETWORKS, *_NETWORKS]
         if boards.num_envs < 4:
             policies.append(_SEARCH)
         if boards.shadow.single_observation_space.shape != (4, 4):

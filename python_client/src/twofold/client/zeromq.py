@@ -164,7 +164,6 @@ class ZeroMQCarrier(Carrier):
                         f"no reply to {call.slot} from {self.endpoint} after "
                         f"{now - started:.3g} s; {advice}"
                     )
-                self.drop()
                 tries += 1
                 sent = self._surroundings.now()
         except BaseException:

@@ -137,7 +137,7 @@ def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[
             try:
                 result = method(*args, **kwargs)
                 kept = session.state
-                session.state = kept.returned(is_wait)
+                session.state = kept.returned()
                 return result
             finally:
                 session.lock.release()

@@ -91,8 +91,8 @@ class State:
         """
         return Task.SEND
 
-    def returned(self, is_wait: bool) -> State:
-        """The call, `step_wait` or another, returns."""
+    def returned(self) -> State:
+        """The call returns."""
         return self
 
     def left(self) -> State:
@@ -162,7 +162,7 @@ class Sent(Unanswered):
         return Answered(self.seq, self.operation)
 
     @override
-    def returned(self, is_wait: bool) -> State:
+    def returned(self) -> State:
         return Begun(self.seq, self.operation)
 
     @override
@@ -220,7 +220,7 @@ class Answered(State):
     operation: Operation
 
     @override
-    def returned(self, is_wait: bool) -> State:
+    def returned(self) -> State:
         return Idle(self.seq)
 
     @override
@@ -253,7 +253,7 @@ class Carried(Answered):
     answer: Answer
 
     @override
-    def returned(self, is_wait: bool) -> State:
+    def returned(self) -> State:
         return Held(self.seq, self.operation, self.answer)
 
 
@@ -265,8 +265,8 @@ class Held(Unseen):
     is_awaited = True
 
     @override
-    def returned(self, is_wait: bool) -> State:
-        return Idle(self.seq) if is_wait else self
+    def returned(self) -> State:
+        return Idle(self.seq)
 
 
 def note(before: State, after: State) -> str:
