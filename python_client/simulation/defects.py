@@ -250,8 +250,8 @@ IN_PYTHON = (
     Defect(
         "an interrupted step_wait can't be called again",
         f"{SESSION}/states.py",
-        "return Held(self.seq, self.operation, answer)",
-        "return Answered(self.seq, self.operation)",
+        "    def again(self) -> Unanswered:\n        return self\n",
+        "    def again(self) -> Unanswered:\n        return Sent(self.seq, self.operation)\n",
     ),
     Defect(
         "the journal leaves rollouts out",
