@@ -42,8 +42,8 @@ public nonisolated struct Twofold_V1_SavedSession: Sendable {
 
   public var epoch: UInt32 = 0
 
-  /// The holder of the last ResumeRequest; empty before the first one.
-  public var holder: Data = Data()
+  /// The holders that have resumed it, at most 65, the newest last; none before the first ResumeRequest.
+  public var holders: [Data] = []
 
   /// The last executed request, and its reply: a repeat gets it again.
   public var lastSeq: UInt64 = 0
@@ -134,7 +134,7 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".SavedSession"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{3}client_key\0\u{1}epoch\0\u{1}holder\0\u{3}last_seq\0\u{3}last_request\0\u{3}last_reply\0\u{1}requests\0\u{1}create\0\u{1}lanes\0\u{1}network\0\u{1}weights\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{3}client_key\0\u{1}epoch\0\u{1}holders\0\u{3}last_seq\0\u{3}last_request\0\u{3}last_reply\0\u{1}requests\0\u{1}create\0\u{1}lanes\0\u{1}network\0\u{1}weights\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -145,7 +145,7 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
       case 1: try { try decoder.decodeSingularBytesField(value: &self.id) }()
       case 2: try { try decoder.decodeSingularStringField(value: &self.clientKey) }()
       case 3: try { try decoder.decodeSingularUInt32Field(value: &self.epoch) }()
-      case 4: try { try decoder.decodeSingularBytesField(value: &self.holder) }()
+      case 4: try { try decoder.decodeRepeatedBytesField(value: &self.holders) }()
       case 5: try { try decoder.decodeSingularUInt64Field(value: &self.lastSeq) }()
       case 6: try { try decoder.decodeSingularMessageField(value: &self._lastRequest) }()
       case 7: try { try decoder.decodeSingularMessageField(value: &self._lastReply) }()
@@ -173,8 +173,8 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
     if self.epoch != 0 {
       try visitor.visitSingularUInt32Field(value: self.epoch, fieldNumber: 3)
     }
-    if !self.holder.isEmpty {
-      try visitor.visitSingularBytesField(value: self.holder, fieldNumber: 4)
+    if !self.holders.isEmpty {
+      try visitor.visitRepeatedBytesField(value: self.holders, fieldNumber: 4)
     }
     if self.lastSeq != 0 {
       try visitor.visitSingularUInt64Field(value: self.lastSeq, fieldNumber: 5)
@@ -207,7 +207,7 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
     if lhs.id != rhs.id {return false}
     if lhs.clientKey != rhs.clientKey {return false}
     if lhs.epoch != rhs.epoch {return false}
-    if lhs.holder != rhs.holder {return false}
+    if lhs.holders != rhs.holders {return false}
     if lhs.lastSeq != rhs.lastSeq {return false}
     if lhs._lastRequest != rhs._lastRequest {return false}
     if lhs._lastReply != rhs._lastReply {return false}

@@ -217,7 +217,7 @@ package final class Requests {
     /// Hands a session over to the client at this route.
     private func resume(_ header: Request, from route: Route, at now: Moment) throws(ZeroMQError) -> [Output]
     {
-        switch ledger.resume(header, from: route, at: route.arrived) {
+        switch ledger.resume(header, from: route, at: now) {
         case .refuse(let error): return try refuse(error, .resume, seq: header.seq, to: route)
         case .waits(let inPlaceOfAnother):
             if inPlaceOfAnother { statistics.parked += 1 }

@@ -42,18 +42,16 @@ extension SessionLedger {
             let host: EnvironmentHost
             /// What it was created with.
             let create: CreateRequest
-            /// The 16 random bytes of the client that resumed it last; nil before the first resume.
-            var holder: Data?
-            /// The holders before that, the oldest first: a copy of their resume may still come, and must not shut out
-            /// the newer one.
-            var formerHolders: [Data] = []
+            /// Those that have resumed it, each as its 16 random bytes, the newest last. A copy of an older one's resume
+            /// may still come, and must not shut out the newest.
+            var holders: [Data]
             /// The last request that was carried out.
             var last: Done
 
-            init(_ host: EnvironmentHost, _ create: CreateRequest, holder: Data? = nil, last: Done) {
+            init(_ host: EnvironmentHost, _ create: CreateRequest, holders: [Data] = [], last: Done) {
                 self.host = host
                 self.create = create
-                self.holder = holder
+                self.holders = holders
                 self.last = last
             }
         }
@@ -235,13 +233,11 @@ extension SessionLedger {
 
         /// `given` is the one epoch in which to hand it over; 0 for whichever it is.
         private func resume(_ open: Open, by holder: Data, only given: UInt32) -> Resumption {
-            if open.holder != holder {
+            if open.holders.last != holder {
                 guard given == 0 || given == epoch else { return .refuse(.wrongEpoch(given, of: epoch)) }
                 guard epoch < .max else { return .refuse(.noEpochLeft) }
-                guard !open.formerHolders.contains(holder) else { return .refuse(.shutOut) }
-                if let former = open.holder { open.formerHolders.append(former) }
-                if open.formerHolders.count > Self.maxFormerHolders { open.formerHolders.removeFirst() }
-                open.holder = holder
+                guard !open.holders.contains(holder) else { return .refuse(.shutOut) }
+                open.holders = open.holders.suffix(Self.maxFormerHolders) + [holder]
                 epoch += 1
             }
             var reply = ResumeReply()
@@ -274,7 +270,7 @@ extension SessionLedger {
             saved.id = id.bytes
             if case .key(let key) = owner { saved.clientKey = key }
             saved.epoch = epoch
-            if let holder = open.holder { saved.holder = holder }
+            saved.holders = open.holders
             saved.lastSeq = open.last.seq
             saved.requests = UInt64(requests)
             saved.create = open.create
@@ -298,7 +294,7 @@ extension SessionLedger {
             epoch = saved.epoch
             state = .idle(
                 Open(
-                    host, saved.create, holder: saved.holder.isEmpty ? nil : saved.holder,
+                    host, saved.create, holders: saved.holders.suffix(Self.maxFormerHolders + 1),
                     last: Done(seq: saved.lastSeq, request: last.request, reply: last.reply)))
         }
     }

@@ -121,8 +121,6 @@ final class Oracle {
             (record.isLost, record.isSaved) = (false, false)
             record.lastAsked = world.now
             record.pending = nil
-            // A server does not know those before the last.
-            record.formerHolders = []
         }
         for (key, record) in records where record.isSaved && record.server != server.number {
             world.violate("session \(key.session.hex) was saved, and is not there again")
