@@ -77,7 +77,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         Garbage("an older epoch", "epoch", .staleEpoch) { session, seq in
             [Request(.step, session: session, epoch: 0, seq: seq).bytes, [0, 0, 0]]
         },
-        Garbage("a later epoch", "epoch") { session, seq in
+        Garbage("a later epoch", "session", .notFound) { session, seq in
             [Request(.step, session: session, epoch: 2, seq: seq).bytes, [0, 0, 0]]
         },
         Garbage("a later seq", "seq", .outOfSequence) { session, seq in [step(session, seq + 1), [0, 0, 0]] },

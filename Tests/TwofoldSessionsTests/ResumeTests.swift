@@ -57,7 +57,7 @@ import TwofoldTestSupport
         // A repeat gets the same answer.
         #expect(resume(7, epoch: 1).isAnswer)
         #expect(resume(8, epoch: 1).refusal?.code == .staleEpoch)
-        #expect(resume(8, epoch: 3).refusal?.code == .invalidArgument)
+        #expect(resume(8, epoch: 3).refusal?.code == .notFound)
         #expect(try isHeld(by: 2, next: 2))
         #expect(resume(8, epoch: 2).isAnswer)
         #expect(try isHeld(by: 3, next: 2))

@@ -58,7 +58,7 @@ private struct Model {
             return .execute
         }
         if asked.epoch == 0 { return .refuse(.staleEpoch, expected: nil) }
-        if asked.epoch > 1 { return .refuse(.invalidArgument, expected: nil) }
+        if asked.epoch > 1 { return .refuse(.notFound, expected: nil) }
         if let last = session.done.last, asked.seq == UInt64(session.done.count) {
             return asked == last.asked ? .resend(last.reply) : .refuse(.conflict, expected: nil)
         }

@@ -328,7 +328,7 @@ import TwofoldTestSupport
         #expect(ledger.openCount == 0)
     }
 
-    @Test mutating func `an older epoch is stale, a newer one was never issued`() throws {
+    @Test mutating func `an older epoch is stale, a newer one is that of a lost session`() throws {
         try ledger.open(one)
         // With the last seq and with the next one.
         for request in [step(2, epoch: 0), Request(.create(lanes: 1), session: one, epoch: 0, seq: 1)] {
@@ -338,8 +338,8 @@ import TwofoldTestSupport
         }
         for epoch in [2, UInt32.max] {
             let error = try #require(try ledger.admit(step(2, epoch: epoch)).refusal)
-            #expect(error.code == .invalidArgument)
-            #expect(error.field == "epoch")
+            #expect(error.code == .notFound)
+            #expect(error.field == "session")
         }
         #expect(try ledger.admit(step(2)).entry != nil)
     }

@@ -248,6 +248,45 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
     assert envs.rollout(5, policy).actions.shape == (5, 50)
 
 
+@pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "carried out"])
+@pytest.mark.parametrize("does_step", [False, True], ids=["at once", "after a step"])
+def test_an_upload_goes_on_where_a_deadline_ended_it(
+    make: Any, monkeypatch: pytest.MonkeyPatch, is_sent: bool, does_step: bool
+) -> None:
+    envs = make(2)
+    envs.reset(seed=6)
+    monkeypatch.setattr(served_policies, "_PIECE_BYTES", 400)
+    call = envs._session.call
+    slots: list[str] = []
+
+    def call_once(slot: str, *args: Any) -> Any:
+        """Each call of a rollout has time for one part of the network."""
+        if slot != "policy":
+            return call(slot, *args)
+        if len(slots) % 2 and not is_sent:
+            slots.append("late")
+            raise errors.DeadlineExceeded("too late")
+        slots.append(slot)
+        result = call(slot, *args)
+        if len(slots) % 2 == 0:
+            raise errors.DeadlineExceeded("too late")
+        return result
+
+    monkeypatch.setattr(envs._session, "call", call_once)
+    tables = [np.zeros(256, np.float32), np.ones(256, np.float32)]
+    policy = policies.NTuple([[0, 1], [1, 2]], tables)
+    for _ in range(20):
+        try:
+            assert envs.rollout(3, policy).actions.shape == (3, 2)
+        except errors.DeadlineExceeded:
+            if does_step:
+                envs.step(np.zeros(2, np.int64))
+        else:
+            break
+    else:
+        raise AssertionError("the network is never there")
+
+
 def test_a_network_beyond_the_servers_limit_is_refused_and_the_session_continues() -> None:
     with Server("--max-policy-bytes", "100000", "--max-message-bytes", "5000") as small:
         envs = twofold.Game2048VectorEnv(2, endpoint=small.ipc)

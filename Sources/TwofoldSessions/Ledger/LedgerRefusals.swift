@@ -36,12 +36,13 @@ extension ServiceError {
         ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
     }
 
+    /// A late copy of the create request begins a lost session again, which has not come to its old epoch.
     static func wrongEpoch(_ epoch: UInt32, of current: UInt32) -> ServiceError {
         epoch < current
             ? shutOut
             : ServiceError(
-                .invalidArgument, field: "epoch",
-                "epoch \(epoch) was never issued; the session's is \(current)")
+                .notFound, field: "session",
+                "this session has come to epoch \(current) here; one that had come to \(epoch) is lost")
     }
 
     /// What is wrong with the place of a create in its session; nil when nothing is.

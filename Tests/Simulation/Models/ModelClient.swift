@@ -140,7 +140,7 @@ final class ModelClient {
         case 3:
             var wrong = request(op)
             wrong.epoch = hold.epoch + 1_000_000
-            return send(wrong, payload, hold, .wrong([.invalidArgument]))
+            return send(wrong, payload, hold, .wrong([.notFound]))
         case 4:
             var wrong = request(op)
             wrong.session = Data(dice.bytes(dice.once(in: 2) ? 16 : 5))

@@ -279,7 +279,9 @@ final class Oracle {
             switch error.code {
             case .staleEpoch: request.epoch >= record.epoch
             // A closed session is remembered for a repeat of its close.
-            case .notFound: error.field == "session" && (!record.isClosed || isLast)
+            // So is an epoch that the session has not come to.
+            case .notFound:
+                error.field == "session" && (!record.isClosed || isLast) && request.epoch <= record.epoch
             case .outOfSequence: isLast || isNext
             case .conflict: isLast && record.isSame(as: question)
             default: false

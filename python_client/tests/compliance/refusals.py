@@ -111,7 +111,7 @@ REFUSALS = [
     bad("a create with an id of 17 bytes", "session", session=bytes(17), create={}),
     Refusal("an unknown session", "session", _step_of_an_unknown_session, NOT_FOUND),
     bad("an older epoch", "epoch", bytes(3), code=STALE_EPOCH, epoch=0, step={}),
-    bad("an epoch that was never issued", "epoch", bytes(3), epoch=2, step={}),
+    bad("an epoch to come", "session", bytes(3), code=NOT_FOUND, epoch=2, step={}),
     bad_seq("the seq after the next", lambda last: last + 2),
     bad_seq("the seq before the last", lambda last: last - 1),
     bad_seq("seq 0", lambda _: 0),

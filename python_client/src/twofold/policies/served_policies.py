@@ -218,24 +218,29 @@ def choose(request: wire.RolloutRequest, policy: Policy) -> None:
 
 
 def upload(session: Session, network: NTuple) -> None:
-    """Sends the session the network, unless it has it already."""
-    if session.network is network:
-        return
-    session.network = None
-    form = wire.NTupleForm(
-        tuples=[wire.NTuple(cells=bytes(cells)) for cells in network.tuples],
-        exponents=network.exponents,
-        symmetric=network.symmetric,
-    )
-    _send(session, wire.PolicyRequest(network=form), None)
-    offset = 0
+    """Sends the session the network, unless it has it already.
+
+    A call that an interrupt or a deadline ends leaves it where it is, and the next one goes on from
+    there, however little time each has.
+    """
+    if session.network is not network:
+        session.network = None
+        form = wire.NTupleForm(
+            tuples=[wire.NTuple(cells=bytes(cells)) for cells in network.tuples],
+            exponents=network.exponents,
+            symmetric=network.symmetric,
+        )
+        _send(session, wire.PolicyRequest(network=form), None)
+        session.network = network
+    end = 0
     for table in network.weights:
-        weights = table.view(np.uint8)
-        for start in range(0, len(weights), session.link.largest_payload(_PIECE_BYTES)):
-            piece = weights[start : start + session.link.largest_payload(_PIECE_BYTES)].tobytes()
-            _send(session, wire.PolicyRequest(weights=wire.WeightsPiece(offset=offset)), piece)
-            offset += len(piece)
-    session.network = network
+        begin, end = end, end + table.nbytes
+        while session.received < end:
+            part = wire.WeightsPiece(offset=session.received)
+            start = session.received - begin
+            stop = start + session.link.largest_payload(_PIECE_BYTES)
+            piece = table.view(np.uint8)[start:stop].tobytes()
+            _send(session, wire.PolicyRequest(weights=part), piece)
 
 
 def _send(session: Session, request: wire.PolicyRequest, payload: bytes | None) -> None:

@@ -76,7 +76,8 @@ class Session(Calls):
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: The service's version.
-        network: The n-tuple network that the session has been given.
+        network: The n-tuple network whose form the session has.
+        received: Bytes of weights that the service has for it.
         on_seeds: Called with each reset and restore that was carried out, perhaps twice.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
@@ -100,6 +101,7 @@ class Session(Calls):
         self.inherited: Answer | None = None
         self.was_reset = False
         self.network: object = None
+        self.received = 0
         self.on_seeds: Callable[[Operation, bytes | None], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
@@ -247,8 +249,11 @@ class Session(Calls):
                 self.state = state.refused()
             raise
         # In this order: an interrupt in between repeats a request that is answered already.
-        if answer[0] is not DONE and operation.slot in ("reset", "restore") and self.on_seeds:
-            self.on_seeds(operation, operation.payload)
+        if answer[0] is not DONE:
+            if operation.slot in ("reset", "restore") and self.on_seeds:
+                self.on_seeds(operation, operation.payload)
+            elif operation.slot == "policy":
+                self.received = answer[0].policy.received
         if self._journal is not None:
             self._journal.add(operation, *answer)
         self.state = state.answered(answer)
