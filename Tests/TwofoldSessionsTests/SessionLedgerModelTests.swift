@@ -152,7 +152,7 @@ private struct Model {
         for code in [
             ErrorCode.notFound, .outOfSequence, .conflict, .invalidArgument, .staleEpoch, .resourceExhausted,
         ] {
-            #expect(seen["\(code)", default: 0] > 5, "\(code)")
+            #expect(seen["\(code)", default: 0] > 2, "\(code)")
         }
     }
 
