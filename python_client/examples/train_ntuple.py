@@ -40,7 +40,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-import twofold  # noqa: F401  (registers twofold/Game2048-v0)
+from twofold.policies import NTuple  # twofold registers twofold/Game2048-v0
 
 Array = NDArray[Any]
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
@@ -485,6 +485,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--evaluate-every", type=float, help="seconds of training between evaluations"
     )
+    parser.add_argument(
+        "--save-at",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="SECONDS",
+        help="keep the network of these times, too, as agent-<seconds>.npz in --out",
+    )
     parser.add_argument("--quick", action="store_true", help="all of it in ten seconds")
     config = parser.parse_args(arguments)
     if config.resume and not config.checkpoint:
@@ -497,11 +505,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 class NowAndThen:
-    """Checkpoints and evaluations during training, each at its interval in seconds."""
+    """Checkpoints, evaluations and saved networks during training, each at its seconds."""
 
     def __init__(self, config: argparse.Namespace, network: Network) -> None:
         self.config, self.network = config, network
         self.next_checkpoint = self.next_evaluation = -1.0
+        self.marks = sorted(config.save_at)
+        self.saved: list[dict[str, Any]] = []
 
     def __call__(self, progress: Progress) -> None:
         """Does what is due."""
@@ -515,6 +525,14 @@ class NowAndThen:
         if config.checkpoint and elapsed >= self.next_checkpoint:
             self.next_checkpoint = elapsed + config.checkpoint_every
             save_checkpoint(config.checkpoint, self.network, progress)
+        while self.marks and elapsed >= self.marks[0]:
+            path = config.out / f"agent-{self.marks.pop(0):g}.npz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tables = [table.weights for table in self.network.tables]
+            NTuple(TUPLES, tables, exponents=EXPONENTS).save(path)
+            # A finished lane's next step begins a game, without a move.
+            moves = progress.steps - progress.episodes
+            self.saved.append({"file": path.name, "seconds": elapsed, "moves": moves})
 
     def evaluate(self, progress: Progress, elapsed: float) -> None:
         """Some games with the weights learnt so far, always on the same seeds."""
@@ -563,6 +581,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     envs = make(config.num_envs, config.endpoint)
     now_and_then = NowAndThen(config, network)
     progress = train(envs, network, config.seconds, config.seed, before, now_and_then)
+    seconds = progress.elapsed()
+    now_and_then(progress)
     envs.close()
     if config.checkpoint:
         save_checkpoint(config.checkpoint, network, progress)
@@ -594,7 +614,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "training": {
             "steps": progress.steps,
             "episodes": progress.episodes,
-            "steps_per_second": progress.speed(progress.elapsed()),
+            "steps_per_second": progress.speed(seconds),
+            "saved": now_and_then.saved,
             "evaluations": progress.evaluations,
             "environment_share": progress.environment_share,
             "step_seconds": step,

@@ -12,6 +12,8 @@ import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from servers import Server
 
+from twofold.policies import NTuple
+
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 train_ntuple: Any = importlib.import_module("train_ntuple")
@@ -238,6 +240,22 @@ def test_training_continues_from_a_checkpoint_and_evaluates_on_the_way(
     assert second["training"]["steps"] > first["training"]["steps"]
     assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
     assert "going on after 0:0" in capsys.readouterr().out
+
+
+def test_networks_of_given_times_are_kept(tmp_path: Path) -> None:
+    arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path), "--seconds", "1"]
+    arguments += ["--endpoint", "embedded", "--save-at", "1", "0.5"]
+    results = train_ntuple.main(arguments)["training"]
+    early, late = results["saved"]
+    assert [early["file"], late["file"]] == ["agent-0.5.npz", "agent-1.npz"]
+    assert 0.5 <= early["seconds"] < late["seconds"]
+    assert 0 < early["moves"] < late["moves"] <= results["steps"]
+    networks = [NTuple.load(tmp_path / one["file"]) for one in (early, late)]
+    learnt = [sum(np.count_nonzero(table) for table in one.weights) for one in networks]
+    assert 0 < learnt[0] < learnt[1]
+    # The evaluation afterwards is no part of the training's time.
+    rate = late["moves"] / late["seconds"]
+    assert results["steps_per_second"] == pytest.approx(rate, rel=0.3)
 
 
 def test_the_random_agent_plays_as_random_play_does() -> None:
