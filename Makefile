@@ -20,7 +20,7 @@ SWIFT_CODE := Package.swift Sources Tests
 .PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
