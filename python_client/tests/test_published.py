@@ -209,7 +209,7 @@ def test_the_best_standard_network_of_szubert_and_jaskowski_plays_as_well_as_els
     network = policies.read_network(path)
     assert (len(network.tuples), network.exponents, network.symmetric) == (17, 14, False)
     result = twofold.evaluate(network, episodes=1000)
-    # Standard deviation of one game: 18,900.
-    assert abs(result.scores.mean() - 51_577) < 4 * 18_900 / 1000**0.5
+    # An independent evaluation: 51,577, and 2048 in 91.25 %. Standard deviation of a game: 19,700.
+    assert abs(result.scores.mean() - 51_577) < 4 * 19_700 / 1000**0.5
     share = result.summary["reached"][2048]["share"]
     assert abs(share - 0.9125) < 4 * (0.9125 * 0.0875 / 1000) ** 0.5
