@@ -20,7 +20,7 @@ SWIFT_CODE := Package.swift Sources Tests
 .PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
@@ -99,6 +99,13 @@ openenv-test: ## Run the tests of the games for OpenEnv's clients; installs Open
 
 training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports trl mcp,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
+
+.PHONY: score-per-second published
+score-per-second: server $(VENV)/installed .build/trainers/sb3/installed ## Train each learner for an hour on two cores and print its scores after 1, 10 and 60 minutes.
+	$(VENV)/bin/python python_client/benchmarks/training/score_per_second.py $(SCORE_ARGS)
+
+published: server $(VENV)/installed ## Fetch published networks, evaluate them, and print their rows of results.
+	$(VENV)/bin/python python_client/benchmarks/published.py $(PUBLISHED_ARGS)
 
 # Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
 .build/trainers/%/installed: python_client/tests/trainers/%.txt python_client/pyproject.toml

@@ -48,6 +48,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--hidden", type=int, default=256, help="width of the network")
     add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
     add("--out", type=Path, help="a folder; runs/dqn-<seed> by default")
+    add("--save-at", type=float, nargs="+", default=[], help="seconds: then network-<seconds>.pt")
     add("--episodes", type=int, default=1000, help="of the evaluation at the end")
     return parser.parse_args(words)
 
@@ -131,12 +132,21 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Any:
     lanes = np.arange(options.num_envs)
 
     curve: list[dict[str, float]] = []
+    saved: list[dict[str, Any]] = []
+    marks = sorted(options.save_at)
     updates = 0
     began = shown = time.perf_counter()
     envs.reset(seed=options.seed)
     afterstates, scores, mask = envs.afterstates()
-    while (elapsed := time.perf_counter() - began) < options.seconds:
+    while True:
+        elapsed = time.perf_counter() - began
         left = 1 - elapsed / options.seconds
+        while marks and (elapsed >= marks[0] or left <= 0):
+            path = out / f"network-{marks.pop(0):g}.pt"
+            save(network, options, path)
+            saved.append({"file": path.name, "seconds": elapsed, "steps": memory.count})
+        if left <= 0:
+            break
         optimizer.param_groups[0]["lr"] = left * options.learning_rate
         with torch.no_grad():
             values = worth(network, afterstates, SCALE * scores, mask, options.gamma)
@@ -183,10 +193,37 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Any:
             )
     envs.close()
     writer.close()
-    torch.save(network.state_dict(), out / "network.pt")
-    report = {"options": vars(options), "curve": curve}
+    save(network, options, out / "network.pt")
+    report = {"options": vars(options), "curve": curve, "saved": saved}
     (out / "curve.json").write_text(json.dumps(report, default=str))
     return network
+
+
+def save(network: Any, options: argparse.Namespace, path: Path) -> None:
+    """Saves a network, and the options that its policy depends on."""
+    form = {"hidden": options.hidden, "gamma": options.gamma, "state": network.state_dict()}
+    torch.save(form, path)
+
+
+def load(path: Path) -> tuple[Any, float]:
+    """A saved network and its discount."""
+    saved = torch.load(path, weights_only=True)
+    network = make_network(saved["hidden"])
+    network.load_state_dict(saved["state"])
+    return network, saved["gamma"]
+
+
+def policy_of(network: Any, gamma: float) -> Any:
+    """The network's best actions as a function for `twofold.evaluate`."""
+
+    def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
+        legal = rules.afterstates(boards)
+        with torch.no_grad():
+            values = worth(network, legal.boards, SCALE * legal.rewards, mask, gamma)
+        actions: NDArray[np.int64] = values.argmax(dim=1).numpy()
+        return actions
+
+    return policy
 
 
 def main() -> None:
@@ -195,15 +232,8 @@ def main() -> None:
     out = options.out or Path(f"runs/dqn-{options.seed}")
     out.mkdir(parents=True, exist_ok=True)
     network = train(options, make_boards(options), out)
-
-    def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
-        legal = rules.afterstates(boards)
-        with torch.no_grad():
-            values = worth(network, legal.boards, SCALE * legal.rewards, mask, options.gamma)
-        actions: NDArray[np.int64] = values.argmax(dim=1).numpy()
-        return actions
-
-    evaluation = twofold.evaluate(policy, episodes=options.episodes, endpoint=options.endpoint)
+    policy, episodes = policy_of(network, options.gamma), options.episodes
+    evaluation = twofold.evaluate(policy, episodes=episodes, endpoint=options.endpoint)
     (out / "evaluation.json").write_text(evaluation.to_json())
     print(evaluation)
 

@@ -4,6 +4,7 @@
     python ppo.py                            # ten minutes on two cores
     python ppo.py --endpoint tcp://127.0.0.1:5555
     python ppo.py --evaluate runs/ppo-1/model.pt
+    python ppo.py --save-at 60 300           # keeps the agent of these times, too
 
 It has the shape of CleanRL's single files (Huang et al., 2022): read it from top to bottom, copy
 it, change it. Masked logits are from Huang and Ontañón, *A Closer Look at Invalid Action Masking*
@@ -50,6 +51,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--hidden", type=int, default=256, help="width of the network")
     add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
     add("--out", type=Path, help="a folder; runs/ppo-<seed> by default")
+    add("--save-at", type=float, nargs="+", default=[], help="seconds: then model-<seconds>.pt")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
     add("--episodes", type=int, default=1000, help="of the evaluation at the end")
     return parser.parse_args(words)
@@ -113,13 +115,22 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
     actions = torch.zeros((times, lanes), dtype=torch.int64)
     log_probs, rewards, dones, values = (torch.zeros((times, lanes)) for _ in range(4))
 
+    def save(path: Path) -> None:
+        torch.save({"hidden": agent.hidden, "state": agent.state_dict()}, path)
+
     curve: list[dict[str, float]] = []
+    saved: list[dict[str, Any]] = []
+    marks = sorted(options.save_at)
     steps, shown, in_environment = 0, 0.0, 0.0
     began = time.perf_counter()
     observation, infos = envs.reset(seed=options.seed)
     while True:
         elapsed = time.perf_counter() - began
         left = 1 - max(elapsed / options.seconds, steps / options.steps)
+        while marks and (elapsed >= marks[0] or left <= 0):
+            path = out / f"model-{marks.pop(0):g}.pt"
+            save(path)
+            saved.append({"file": path.name, "seconds": elapsed, "steps": steps})
         if left <= 0:
             break
         optimizer.param_groups[0]["lr"] = left * options.learning_rate
@@ -195,9 +206,17 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
             )
     envs.close()
     writer.close()
-    torch.save({"hidden": agent.hidden, "state": agent.state_dict()}, out / "model.pt")
-    report = {"options": vars(options), "curve": curve}
+    save(out / "model.pt")
+    report = {"options": vars(options), "curve": curve, "saved": saved}
     (out / "curve.json").write_text(json.dumps(report, default=str))
+    return agent
+
+
+def load(path: Path) -> Agent:
+    """A saved agent."""
+    saved = torch.load(path, weights_only=True)
+    agent = Agent(saved["hidden"])
+    agent.load_state_dict(saved["state"])
     return agent
 
 
@@ -222,9 +241,7 @@ def main() -> None:
         out.mkdir(parents=True, exist_ok=True)
         agent = train(options, make_boards(options), out)
     else:
-        saved = torch.load(options.evaluate, weights_only=True)
-        agent = Agent(saved["hidden"])
-        agent.load_state_dict(saved["state"])
+        agent = load(options.evaluate)
     policy, episodes = policy_of(agent), options.episodes
     evaluation = twofold.evaluate(policy, episodes=episodes, endpoint=options.endpoint)
     if options.evaluate is None:

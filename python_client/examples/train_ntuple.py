@@ -40,7 +40,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-import twofold  # noqa: F401  (registers twofold/Game2048-v0)
+from twofold.policies import NTuple  # twofold registers twofold/Game2048-v0
 
 Array = NDArray[Any]
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
@@ -83,12 +83,22 @@ class TupleTable:
         # because fetching from memory is what an update waits for.
         self.history = np.zeros(size, np.complex64)
 
-    def look_up(self, boards: Array) -> tuple[Array, Array]:
-        """Places (8, M) of M boards (16, M), and the sum of the weights there (M)."""
-        places = (self.digits @ boards).astype(np.int64)
-        return places, self.weights.take(places).sum(axis=0)
+    def places(self, cells: Array) -> Array:
+        """The places in the table of the eight images of M boards, (8, M)."""
+        places: Array = self.digits @ cells
+        return places.astype(np.int64)
 
-    def update(self, places: Array, errors: Array) -> None:
+    def look_up(self, cells: Array) -> Array:
+        """The sums of the weights of M boards (M), from their cells (16, M)."""
+        sums: Array = self.weights.take(self.places(cells)).sum(axis=0)
+        return sums
+
+    def update(self, cells: Array, errors: Array) -> None:
+        """Moves the weights of M boards by their errors (M), from their cells (16, M)."""
+        if len(errors):
+            self.correct(self.places(cells), errors)
+
+    def correct(self, places: Array, errors: Array) -> None:
         """Moves the weights at `places` (8, M) by the errors of M boards.
 
         A weight that occurs several times moves by the *mean* of its errors: each of them asks for
@@ -96,11 +106,14 @@ class TupleTable:
         errors| / sum of |errors|: 1 while the errors agree, towards 0 when they are only noise.
         """
         # Sorting (place, board) packed in one integer brings the errors of each weight together.
-        packed = np.sort(((places << 32) | np.arange(len(errors))).ravel())
+        packed = (places << 32 | np.arange(len(errors))).ravel()
+        packed.sort()
         place, board = packed >> 32, packed & 0xFFFFFFFF
-        first = np.flatnonzero(np.diff(place, prepend=-1))
-        count = np.diff(first, append=len(place)).astype(np.float32)
-        weight, error = place[first], np.add.reduceat(errors[board], first) / count
+        is_edge = np.ones(len(place) + 1, bool)
+        np.not_equal(place[1:], place[:-1], out=is_edge[1:-1])
+        edges = np.flatnonzero(is_edge)
+        first, count = edges[:-1], np.diff(edges).astype(np.float32)
+        weight, error = place[first], np.add.reduceat(errors.take(board), first) / count
 
         history = self.history[weight]
         total, size = history.real, history.imag
@@ -118,15 +131,23 @@ class Network:
         self.tables = [TupleTable(cells) for cells in TUPLES]
         self.threads = ThreadPoolExecutor(max_workers=len(TUPLES))
 
-    def look_up(self, boards: Array) -> tuple[list[Array], Array]:
-        """Each table's places for M boards (M, 4, 4), and the values V of the boards."""
-        columns = np.minimum(boards.reshape(-1, 16), EXPONENTS - 1).astype(np.float32).T
-        found = list(self.threads.map(TupleTable.look_up, self.tables, repeat(columns)))
-        return [places for places, _ in found], np.sum([values for _, values in found], axis=0)
+    def look_up(self, boards: Array) -> Array:
+        """The values V of M boards (M, 4, 4)."""
+        cells = repeat(cells_of(boards))
+        sums = list(self.threads.map(TupleTable.look_up, self.tables, cells))
+        values: Array = np.sum(sums, axis=0)
+        return values
 
-    def update(self, places: list[Array], errors: Array) -> None:
-        """Moves V of the boards with these places by their errors (M)."""
-        list(self.threads.map(TupleTable.update, self.tables, places, repeat(errors)))
+    def update(self, boards: Array, errors: Array) -> None:
+        """Moves V of M boards (M, 4, 4) by their errors (M)."""
+        cells = repeat(cells_of(boards))
+        list(self.threads.map(TupleTable.update, self.tables, cells, repeat(errors)))
+
+
+def cells_of(boards: Array) -> Array:
+    """The tiles of M boards, cell by cell, for matrix products: float32 (16, M)."""
+    cells: Array = np.minimum(boards.reshape(-1, 16).T, EXPONENTS - 1, order="C")
+    return cells.astype(np.float32)
 
 
 # ---- choosing: the best reward + V(afterstate) ---------------------------------------------------
@@ -138,7 +159,7 @@ class Choice(NamedTuple):
     actions: Array  # (N)
     worth: Array  # (N) reward + V(afterstate) of the action; 0 where none is legal
     lanes: Array  # (K) the lanes with a legal action,
-    places: list[Array]  # the table places of the afterstates chosen there, 4 x (8, K),
+    boards: Array  # (K, 4, 4) the afterstates chosen there,
     values: Array  # (K) and their V
 
     def on(self, wanted: Array) -> "Choice":
@@ -147,26 +168,28 @@ class Choice(NamedTuple):
         if keep.all():
             return self
         return self._replace(
-            lanes=self.lanes[keep],
-            places=[places[:, keep] for places in self.places],
-            values=self.values[keep],
+            lanes=self.lanes[keep], boards=self.boards[keep], values=self.values[keep]
         )
 
 
 def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choice:
     """The greedy choice among the afterstates of N lanes: boards (N, 4, 4, 4), the rest (N, 4)."""
-    lane, action = np.nonzero(mask)
-    places, values = network.look_up(boards[lane, action])
-    worth = np.full(mask.shape, -np.inf, np.float32)
-    worth[lane, action] = rewards[lane, action] + values
-    actions = worth.argmax(axis=1)
-    chosen = np.flatnonzero(action == actions[lane])
+    # One row for each lane and action: an index of one axis is faster than one of two.
+    boards, rewards = boards.reshape(-1, 4, 4), rewards.ravel()
+    legal = np.flatnonzero(mask)
+    value, worth = np.zeros(mask.size, np.float32), np.full(mask.size, -np.inf, np.float32)
+    value[legal] = network.look_up(boards.take(legal, axis=0))
+    worth[legal] = rewards[legal] + value[legal]
+    actions = worth.reshape(mask.shape).argmax(axis=1)
+    row = np.arange(0, mask.size, mask.shape[1]) + actions
+    can_act = mask.ravel()[row] != 0
+    lanes = np.flatnonzero(can_act)
     return Choice(
         actions=actions,
-        worth=np.where(mask.any(axis=1), worth.max(axis=1), 0),
-        lanes=lane[chosen],
-        places=[table[:, chosen] for table in places],
-        values=values[chosen],
+        worth=np.where(can_act, worth[row], 0),
+        lanes=lanes,
+        boards=boards.take(row[lanes], axis=0),
+        values=value[row[lanes]],
     )
 
 
@@ -258,7 +281,7 @@ def train(
         choice = choose(network, *environment(env.afterstates))
         if last is not None:
             # A terminated lane has no legal action: its last afterstate is worth 0.
-            network.update(last.places, choice.worth[last.lanes] - last.values)
+            network.update(last.boards, choice.worth[last.lanes] - last.values)
         # A finished lane ignores its action and returns the next episode's first board (NEXT_STEP
         # autoreset): the chosen action does not happen, so nothing is learnt from it.
         last = choice.on(~finished)
@@ -462,6 +485,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--evaluate-every", type=float, help="seconds of training between evaluations"
     )
+    parser.add_argument(
+        "--save-at",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="SECONDS",
+        help="keep the network of these times, too, as agent-<seconds>.npz in --out",
+    )
     parser.add_argument("--quick", action="store_true", help="all of it in ten seconds")
     config = parser.parse_args(arguments)
     if config.resume and not config.checkpoint:
@@ -474,11 +505,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 class NowAndThen:
-    """Checkpoints and evaluations during training, each at its interval in seconds."""
+    """Checkpoints, evaluations and saved networks during training, each at its seconds."""
 
     def __init__(self, config: argparse.Namespace, network: Network) -> None:
         self.config, self.network = config, network
         self.next_checkpoint = self.next_evaluation = -1.0
+        self.marks = sorted(config.save_at)
+        self.saved: list[dict[str, Any]] = []
 
     def __call__(self, progress: Progress) -> None:
         """Does what is due."""
@@ -492,6 +525,14 @@ class NowAndThen:
         if config.checkpoint and elapsed >= self.next_checkpoint:
             self.next_checkpoint = elapsed + config.checkpoint_every
             save_checkpoint(config.checkpoint, self.network, progress)
+        while self.marks and elapsed >= self.marks[0]:
+            path = config.out / f"agent-{self.marks.pop(0):g}.npz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tables = [table.weights for table in self.network.tables]
+            NTuple(TUPLES, tables, exponents=EXPONENTS).save(path)
+            # A finished lane's next step begins a game, without a move.
+            moves = progress.steps - progress.episodes
+            self.saved.append({"file": path.name, "seconds": elapsed, "moves": moves})
 
     def evaluate(self, progress: Progress, elapsed: float) -> None:
         """Some games with the weights learnt so far, always on the same seeds."""
@@ -540,6 +581,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     envs = make(config.num_envs, config.endpoint)
     now_and_then = NowAndThen(config, network)
     progress = train(envs, network, config.seconds, config.seed, before, now_and_then)
+    seconds = progress.elapsed()
+    now_and_then(progress)
     envs.close()
     if config.checkpoint:
         save_checkpoint(config.checkpoint, network, progress)
@@ -571,7 +614,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "training": {
             "steps": progress.steps,
             "episodes": progress.episodes,
-            "steps_per_second": progress.speed(progress.elapsed()),
+            "steps_per_second": progress.speed(seconds),
+            "saved": now_and_then.saved,
             "evaluations": progress.evaluations,
             "environment_share": progress.environment_share,
             "step_seconds": step,

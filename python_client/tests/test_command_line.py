@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ RIGHT = {
     "replay": ["replay", "{files}/good.json"],
     "rollout": ["rollout", "random", "--transitions", "9", "--out", "{files}/new.parquet"],
     "export": ["export", "{files}/good.parquet", "--huggingface", "{files}/{number}"],
+    "convert-weights": ["convert-weights", "{files}/network.bin", "{files}/network.npz"],
     "verify": ["verify", "{files}/good.parquet"],
     "doctor": ["doctor"],
     "version": ["version"],
@@ -52,6 +54,8 @@ WRONG = [
     (1, "export {files}/nowhere.parquet --huggingface {files}/a", "FileNotFoundError"),
     (1, "export {files}/bad.json --huggingface {files}/a", "InvalidDataset"),
     (1, "export {files}/good.parquet --huggingface {files}/a/b", "FileNotFoundError"),
+    (1, "convert-weights {files}/nowhere.bin {files}/a.npz", "FileNotFoundError"),
+    (1, "convert-weights {files}/network.bin {files}/nowhere/a.npz", "FileNotFoundError"),
     (1, "verify {files}/nowhere.parquet", "FileNotFoundError"),
     (1, "verify {files}/bad.json", "InvalidDataset"),
     (
@@ -78,6 +82,7 @@ WRONG = [
     (2, "export {files}/good.parquet", "UsageError"),
     (2, "export {files}/good.parquet --minari a/b-v0 --huggingface {files}/a", "UsageError"),
     (2, "export {files}/good.parquet --huggingface {files}", "InvalidArgument"),
+    (2, "convert-weights {files}/good.json {files}/a.npz", "InvalidArgument"),
     (2, "verify {files}/good.parquet --endpoint x", "InvalidArgument"),
     (2, "version --verbose", "UsageError"),
 ]
@@ -102,6 +107,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "bad.json").write_text(
         (made / "good.json").read_text().replace('"score": ', '"score": 1')
     )
+    # One tuple of one cell, as TDL2048-Demo writes it.
+    name = b"1-tuple pattern 3"
+    network = struct.pack(f"<Qi{len(name)}sQ16f", 1, len(name), name, 16, *range(16))
+    (made / "network.bin").write_bytes(network)
     twofold.datasets.write(made / "good.parquet", "random", transitions=9, num_envs=3)
     return made
 

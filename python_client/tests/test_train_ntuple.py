@@ -12,6 +12,8 @@ import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from servers import Server
 
+from twofold.policies import NTuple
+
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 train_ntuple: Any = importlib.import_module("train_ntuple")
@@ -45,7 +47,7 @@ def test_all_eight_images_of_a_board_have_one_value(network: Any) -> None:
     images = [
         np.rot90(b, turn, axes=(1, 2)) for turn in range(4) for b in (boards, boards.swapaxes(1, 2))
     ]
-    values = [network.look_up(np.ascontiguousarray(image))[1] for image in images]
+    values = [network.look_up(np.ascontiguousarray(image)) for image in images]
     assert np.unique(values[0]).size > 40
     for value in values[1:]:
         np.testing.assert_allclose(value, values[0], rtol=1e-5)
@@ -54,25 +56,24 @@ def test_all_eight_images_of_a_board_have_one_value(network: Any) -> None:
 def test_a_value_is_the_sum_of_32_weights_at_exact_places() -> None:
     network = train_ntuple.Network()
     board = np.arange(16, dtype=np.uint8).reshape(1, 4, 4)
-    places, _ = network.look_up(board)
-    for table, cells in zip(places, train_ntuple.TUPLES, strict=True):
-        assert table.shape == (8, 1)
+    for table, cells in zip(network.tables, train_ntuple.TUPLES, strict=True):
+        places = table.places(train_ntuple.cells_of(board))
+        assert places.shape == (8, 1)
         # The first image is the board as it is.
-        assert table[0, 0] == sum(cell * 16**digit for digit, cell in enumerate(cells))
-    for table in network.tables:
+        assert places[0, 0] == sum(cell * 16**digit for digit, cell in enumerate(cells))
         table.weights[:] = 0.25
-    assert network.look_up(board)[1] == [8.0]
+    assert network.look_up(board) == [8.0]
 
 
 def test_tiles_past_32768_do_not_leave_the_table(network: Any) -> None:
-    board = np.full((1, 4, 4), 17, np.uint8)
-    places, _ = network.look_up(board)
-    assert {int(place) for table in places for place in table.ravel()} == {16**6 - 1}
+    cells = train_ntuple.cells_of(np.full((1, 4, 4), 17, np.uint8))
+    for table in network.tables:
+        assert set(table.places(cells).ravel().tolist()) == {16**6 - 1}
 
 
 def test_errors_of_one_weight_are_averaged() -> None:
     table = train_ntuple.TupleTable((0, 1, 2, 3, 4, 5))
-    table.update(np.array([[5, 5, 9, 5]]), np.array([1, 3, -2, 8], np.float32))
+    table.correct(np.array([[5, 5, 9, 5]]), np.array([1, 3, -2, 8], np.float32))
     assert table.weights[5] * train_ntuple.FEATURES == pytest.approx(4)
     assert table.weights[9] * train_ntuple.FEATURES == pytest.approx(-2)
     assert np.count_nonzero(table.weights) == 2
@@ -82,16 +83,15 @@ def test_errors_of_one_weight_are_averaged() -> None:
 def test_one_update_brings_a_board_to_its_target_however_often_it_occurs(copies: int) -> None:
     network = train_ntuple.Network()
     boards = np.repeat(some_boards(1), copies, axis=0)
-    places, values = network.look_up(boards)
-    network.update(places, 1000 - values)
-    np.testing.assert_allclose(network.look_up(boards)[1], 1000, rtol=1e-5)
+    network.update(boards, 1000 - network.look_up(boards))
+    np.testing.assert_allclose(network.look_up(boards), 1000, rtol=1e-5)
 
 
 def test_errors_that_cancel_bring_the_rate_to_zero() -> None:
     table = train_ntuple.TupleTable((0, 1, 2, 3, 4, 5))
     weights = [0.0]
     for error in (32, -32, 32):
-        table.update(np.array([[7]]), np.array([error], np.float32))
+        table.correct(np.array([[7]]), np.array([error], np.float32))
         weights.append(float(table.weights[7]))
     # Rate 1 while all errors agree; after +32 and -32 it is 0.
     assert weights == [0, 1, 0, 0]
@@ -99,8 +99,8 @@ def test_errors_that_cancel_bring_the_rate_to_zero() -> None:
 
 def test_an_update_of_no_boards_changes_nothing(network: Any) -> None:
     before = [table.weights.copy() for table in network.tables]
-    places, values = network.look_up(some_boards(0))
-    network.update(places, values)
+    boards = some_boards(0)
+    network.update(boards, network.look_up(boards))
     for table, weights in zip(network.tables, before, strict=True):
         assert np.array_equal(table.weights, weights)
 
@@ -115,7 +115,7 @@ def test_the_choice_is_the_best_legal_reward_plus_value(network: Any) -> None:
     mask = rng.integers(0, 2, (100, 4), dtype=np.int8)
     mask[:10] = 0
     choice = train_ntuple.choose(network, boards, rewards, mask)
-    values = network.look_up(boards.reshape(-1, 4, 4))[1].reshape(100, 4)
+    values = network.look_up(boards.reshape(-1, 4, 4)).reshape(100, 4)
     assert np.array_equal(choice.lanes, np.flatnonzero(mask.any(axis=1)))
     for lane in range(100):
         legal = np.flatnonzero(mask[lane])
@@ -126,10 +126,8 @@ def test_the_choice_is_the_best_legal_reward_plus_value(network: Any) -> None:
         assert choice.actions[lane] == max(legal, key=lambda action: worth[action])
         assert choice.worth[lane] == pytest.approx(worth[choice.actions[lane]])
     chosen = boards[choice.lanes, choice.actions[choice.lanes]]
-    places, values = network.look_up(chosen)
-    np.testing.assert_allclose(choice.values, values)
-    for kept, found in zip(choice.places, places, strict=True):
-        assert np.array_equal(kept, found)
+    assert np.array_equal(choice.boards, chosen)
+    np.testing.assert_allclose(choice.values, network.look_up(chosen))
 
 
 # ---- learning over a server ----------------------------------------------------------------------
@@ -141,11 +139,11 @@ class Spy:
     def __init__(self) -> None:
         self.errors: list[Any] = []
 
-    def look_up(self, boards: Any) -> tuple[list[Any], Any]:
-        return [np.zeros((8, len(boards)), np.int64)] * 4, np.full(len(boards), 1000, np.float32)
+    def look_up(self, boards: Any) -> Any:
+        return np.full(len(boards), 1000, np.float32)
 
-    def update(self, places: list[Any], errors: Any) -> None:
-        assert all(table.shape == (8, len(errors)) for table in places)
+    def update(self, boards: Any, errors: Any) -> None:
+        assert boards.shape == (len(errors), 4, 4)
         self.errors.append(errors)
 
 
@@ -242,6 +240,22 @@ def test_training_continues_from_a_checkpoint_and_evaluates_on_the_way(
     assert second["training"]["steps"] > first["training"]["steps"]
     assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
     assert "going on after 0:0" in capsys.readouterr().out
+
+
+def test_networks_of_given_times_are_kept(tmp_path: Path) -> None:
+    arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path), "--seconds", "1"]
+    arguments += ["--endpoint", "embedded", "--save-at", "1", "0.5"]
+    results = train_ntuple.main(arguments)["training"]
+    early, late = results["saved"]
+    assert [early["file"], late["file"]] == ["agent-0.5.npz", "agent-1.npz"]
+    assert 0.5 <= early["seconds"] < late["seconds"]
+    assert 0 < early["moves"] < late["moves"] <= results["steps"]
+    networks = [NTuple.load(tmp_path / one["file"]) for one in (early, late)]
+    learnt = [sum(np.count_nonzero(table) for table in one.weights) for one in networks]
+    assert 0 < learnt[0] < learnt[1]
+    # The evaluation afterwards is no part of the training's time.
+    rate = late["moves"] / late["seconds"]
+    assert results["steps_per_second"] == pytest.approx(rate, rel=0.3)
 
 
 def test_the_random_agent_plays_as_random_play_does() -> None:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from servers import Server
@@ -15,6 +16,8 @@ pytest.importorskip("torch", reason="`make trainers` has it")
 pytest.importorskip("tensorboard")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+import dqn_afterstates
+import ppo
 import recurrent_ppo
 
 
@@ -62,3 +65,27 @@ def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: S
     assert list(tmp_path.glob("events.out.tfevents.*"))
     assert json.loads((tmp_path / "evaluation.json").read_text())["episodes"] == 100
     assert run("--evaluate", str(tmp_path / "model.pt")) == [trained]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    # With small batches, each of them has learnt something by then.
+    [(ppo, "model", ["--num-steps", "8"]), (dqn_afterstates, "network", ["--batch", "8"])],
+)
+def test_an_example_keeps_its_agents_of_given_times(
+    module: ModuleType, name: str, words: list[str], tmp_path: Path
+) -> None:
+    words = [*words, "--seconds", "6", "--save-at", "3", "6", "--num-envs", "32"]
+    options = module.parse_arguments([*words, "--threads", "1"])
+    module.train(options, module.make_boards(options), tmp_path)
+    early, late = json.loads((tmp_path / "curve.json").read_text())["saved"]
+    assert [early["file"], late["file"]] == [f"{name}-3.pt", f"{name}-6.pt"]
+    assert 3 <= early["seconds"] < late["seconds"]
+    assert 0 < early["steps"] < late["steps"]
+    weights = []
+    for file in (early["file"], late["file"], f"{name}.pt"):
+        loaded = module.load(tmp_path / file)
+        parts = loaded if isinstance(loaded, tuple) else (loaded,)
+        weights.append([array.numpy().tobytes() for array in parts[0].state_dict().values()])
+    assert weights[0] != weights[1] == weights[2]
+    assert twofold.evaluate(module.policy_of(*parts), episodes=50).scores.mean() > 500

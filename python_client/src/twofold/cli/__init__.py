@@ -32,6 +32,10 @@ SUBCOMMANDS = {
     "replay": ("twofold.cli.replay", "show and verify a recorded game"),
     "rollout": ("twofold.cli.rollout", "play with a policy and save every transition"),
     "export": ("twofold.cli.export", "write a dataset for Minari or Hugging Face"),
+    "convert-weights": (
+        "twofold.cli.convert_weights",
+        "convert another program's n-tuple network, for evaluate and rollout",
+    ),
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
     "serve": ("twofold.cli.serving.server", "start a server (twofold-server serve)"),
     "keygen": ("twofold.cli.serving.server", "make a pair of keys (twofold-server keygen)"),

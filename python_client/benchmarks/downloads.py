@@ -1,0 +1,57 @@
+"""Files of other projects, fetched once and verified, never checked in."""
+
+from __future__ import annotations
+
+import hashlib
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TIMEOUT = 60.0
+
+
+class Unavailable(Exception):
+    """A file that can't be fetched, or is another than expected; the text says which and why."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file at a pinned address.
+
+    Args:
+        url: Its address, which names a commit.
+        sha256: The digest of its bytes, in hexadecimal.
+        folder: Where it is kept, under the repository's .build.
+    """
+
+    url: str
+    sha256: str
+    folder: str
+
+    def fetch(self) -> Path:
+        """The file on this machine; what is there already is only verified.
+
+        Raises:
+            Unavailable: There is no network, or the bytes are others.
+        """
+        path = REPOSITORY / ".build" / self.folder / self.url.rpartition("/")[2]
+        if path.exists():
+            self._verify(path, path.read_bytes())
+            return path
+        try:
+            with urllib.request.urlopen(self.url, timeout=TIMEOUT) as reply:
+                data: bytes = reply.read()
+        except OSError as error:  # urllib's errors, too
+            raise Unavailable(f"{self.url} can't be fetched: {error}") from error
+        self._verify(self.url, data)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.part")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+        return path
+
+    def _verify(self, place: object, data: bytes) -> None:
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != self.sha256:
+            raise Unavailable(f"{place} has the SHA-256 digest {digest} instead of {self.sha256}")

@@ -1,0 +1,105 @@
+"""Evaluates networks that others published, and prints their rows of docs/reference/results.md.
+
+    make published                                   # 50,000 games, a few minutes
+    make published PUBLISHED_ARGS="--games 1000"
+
+A network is fetched from its address into .build/published, once; its digest has to be the one
+noted here. `twofold convert-weights` converts it, and `twofold evaluate` plays it. Without a
+network connection the row is left out, by name. Results are kept in runs/published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from downloads import REPOSITORY, Download, Unavailable
+
+
+@dataclass(frozen=True)
+class Network:
+    """A published network."""
+
+    name: str
+    label: str
+    download: Download
+
+
+NETWORKS = (
+    Network(
+        "szubert-jaskowski",
+        "Szubert and Jaśkowski's best standard network, 17 four-tuples",
+        Download(
+            "https://raw.githubusercontent.com/mszubert/2048/"
+            "163d3d95d96e04073cdae0ffc1782ba55a7292f1/players/best_standard_network.bin",
+            "fb09b010194f52405e7aa62fed7ac678e45fbf84c009dfc7c112215b8ba8fcbd",
+            "published",
+        ),
+    ),
+)
+
+HEAD = """\
+| network | games | mean score | 2048 | 4096 | 8192 |
+|---|---:|---:|---:|---:|---:|"""
+
+
+def twofold(*words: str) -> Any:
+    """Runs a subcommand; its result."""
+    command = [sys.executable, "-m", "twofold", *words, "--json"]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
+    """A network's evaluation, which it also saves in `out`.
+
+    Raises:
+        Unavailable: The network can't be fetched.
+    """
+    file = network.download.fetch()
+    converted = file.with_suffix(".npz")
+    twofold("convert-weights", str(file), str(converted))
+    result: dict[str, Any] = twofold("evaluate", f"ntuple:{converted}", "--episodes", str(games))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{network.name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def row(network: Network, result: dict[str, Any]) -> str:
+    """A network's line of the table."""
+    low, high = result["score"]["mean_interval"]
+    cells = [
+        network.label,
+        f"{result['episodes']:,}",
+        f"{result['score']['mean']:,.0f} ({low:,.0f} ... {high:,.0f})",
+    ]
+    for tile in ("2048", "4096", "8192"):
+        reached = result["reached"][tile]
+        low, high = reached["interval"]
+        cells.append(f"{reached['share']:.2%} ({100 * low:.2f} ... {100 * high:.2f})")
+    return f"| {' | '.join(cells)} |"
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--games", type=int, default=50_000, help="games with each network")
+    add("--out", type=Path, default=REPOSITORY / "runs" / "published", help="the folder of results")
+    options = parser.parse_args(words)
+    rows = []
+    for network in NETWORKS:
+        try:
+            rows.append(row(network, evaluate(network, options.games, options.out)))
+        except Unavailable as error:
+            print(f"skipped {network.name}: {error}", file=sys.stderr)
+    if rows:
+        print("\n".join([HEAD, *rows]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""Trains learners of 2048 for the same time, and prints what each plays after 1, 10 and 60 minutes.
+
+    make score-per-second                                     # hours: an hour for each learner
+    make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"
+    make score-per-second SCORE_ARGS=--report                 # the table of what is there
+
+One learner runs at a time, on `--cores` cores, as one run that saves its agent at each of the
+times; the schedules of learning rates are those of the whole run. Afterwards each agent plays the
+same games greedily, learning nothing. TDL2048-Demo is compiled with its makefile's flags from a
+source that is fetched from its pinned commit, or that --tdl-demo names; without a source or a
+compiler it is left out, by name. Results are kept in runs/score_per_second; what is there is not
+run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
+from downloads import REPOSITORY, Download, Unavailable
+
+HERE = Path(__file__).resolve().parent
+EXAMPLES = REPOSITORY / "python_client" / "examples"
+TORCH = REPOSITORY / ".build" / "trainers" / "sb3" / "bin" / "python"
+
+TDL_DEMO = Download(
+    "https://raw.githubusercontent.com/moporgic/TDL2048-Demo/"
+    "e8a974606bf1b90aff139ed98f8cdc2b6fa0076d/2048.cpp",
+    "b6832fe08d83efdc8542ad90bcce536108a2e0f2736c704fe1f5d6e3b565538c",
+    "tdl2048-demo",
+)
+# Those of its makefile.
+TDL_FLAGS = ("-std=c++11", "-O3", "-g", "-Wall", "-fmessage-length=0")
+
+Saved = list[dict[str, Any]]
+"""An agent for each time: its file, and the seconds and moves of its training."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A learner: how to train it, and what its agents are to greedy.py."""
+
+    name: str
+    label: str
+    policy: str
+    """How its agents play."""
+    program: str
+    """The name of its loader in greedy.py."""
+    train: Callable[[argparse.Namespace, Path], Saved]
+    cores: int | None = None
+    """The number of cores that it can use; None for any."""
+    python: Path = Path(sys.executable)
+
+
+def run(words: Sequence[object], out: Path) -> str:
+    """Runs a program, whose standard error goes to a file in `out`; its output.
+
+    Raises:
+        Unavailable: It failed.
+    """
+    command = [str(word) for word in words]
+    with (out / "errors.txt").open("a") as errors:
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    with (out / "output.txt").open("a") as output:
+        output.write(ran.stdout)
+    if ran.returncode:
+        raise Unavailable(f"exit status {ran.returncode}, see {out}/errors.txt")
+    return ran.stdout
+
+
+def arguments(options: argparse.Namespace, out: Path) -> list[object]:
+    """What all programs of examples/ take."""
+    seconds = [60 * minutes for minutes in options.minutes]
+    words: list[object] = ["--seconds", seconds[-1], "--save-at", *seconds, "--out", out]
+    return [*words, "--seed", options.seed, "--episodes", 2]
+
+
+def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
+    """The n-tuple network."""
+    words = [sys.executable, EXAMPLES / "train_ntuple.py", "--endpoint", "embedded"]
+    run([*words, *arguments(options, out)], out)
+    [report] = out.glob("train_ntuple-*.json")
+    saved: Saved = json.loads(report.read_text())["training"]["saved"]
+    return saved
+
+
+def train_torch(name: str) -> Callable[[argparse.Namespace, Path], Saved]:
+    """A program with PyTorch, whose lanes play one move in each step."""
+
+    def train(options: argparse.Namespace, out: Path) -> Saved:
+        if not TORCH.exists():
+            raise Unavailable(f"{TORCH} is missing; `make score-per-second` makes it")
+        words = [TORCH, EXAMPLES / f"{name}.py", "--threads", options.cores]
+        run([*words, *arguments(options, out)], out)
+        saved: Saved = json.loads((out / "curve.json").read_text())["saved"]
+        return [{**one, "moves": one["steps"]} for one in saved]
+
+    return train
+
+
+def train_tdl_demo(options: argparse.Namespace, out: Path) -> Saved:
+    """TDL2048-Demo, with a main of ours."""
+    source = options.tdl_demo or TDL_DEMO.fetch()
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        raise Unavailable("there is no g++ and no clang++")
+    program = REPOSITORY / ".build" / "tdl2048-demo" / "train"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    words = [compiler, *TDL_FLAGS, f'-DDEMO="{source.resolve()}"', "-o", program]
+    run([*words, HERE / "tdl_demo.cpp"], out)
+    seconds = [f"{60 * minutes:g}" for minutes in options.minutes]
+    lines = run([program, out, options.seed, *seconds], out).splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+AFTERSTATES = "greedy over afterstates, 1 ply"
+LEARNERS = (
+    Learner("ntuple", "n-tuple network", AFTERSTATES, "train_ntuple", train_ntuple),
+    Learner("ppo", "PPO, masked", "most probable action", "ppo", train_torch("ppo"), python=TORCH),
+    Learner(
+        "dqn",
+        "DQN on afterstates",
+        AFTERSTATES,
+        "dqn_afterstates",
+        train_torch("dqn_afterstates"),
+        python=TORCH,
+    ),
+    Learner("tdl-demo", "TDL2048-Demo", AFTERSTATES, "train_ntuple", train_tdl_demo, cores=1),
+)
+
+
+@contextlib.contextmanager
+def on_cores(number: int) -> Iterator[int]:
+    """Keeps this process, and those it starts, on so many cores; how many there are."""
+    before = os.sched_getaffinity(0)
+    chosen = sorted(before)[:number]
+    os.sched_setaffinity(0, chosen)
+    try:
+        yield len(chosen)
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str, Any]:
+    """Trains, if that is not done yet; what trained.json holds.
+
+    Raises:
+        Unavailable: The learner can't be run here.
+    """
+    path = out / "trained.json"
+    if not path.exists():
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        busy = machine.busy_cores()
+        result = {
+            "machine": machine.describe(),
+            "cores": learner.cores or options.cores,
+            "busy_cores_before": busy,
+            "seed": options.seed,
+            "minutes": options.minutes,
+            "points": learner.train(options, out),
+        }
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    return dict(json.loads(path.read_text()))
+
+
+def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
+    """Trains and evaluates; writes result.json, and removes the agents.
+
+    Raises:
+        Unavailable: The learner can't be run here.
+    """
+    with on_cores(options.cores) as options.cores:
+        result = train(learner, options, out)
+        for point in result["points"]:
+            words = [learner.python, HERE / "greedy.py", learner.program, out / point["file"]]
+            point["evaluation"] = json.loads(run([*words, "--episodes", options.games], out))
+    (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    if not options.keep:
+        for point in result["points"]:
+            (out / point["file"]).unlink()
+
+
+def table(results: dict[str, dict[str, Any]]) -> str:
+    """The Markdown table of the results, by learner."""
+    minutes = sorted({one for result in results.values() for one in result["minutes"]})
+    heads = [f"after {one:g} min" for one in minutes]
+    lines = [
+        f"| learner | policy | hardware | moves/s with learning | {' | '.join(heads)} |",
+        f"|---|---|---|---:|{'---:|' * len(minutes)}",
+    ]
+    for learner in LEARNERS:
+        if learner.name not in results:
+            continue
+        result = results[learner.name]
+        last = result["points"][-1]
+        processor = result["machine"]["machine"]["processor"]
+        scores = dict.fromkeys(minutes, "")
+        for at, point in zip(result["minutes"], result["points"], strict=True):
+            score = point["evaluation"]["score"]
+            low, high = score["mean_interval"]
+            scores[at] = f"{score['mean']:,.0f} ({low:,.0f} ... {high:,.0f})"
+        cells = [
+            learner.label,
+            learner.policy,
+            f"{processor}, {result['cores']} {'core' if result['cores'] == 1 else 'cores'}",
+            f"{last['moves'] / last['seconds']:,.0f}",
+            *scores.values(),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def parse(words: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    names = [learner.name for learner in LEARNERS]
+    add("--only", nargs="+", choices=names, default=names, metavar="LEARNER", help=str(names))
+    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="of training, ascending")
+    add("--games", type=int, default=1000, help="of each evaluation")
+    add("--cores", type=int, default=2, help="cores for each learner")
+    add("--seed", type=int, default=1, help="of boards, weights and actions")
+    add("--tdl-demo", type=Path, metavar="FILE", help="TDL2048-Demo's 2048.cpp")
+    add("--keep", action="store_true", help="keep the agents, up to 1 GB for each learner")
+    out = REPOSITORY / "runs" / "score_per_second"
+    add("--out", type=Path, default=out, help="the folder of results")
+    add("--report", action="store_true", help="only print the table")
+    options = parser.parse_args(words)
+    options.minutes.sort()
+    return options
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command line."""
+    options = parse(words)
+    results = {}
+    for learner in LEARNERS:
+        out = options.out / f"{learner.name}-{options.seed}"
+        path = out / "result.json"
+        if learner.name in options.only and not options.report and not path.exists():
+            print(f"{learner.name}: {options.minutes[-1]:g} minutes", file=sys.stderr)
+            try:
+                measure(learner, options, out)
+            except Unavailable as error:
+                print(f"skipped {learner.name}: {error}", file=sys.stderr)
+        if path.exists():
+            results[learner.name] = json.loads(path.read_text())
+    print(table(results) if results else "no results yet", flush=True)
+
+
+if __name__ == "__main__":
+    main()

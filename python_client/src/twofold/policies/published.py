@@ -1,0 +1,203 @@
+"""N-tuple networks that other programs trained, read from their files.
+
+    network = twofold.policies.read_network("best_standard_network.bin")
+    network.save("best_standard_network.npz")
+
+Two formats are known, and told apart by their first bytes: that of Szubert and Jaśkowski's 2048
+(github.com/mszubert/2048), and that of TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are
+for boards of 4 x 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import InvalidArgument
+from twofold.policies.served_policies import NTuple
+
+# The program writes each object behind the number of its class.
+_NETWORK, _LIST, _TUPLE, _INTS, _DOUBLES = 796418617, 123499, 570718399, 14, 1234
+_IDENTITY, _STANDARD = 840142292, 121345704
+
+
+def read_network(path: str | PathLike[str]) -> NTuple:
+    """The network in a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
+
+    The weights become float32. Exponents past the network's largest count as its largest; in both
+    programs they lead to a wrong weight.
+
+    Args:
+        path: The file: `players/best_standard_network.bin` of the first program, `2048.bin` of the
+            second.
+
+    Raises:
+        InvalidArgument: The file is of another kind, damaged, or for other boards than 4 x 4;
+            `field` is "path", `lane` the tuple at fault.
+        OSError: It can't be read.
+    """
+    data = Path(path).read_bytes()
+    try:
+        if data[:1] == b"\x78":  # zlib's header
+            return _szubert(_Reader(zlib.decompress(data), ">"))
+        return _tdl_demo(_Reader(data, "<"))
+    except (InvalidArgument, zlib.error) as error:
+        lane = getattr(error, "lane", None)
+        raise InvalidArgument(
+            f"{path} is not a readable network of Szubert and Jaśkowski's 2048 or of "
+            f"TDL2048-Demo: {error}",
+            field="path",
+            lane=lane,
+        ) from error
+
+
+class _Reader:
+    """Reads numbers from bytes, in one byte order."""
+
+    def __init__(self, data: bytes, order: str) -> None:
+        self._data, self._order, self._place = data, order, 0
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        taken = self._data[self._place : self._place + size]
+        self._place += size
+        if len(taken) < size:
+            raise InvalidArgument(f"it ends at byte {len(self._data)}, inside a value")
+        return taken
+
+    def number(self, kind: str) -> int:
+        """The next integer: `kind` is struct's, "i" or "Q"."""
+        value: int = struct.unpack(self._order + kind, self.take(struct.calcsize("<" + kind)))[0]
+        return value
+
+    def expect(self, kind: str, wanted: int) -> None:
+        """The next integer has to be this one."""
+        self.within(kind, wanted, wanted)
+
+    def within(self, kind: str, lowest: int, highest: int) -> int:
+        """The next integer, in this range."""
+        at, value = self._place, self.number(kind)
+        if not lowest <= value <= highest:
+            wanted = str(lowest) if lowest == highest else f"{lowest} ... {highest}"
+            raise InvalidArgument(f"at byte {at} there is {value} instead of {wanted}")
+        return value
+
+    def weights(self, kind: str, count: int) -> NDArray[np.float32]:
+        """The next `count` numbers: `kind` is numpy's, "f4" or "f8"."""
+        size = count * np.dtype(kind).itemsize
+        numbers = np.frombuffer(self.take(size), self._order + kind)
+        with np.errstate(over="ignore"):
+            weights = numbers.astype(np.float32)
+        if not np.isfinite(weights).all():
+            raise InvalidArgument("a weight is not a finite float32")
+        return weights
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self._place != len(self._data):
+            raise InvalidArgument(f"{len(self._data) - self._place} bytes follow the network")
+
+
+def _szubert(reader: _Reader) -> NTuple:
+    """A network of Szubert and Jaśkowski's.
+
+    Everything is big-endian, Java's. A weight's place has the exponent in the tuple's *first* cell
+    as its most significant digit, so the cells are reversed here and the tables stay as they are.
+    """
+    reader.expect("i", _NETWORK)
+    reader.expect("i", _LIST)
+    tables: list[tuple[list[int], NDArray[np.float32]]] = []
+    base = 0
+    for index in range(reader.within("i", 1, 256)):
+        with _tuple(index):
+            reader.expect("i", _TUPLE)
+            base = reader.within("i", base or 2, base or 32)  # one base for all tuples
+            reader.expect("i", _INTS)
+            cells = [_cell(reader.number("i")) for _ in range(reader.within("i", 1, 12))]
+            reader.expect("i", _DOUBLES)
+            reader.expect("i", base ** len(cells))
+            tables.append((_different(cells), reader.weights("f8", base ** len(cells))))
+    expander = reader.number("i")
+    if expander == _STANDARD:
+        reader.expect("i", 4)  # the side of the board
+    elif expander != _IDENTITY:
+        raise InvalidArgument(f"its symmetries are of the unknown kind {expander}")
+    reader.end()
+    is_expanded = expander == _STANDARD
+    # NTuple sums over all eight images; where the program sums over fewer, each is its own tuple.
+    is_symmetric = is_expanded and all(len(_images(cells)) == 8 for cells, _ in tables)
+    if is_expanded and not is_symmetric:
+        tables = [(image, table) for cells, table in tables for image in _images(cells)]
+    return NTuple(
+        [cells[::-1] for cells, _ in tables],
+        [table for _, table in tables],
+        exponents=base,
+        symmetric=is_symmetric,
+    )
+
+
+def _tdl_demo(reader: _Reader) -> NTuple:
+    """A network of TDL2048-Demo, whose patterns are summed over all eight images.
+
+    Everything is little-endian. Cells and places are counted as NTuple counts them.
+    """
+    cells: list[list[int]] = []
+    weights: list[NDArray[np.float32]] = []
+    for index in range(reader.within("Q", 1, 256)):
+        with _tuple(index):
+            name = reader.take(reader.within("i", 1, 64))
+            found = re.fullmatch(rb"(\d+)-tuple pattern ([0-9a-f]{1,7})", name)
+            if found is None or int(found[1]) != len(found[2]):
+                raise InvalidArgument(f"its name is {name!r}; expected '4-tuple pattern 0123'")
+            cells.append(_different([int(digit, 16) for digit in found[2].decode()]))
+            reader.expect("Q", 16 ** len(cells[-1]))
+            weights.append(reader.weights("f4", 16 ** len(cells[-1])))
+    reader.end()
+    return NTuple(cells, weights, exponents=16, symmetric=True)
+
+
+@contextlib.contextmanager
+def _tuple(index: int) -> Iterator[None]:
+    """Errors in this block name the tuple."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise InvalidArgument(f"tuple {index}: {error}", lane=index) from error
+
+
+def _cell(place: int) -> int:
+    """A cell, numbered row by row, from its place on a board with a margin of one cell."""
+    row, column = place // 6 - 1, place % 6 - 1
+    if not (0 <= row < 4 and 0 <= column < 4):
+        raise InvalidArgument(f"place {place} is not a cell of a 4 x 4 board with its margin")
+    return 4 * row + column
+
+
+def _different(cells: list[int]) -> list[int]:
+    """The cells, each of which may occur once."""
+    if len(set(cells)) != len(cells):
+        raise InvalidArgument(f"its cells {cells} are not all different")
+    return cells
+
+
+def _images(cells: Sequence[int]) -> list[list[int]]:
+    """The images of a tuple that Szubert and Jaśkowski's program sums over.
+
+    Of several with the same cells, in whatever order, it keeps the first: a line of four cells has
+    four images.
+    """
+    board = np.arange(16).reshape(4, 4)
+    flipped = [board, board[:, ::-1], board[::-1], board[::-1, ::-1]]
+    images: dict[tuple[int, ...], list[int]] = {}
+    for grid in [*flipped, *(each.T for each in flipped)]:
+        moved = [int(cell) for cell in grid.ravel()[list(cells)]]
+        images.setdefault(tuple(sorted(moved)), moved)
+    return list(images.values())

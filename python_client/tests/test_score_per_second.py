@@ -1,0 +1,195 @@
+"""The benchmarks of learners and of published networks, with what is at hand."""
+
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "training")]
+downloads: Any = importlib.import_module("downloads")
+published: Any = importlib.import_module("published")
+score_per_second: Any = importlib.import_module("score_per_second")
+
+# TDL2048-Demo's classes, as far as tdl_demo.cpp uses them: a game has ten moves, and a network's
+# file the number of games that it has learnt from.
+DEMO = """
+#include <fstream>
+#include <string>
+#include <vector>
+struct board { int moves = 0; void init() { moves = 0; } void popup() { ++moves; } };
+struct move {
+    board before;
+    bool is_valid() const { return before.moves < 10; }
+    board afterstate() const { return before; }
+};
+struct pattern { pattern(std::vector<int> cells) {} };
+struct learning {
+    int games = 0;
+    void add_feature(pattern&& added) {}
+    move select_best_move(const board& state) { move best; best.before = state; return best; }
+    void learn_from_episode(std::vector<move>& path, float alpha) {
+        if (path.size() == 11 && !path.back().is_valid() && path[9].is_valid()) ++games;
+        path.clear();
+    }
+    void save(const std::string& path) { std::ofstream(path) << games; }
+};
+int main(int argc, const char* argv[]) { return 3; }
+"""
+
+
+def options(out: Path, *words: str) -> Any:
+    return score_per_second.parse(["--out", str(out), *words])
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder instead of the repository, of which only .build is used."""
+    monkeypatch.setattr(downloads, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(score_per_second, "REPOSITORY", tmp_path)
+    return tmp_path / ".build"
+
+
+# ---- downloads -----------------------------------------------------------------------------------
+
+
+def test_a_file_is_fetched_once_and_verified(tmp_path: Path, build: Path) -> None:
+    source = tmp_path / "network.bin"
+    source.write_bytes(b"weights")
+    right = hashlib.sha256(b"weights").hexdigest()
+    download = downloads.Download(source.as_uri(), right, "networks")
+    assert download.fetch() == build / "networks" / "network.bin"
+    source.unlink()
+    assert download.fetch().read_bytes() == b"weights"
+    download.fetch().write_bytes(b"other weights")
+    with pytest.raises(downloads.Unavailable, match=f"instead of {right}"):
+        download.fetch()
+
+
+def test_a_file_with_another_digest_is_not_kept(tmp_path: Path, build: Path) -> None:
+    (tmp_path / "network.bin").write_bytes(b"other weights")
+    uri = (tmp_path / "network.bin").as_uri()
+    with pytest.raises(downloads.Unavailable, match=r"network\.bin has the SHA-256 digest"):
+        downloads.Download(uri, "0" * 64, "networks").fetch()
+    assert not list(build.rglob("*"))
+
+
+def test_a_published_network_is_evaluated_or_skipped_by_name(
+    tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = b"2-tuple pattern 03"
+    data = struct.pack(f"<Qi{len(name)}sQ256f", 1, len(name), name, 256, *range(256))
+    (tmp_path / "small.bin").write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    good = downloads.Download((tmp_path / "small.bin").as_uri(), digest, "published")
+    gone = downloads.Download((tmp_path / "gone.bin").as_uri(), digest, "published")
+    networks = [published.Network("good", "Good", good), published.Network("gone", "Gone", gone)]
+    monkeypatch.setattr(published, "NETWORKS", networks)
+    published.main(["--games", "30", "--out", str(tmp_path / "out")])
+    shown = capsys.readouterr()
+    assert shown.out.startswith(published.HEAD)
+    assert shown.out.count("\n") == 3
+    assert "| Good | 30 | " in shown.out
+    assert "skipped gone: file://" in shown.err
+    assert json.loads((tmp_path / "out" / "good.json").read_text())["episodes"] == 30
+
+
+# ---- score per second ----------------------------------------------------------------------------
+
+
+def test_the_ntuple_learner_is_measured_at_each_time_of_one_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    affinity = os.sched_getaffinity(0)
+    words = ["--only", "ntuple", "--minutes", "0.02", "0.06", "--games", "40"]
+    score_per_second.main([*words, "--out", str(tmp_path), "--cores", "1"])
+    assert os.sched_getaffinity(0) == affinity
+    first = capsys.readouterr().out
+    assert "| moves/s with learning | after 0.02 min | after 0.06 min |" in first
+    result = json.loads((tmp_path / "ntuple-1" / "result.json").read_text())
+    assert result["cores"] == 1
+    early, late = result["points"]
+    assert 1.2 <= early["seconds"] < late["seconds"]
+    assert late["seconds"] >= 3.6
+    assert 0 < early["moves"] < late["moves"]
+    assert early["evaluation"]["episodes"] == late["evaluation"]["episodes"] == 40
+    assert not list(tmp_path.rglob("*.npz"))
+    # What is there is printed, and not run again.
+    score_per_second.main(["--report", "--out", str(tmp_path)])
+    assert capsys.readouterr().out == first
+
+
+def test_an_evaluation_that_failed_does_not_cost_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    def train(options: Any, out: Path) -> list[dict[str, Any]]:
+        trained.append(out)
+        return [{"file": "agent.npz", "seconds": 60.0, "moves": 600}]
+
+    learner = score_per_second.Learner("a", "A", "greedy", "train_ntuple", train)
+    for _ in range(2):
+        with pytest.raises(score_per_second.Unavailable, match=r"errors\.txt"):
+            score_per_second.measure(learner, options(tmp_path, "--minutes", "1"), tmp_path / "a")
+    assert trained == [tmp_path / "a"]
+    assert "FileNotFoundError" in (tmp_path / "a" / "errors.txt").read_text()
+
+
+def test_learners_that_are_not_at_hand_are_skipped_by_name(
+    tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(score_per_second, "TORCH", tmp_path / "nowhere" / "python")
+    gone = downloads.Download((tmp_path / "2048.cpp").as_uri(), "0" * 64, "tdl2048-demo")
+    monkeypatch.setattr(score_per_second, "TDL_DEMO", gone)
+    score_per_second.main(["--only", "ppo", "dqn", "tdl-demo", "--out", str(tmp_path / "out")])
+    shown = capsys.readouterr()
+    assert shown.out == "no results yet\n"
+    for name, reason in [("ppo", "is missing"), ("dqn", "is missing"), ("tdl-demo", "fetched")]:
+        [line] = [one for one in shown.err.splitlines() if one.startswith(f"skipped {name}: ")]
+        assert reason in line
+    (tmp_path / "2048.cpp").write_text("this is not C++")
+    words = ["--only", "tdl-demo", "--tdl-demo", str(tmp_path / "2048.cpp")]
+    score_per_second.main([*words, "--out", str(tmp_path / "out")])
+    assert "skipped tdl-demo: " in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs C++")
+def test_the_demos_main_saves_the_network_at_each_time(tmp_path: Path, build: Path) -> None:
+    (tmp_path / "2048.cpp").write_text(DEMO)
+    words = ["--tdl-demo", str(tmp_path / "2048.cpp"), "--minutes", "0.001", "0.002"]
+    saved = score_per_second.train_tdl_demo(options(tmp_path, *words), tmp_path)
+    assert [one["file"] for one in saved] == ["agent-0.06.bin", "agent-0.12.bin"]
+    assert 0.06 <= saved[0]["seconds"] < saved[1]["seconds"]
+    for one in saved:
+        assert one["moves"] == 10 * one["games"] > 0
+        assert int((tmp_path / one["file"]).read_text()) == one["games"]
+
+
+def test_the_table_leaves_out_what_was_not_measured() -> None:
+    def result(minutes: list[float], **others: Any) -> dict[str, Any]:
+        score = {"mean": 1000.0, "mean_interval": [900.0, 1100.0]}
+        points = [
+            {"seconds": 60 * at, "moves": int(at * 6000), "evaluation": {"score": score}}
+            for at in minutes
+        ]
+        about = {"machine": {"processor": "Abacus"}}
+        return {"machine": about, "minutes": minutes, "points": points, **others}
+
+    text = score_per_second.table(
+        {"tdl-demo": result([1], cores=1), "ppo": result([1, 10], cores=2)}
+    )
+    rows = text.splitlines()
+    assert len(rows) == 4
+    assert rows[0].endswith("| after 1 min | after 10 min |")
+    score = "1,000 (900 ... 1,100)"
+    ppo, demo = rows[2:]
+    assert ppo.endswith(f"| Abacus, 2 cores | 100 | {score} | {score} |")
+    assert demo.endswith(f"| Abacus, 1 core | 100 | {score} |  |")
