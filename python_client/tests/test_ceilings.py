@@ -2,8 +2,10 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import ceilings as printed
 import numpy as np
 import pytest
 from exact_concentration import Rewards, best_return, fewest_turns
@@ -61,6 +63,12 @@ def test_26_pairs_take_the_turns_that_are_known() -> None:
     assert round(found.mean_turns, 4) == 41.4435
 
 
+@pytest.mark.parametrize("memory", [0, 1, 100, None])
+def test_with_one_symbol_no_turn_is_in_vain(memory: int | None) -> None:
+    found = ceilings.concentration(memory=memory, size=(8, 16), symbols=1)
+    assert (found.mean_return, found.mean_turns, found.cleared) == pytest.approx((64, 64, 1))
+
+
 @pytest.mark.parametrize("pairs", [1, 2, 5, 8])
 def test_no_memory_takes_the_square_of_the_pairs_in_turns(pairs: int) -> None:
     found = ceilings.concentration(memory=0, size=(2, pairs))
@@ -109,6 +117,29 @@ def test_there_are_no_more_states_than_are_counted(
     game = explore(symbols, copies, memory)
     assert len(game.begins) <= count_states(symbols, copies, memory)
     assert len(np.unique(game.begins.rows, axis=0)) == len(game.begins)
+
+
+def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None:
+    # A peek costs as much as five turns in vain. Later than the start, at most one turn in vain
+    # comes before the next of these states.
+    in_vain = {
+        (k, p, u): fewest_turns(k, p, u) - p - (k + u) // 2
+        for k in range(9)
+        for p in range(9)
+        for u in range(k, 17 - k - 2 * p, 2)
+    }
+    start = in_vain.pop((0, 0, 16))
+    assert 4 < start < 5
+    assert max(in_vain.values()) + 1 < 5
+
+
+@pytest.mark.parametrize("memory", ["0", "1", "2", "4"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "environments" / "concentration.md"
+    cells = printed.row(preset, memory)
+    assert cells is not None
+    assert printed.line(cells) in page.read_text().splitlines()
 
 
 # ---- arguments -----------------------------------------------------------------------------------

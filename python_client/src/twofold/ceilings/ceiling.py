@@ -80,7 +80,8 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
         InvalidArgument: As `concentration` does.
     """
     capacity = None if memory is None else _arguments.integer("memory", memory, 0)
-    if capacity is not None and capacity >= game.cards:
+    # With a single symbol each turn finds a pair, whatever is remembered.
+    if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None
     if max_steps is None and rewards.first + rewards.mismatch >= 0:
@@ -92,7 +93,7 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=2)
 def _solved(
     symbols: int, copies: int, capacity: int | None, rewards: StepRewards, max_steps: int | None
 ) -> Solution:

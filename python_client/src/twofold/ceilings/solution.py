@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.ceilings.memory import Memory, Numbering
 from twofold.ceilings.turns import Game, Half
 
 Array = NDArray[Any]
@@ -36,7 +37,9 @@ class Solution:
     A choice is 0 for a card that is not remembered, and 1 + k for the remembered card k.
 
     Attributes:
-        game: The states.
+        memory: The player's memory.
+        begins: The states at the beginning of a turn.
+        opens: The states with an open card.
         first: int8 (turns + 1, states), the choice of the first card with so many turns left; a
             single row if there is no limit.
         second: int8 (turns + 1, states with an open card), the choice of the second card.
@@ -44,7 +47,9 @@ class Solution:
             pairs are found.
     """
 
-    game: Game
+    memory: Memory
+    begins: Numbering
+    opens: Numbering
     first: Array
     second: Array
     expected: tuple[float, float, float]
@@ -89,7 +94,8 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
         seconds.insert(0, np.zeros(len(game.is_last), np.int8))
     start = values[:, 0]
     expected = (float(start[0]), float(start[1]), float(start[2]))
-    return Solution(game, np.array(firsts), np.array(seconds), expected)
+    choices = np.array(firsts), np.array(seconds)
+    return Solution(game.memory, game.begins, game.opens, *choices, expected)
 
 
 class _Chooser:

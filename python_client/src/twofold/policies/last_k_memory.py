@@ -49,9 +49,9 @@ class LastKMemory(CardPlayer):
         self._best = best_play(game, k)
         self._max_steps = game.request.max_episode_steps or None
         self._copies = game.cards // game.symbols
-        self._is_bounded = self._best.game.memory.capacity is not None
+        self._is_bounded = self._best.memory.capacity is not None
         self._rng = np.random.default_rng(seed)
-        capacity = self._best.game.memory.capacity
+        capacity = self._best.memory.capacity
         # The symbol of each card that was ever visible. Choices depend only on those of the cards
         # that are open, remembered, or found.
         self._symbol = np.full((lanes, game.cards), -1, np.int64)
@@ -141,21 +141,20 @@ class LastKMemory(CardPlayer):
 
     def _choose_in(self, lanes: Array, playable: Array, between_turns: bool) -> Array:
         """The actions of these lanes, all between turns or all with an open card."""
-        memory, remembered = self._best.game.memory, self._memory[lanes]
+        best, remembered = self._best, self._memory[lanes]
         held = np.zeros((len(lanes), self.game.symbols), np.int64)
         symbols = np.where(remembered < 0, -1, self._symbol[lanes[:, None], remembered])
         for place, of_place in enumerate(symbols.T):
             (rows,) = np.nonzero(of_place >= 0)
             held[rows, of_place[rows]] += 1 << place if self._is_bounded else 1
         known = Known(self._in_play[lanes], held)
-        best = self._best
         if between_turns:
-            codes, opened = memory.pack(known), None
-            states, choices = best.game.begins.find(codes), best.first
+            codes, opened = best.memory.pack(known), None
+            states, choices = best.begins.find(codes), best.first
         else:
             opened = self._symbol[lanes, self._open[lanes]]
-            codes = pack_opened(memory, known, opened)
-            states, choices = best.game.opens.find(codes), best.second
+            codes = pack_opened(best.memory, known, opened)
+            states, choices = best.opens.find(codes), best.second
         if (states < 0).any():
             raise self._unseen(lanes[states < 0], "is in a state that no legal play leads to")
         turns_left: Any = 0
