@@ -34,7 +34,7 @@ REQUIREMENTS = ("popgym==1.0.7",)
 VARIANTS: dict[str, dict[str, Any]] = {
     "Easy": {"preset": "popgym-easy"},
     "Medium": {"preset": "popgym-medium"},
-    "Hard": {"preset": "popgym-easy", "symbols": 13},
+    "Hard": {"preset": "popgym-hard"},
 }
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDINGS = REPOSITORY / "Tests" / "Fixtures" / "popgym"

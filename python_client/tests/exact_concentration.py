@@ -1,6 +1,6 @@
 """Concentration solved exactly, without the server's rules: expectations as fractions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
@@ -70,3 +70,84 @@ def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
     )
     if k or p:  # a card that is known already
         yield fewest_turns(k + 1, p, u - 1)
+
+
+# A player who remembers only some cards, with symbols and recency spelled out: nothing is counted,
+# sorted or renamed as in twofold.ceilings.
+
+Rewards = tuple[Fraction, Fraction, Fraction, Fraction]
+"""For a turn's first card, a pair, the last pair, and two different cards."""
+
+
+def best_return(
+    alike: tuple[int, ...],
+    newest: tuple[int, ...],
+    memory: int,
+    steps: int,
+    rewards: Rewards,
+) -> Fraction:
+    """The highest expected return at the beginning of a turn.
+
+    Args:
+        alike: How many cards of each symbol are in play and not remembered.
+        newest: The symbols of the remembered cards, newest first.
+        memory: How many the player can remember.
+        steps: The steps left.
+        rewards: The rewards.
+    """
+    return _best_first(alike, newest, memory, steps, rewards)
+
+
+@cache
+def _best_first(
+    alike: tuple[int, ...], newest: tuple[int, ...], memory: int, steps: int, rewards: Rewards
+) -> Fraction:
+    if steps == 0 or not (any(alike) or newest):
+        return Fraction(0)
+
+    def after(symbol: int, alike: tuple[int, ...], newest: tuple[int, ...]) -> Fraction:
+        if steps == 1:
+            return rewards[0]
+        return rewards[0] + _best_second(symbol, alike, newest, memory, steps - 1, rewards)
+
+    return max(_each_card(alike, newest, after))
+
+
+@cache
+def _best_second(
+    first: int,
+    alike: tuple[int, ...],
+    newest: tuple[int, ...],
+    memory: int,
+    steps: int,
+    rewards: Rewards,
+) -> Fraction:
+    def after(symbol: int, alike: tuple[int, ...], newest: tuple[int, ...]) -> Fraction:
+        if symbol == first:
+            is_last = not (any(alike) or newest)
+            rest = _best_first(alike, newest, memory, steps - 1, rewards)
+            return rewards[2 if is_last else 1] + rest
+        kept = [symbol, first, *newest]
+        counts = list(alike)
+        while len(kept) > memory:
+            counts[kept.pop()] += 1
+        return rewards[3] + _best_first(tuple(counts), tuple(kept), memory, steps - 1, rewards)
+
+    return max(_each_card(alike, newest, after))
+
+
+def _each_card(
+    alike: tuple[int, ...],
+    newest: tuple[int, ...],
+    after: Callable[[int, tuple[int, ...], tuple[int, ...]], Fraction],
+) -> Iterator[Fraction]:
+    """The expectation after turning one of the cards that are alike, and each remembered one."""
+    if any(alike):
+        expected = Fraction(0)
+        for symbol, count in enumerate(alike):
+            if count:
+                rest = (*alike[:symbol], count - 1, *alike[symbol + 1 :])
+                expected += Fraction(count, sum(alike)) * after(symbol, rest, newest)
+        yield expected
+    for place, symbol in enumerate(newest):
+        yield after(symbol, alike, newest[:place] + newest[place + 1 :])

@@ -165,10 +165,10 @@ def test_the_actions_of_2048_go_where_the_page_says() -> None:
         assert moved[int(number)][places[direction]] == 1
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_the_presets_of_concentration_are_those_of_the_page(number: int) -> None:
     rows = table("concentration", "Presets")
-    preset = ["playground", "popgym-easy", "popgym-medium"][number]
+    preset = ["playground", "popgym-easy", "popgym-medium", "popgym-hard"][number]
     stated = {name: ast.literal_eval(row[number]) for name, row in rows.items()}
     named = twofold.ConcentrationVectorEnv(2, preset=preset, endpoint="embedded")
     explicit = twofold.ConcentrationVectorEnv(2, endpoint="embedded", **stated)

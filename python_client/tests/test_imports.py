@@ -23,6 +23,7 @@ ROOMS = [
     {"envs"},
     {"policies"},
     {"judging"},
+    {"ceilings"},
     {"games"},
     {"client"},
     {"_arguments", "_comparison", "_optional", "_tables"},

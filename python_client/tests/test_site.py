@@ -33,6 +33,7 @@ PAGES = {
     if document not in ("README.md", "python_client/README.md")
 }
 PUBLIC_MODULES = [
+    "ceilings",
     "datasets",
     "errors",
     "evaluation",

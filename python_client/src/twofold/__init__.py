@@ -10,6 +10,7 @@ Importing this package registers its environments with Gymnasium.
 
 import importlib.metadata
 
+from twofold import ceilings as ceilings
 from twofold import datasets as datasets
 from twofold import envs
 from twofold import errors as errors
@@ -42,6 +43,7 @@ __all__ = [
     "TwofoldError",
     "TwofoldVectorEnv",
     "__version__",
+    "ceilings",
     "datasets",
     "errors",
     "evaluate",

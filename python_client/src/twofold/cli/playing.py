@@ -71,7 +71,7 @@ def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., objec
     add(
         "--preset",
         metavar="NAME",
-        help="playground, popgym-easy or popgym-medium (default: playground)",
+        help="playground, popgym-easy, popgym-medium or popgym-hard (default: playground)",
     )
     add("--symbols", type=int, metavar="N", help="different symbols (default: half the cards)")
     add("--peeks", type=int, metavar="N", help="peeks in an episode (default: the preset's)")

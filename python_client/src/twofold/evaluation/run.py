@@ -69,7 +69,8 @@ def evaluate(
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
             `PolicyWithMemory` describe; one of `twofold.policies`: those that run in the server, a
             `Strategy` or a `ChatModel`; or a name: "random", "greedy", "expectimax",
-            "expectimax:3", "ntuple:agent.npz", "perfect-memory" (Concentration).
+            "expectimax:3", "ntuple:agent.npz", "perfect-memory" and "last-k-memory:4"
+            (Concentration).
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
             SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`

@@ -33,9 +33,8 @@ class ConcentrationArguments(GameArguments, total=False):
     """The arguments of Concentration; None for the preset's where it has the argument."""
 
     preset: str
-    """"playground", 4 x 4 cards, 8 pairs and peeks, by default; "popgym-easy" and "popgym-medium",
-    the observations, rewards, lengths and decks of POPGym's Concentration. POPGym's hard one is
-    "popgym-easy" with symbols=13."""
+    """"playground", 4 x 4 cards, 8 pairs and peeks, by default; "popgym-easy", "popgym-medium" and
+    "popgym-hard", the observations, rewards, lengths and decks of POPGym's Concentration."""
     size: int | tuple[int, int] | None
     """Cards along both sides, or (rows, columns); each 1 ... 16, together an even number of at most
     128."""
@@ -55,16 +54,18 @@ class ConcentrationArguments(GameArguments, total=False):
     default."""
 
 
-def _popgym(size: tuple[int, int], steps: int) -> ConcentrationArguments:
-    """POPGym's rules on so many cards, in episodes of so many steps.
+def _popgym(size: tuple[int, int], symbols: int, steps: int) -> ConcentrationArguments:
+    """POPGym's rules on so many cards with so many symbols, in episodes of so many steps.
 
-    Rewards and steps are those of popgym.envs.concentration in its release 1.0.7: for n cards,
-    ceil(2 n - n / (2 n - 1)) steps; 2 / n for a pair; -1 / steps for each card turned in vain.
+    As in popgym.envs.concentration of its release 1.0.7. For n cards: ceil(2 n - n / (2 n - 1))
+    steps; 2 / n for a pair; -1 / steps for each card turned in vain. ConcentrationEasy has one deck
+    of 52 cards and ConcentrationMedium two, with the two colours as symbols; ConcentrationHard has
+    one, with the 13 ranks.
     """
     pairs = size[0] * size[1] // 2
     return {
         "size": size,
-        "symbols": 2,
+        "symbols": symbols,
         "peeks": 0,
         "matched_cards": "face_up",
         "illegal_action": "end_turn",
@@ -80,8 +81,9 @@ PRESETS: dict[str, ConcentrationArguments] = {
         "matched_cards": "removed",
         "illegal_action": "noop",
     },
-    "popgym-easy": _popgym((4, 13), 104),
-    "popgym-medium": _popgym((8, 13), 208),
+    "popgym-easy": _popgym((4, 13), 2, 104),
+    "popgym-medium": _popgym((8, 13), 2, 208),
+    "popgym-hard": _popgym((4, 13), 13, 104),
 }
 
 

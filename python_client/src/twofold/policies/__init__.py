@@ -9,6 +9,7 @@ A name stands for the policy with its defaults, "greedy" for `Greedy()`.
 from twofold.judging import ChatModel, Strategy
 from twofold.policies.baselines import PerfectMemory
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
+from twofold.policies.last_k_memory import LastKMemory
 from twofold.policies.published import read_network
 from twofold.policies.sb3 import SB3Policy
 from twofold.policies.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
@@ -18,6 +19,7 @@ __all__ = [
     "Expectimax",
     "Greedy",
     "Heuristic",
+    "LastKMemory",
     "NTuple",
     "PerfectMemory",
     "Policy",

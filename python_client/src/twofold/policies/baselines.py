@@ -52,7 +52,52 @@ def _picks() -> NDArray[Any]:
 _PICKS = _picks()
 
 
-class PerfectMemory:
+class CardPlayer:
+    """What policies of Concentration have in common: how they look at their games.
+
+    Args:
+        envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
+
+    Attributes:
+        game: The game.
+        num_envs: The number of games at once.
+
+    Raises:
+        InvalidArgument: The environment is another game's, or observes no cards.
+    """
+
+    def __init__(self, envs: Any) -> None:
+        unwrapped = envs.unwrapped
+        # A single environment plays on a batch of one.
+        batch = getattr(unwrapped, "_batch", unwrapped)
+        self._is_batch = batch is unwrapped
+        game = getattr(batch, "_game", None)
+        if not isinstance(game, Concentration):
+            raise InvalidArgument(
+                f"envs is {envs}; expected an environment of Concentration", field="envs"
+            )
+        if batch._form.form != "array":
+            raise InvalidArgument(
+                f"envs has obs={batch._form.form!r}; expected observations as cards", field="envs"
+            )
+        self._key = None if batch._form.keys is None else batch._form.keys[0]
+        self.game, self.num_envs = game, int(batch.num_envs)
+
+    def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The numbers of the cards (N, cards), and which can be turned, bool (N, cards)."""
+        if self._key is not None:
+            observations = observations[self._key]
+        cards = self.game.cards
+        table = np.asarray(observations).reshape(self.num_envs, -1)[:, :cards]
+        mask = np.asarray(action_mask).reshape(self.num_envs, -1)[:, :cards]
+        return table, mask == 1
+
+    def actions(self, chosen: NDArray[np.int64]) -> Any:
+        """The actions (N,) as the environment takes them: an int for a single one."""
+        return chosen if self._is_batch else int(chosen[0])
+
+
+class PerfectMemory(CardPlayer):
     """Remembers each card that it has seen, and never peeks; a `PolicyWithMemory`.
 
         policy = twofold.policies.PerfectMemory(envs)
@@ -60,7 +105,8 @@ class PerfectMemory:
 
     It takes a known pair if there is one. Otherwise it turns the first unseen card, and then that
     card's mate if known, else the next unseen card. With two cards of each symbol, no strategy
-    without peeking needs fewer turns (tests/test_concentration.py solves small decks).
+    without peeking needs fewer turns (tests/test_concentration.py solves small decks); with more,
+    `LastKMemory` with k=None does.
 
     When all cards of a game lie face down, a new game begins and it forgets the old one. So `reset`
     is only needed when a game is broken off, or its boards are exchanged.
@@ -75,22 +121,9 @@ class PerfectMemory:
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
 
     def __init__(self, envs: Any) -> None:
-        unwrapped = envs.unwrapped
-        # A single environment plays on a batch of one.
-        batch = getattr(unwrapped, "_batch", unwrapped)
-        self._is_batch = batch is unwrapped
-        game = getattr(batch, "_game", None)
-        if not isinstance(game, Concentration):
-            raise InvalidArgument(
-                f"envs is {envs}; expected an environment of Concentration", field="envs"
-            )
-        self._cards, self._symbols = game.cards, game.symbols
-        if batch._form.form != "array":
-            raise InvalidArgument(
-                f"envs has obs={batch._form.form!r}; expected observations as cards", field="envs"
-            )
-        self._key = None if batch._form.keys is None else batch._form.keys[0]
-        self._seen = np.full((batch.num_envs, self._cards), -1, np.int16)
+        super().__init__(envs)
+        self._symbols = self.game.symbols
+        self._seen = np.full((self.num_envs, self.game.cards), -1, np.int16)
 
     def reset(self, lanes: NDArray[np.bool_]) -> None:
         """Forgets the games of these lanes, bool (N,)."""
@@ -106,15 +139,12 @@ class PerfectMemory:
         Returns:
             Actions int64 (N,); an int for a single environment.
         """
-        if self._key is not None:
-            observations = observations[self._key]
-        table = np.asarray(observations).reshape(len(self._seen), -1)[:, : self._cards]
-        mask = np.asarray(action_mask).reshape(len(self._seen), -1)[:, : self._cards]
-        is_playable, is_visible = mask == 1, table < self._symbols
+        table, is_playable = self.look(observations, action_mask)
+        is_visible = table < self._symbols
         self.reset((table == self._symbols).all(axis=1))
         np.copyto(self._seen, table.astype(np.int16), where=is_visible)
-        actions = self._choose(is_playable, self._open_symbols(is_visible & ~is_playable))
-        return actions if self._is_batch else int(actions[0])
+        lies_open = is_visible & ~is_playable
+        return self.actions(self._choose(is_playable, self._open_symbols(lies_open)))
 
     def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The symbol of each game's open card, (N,); -1 between turns."""

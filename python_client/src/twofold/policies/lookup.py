@@ -15,8 +15,15 @@ from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import PerfectMemory, RandomPolicy
 from twofold.policies.functions import NamedPolicy, given
+from twofold.policies.last_k_memory import LastKMemory
 
-NAMES = (*served_policies.NAMES, "expectimax:DEPTH", "ntuple:FILE.npz", "perfect-memory")
+NAMES = (
+    *served_policies.NAMES,
+    "expectimax:DEPTH",
+    "ntuple:FILE.npz",
+    "perfect-memory",
+    "last-k-memory:K",
+)
 
 
 def resolve(policy: object, name: str | None = None) -> NamedPolicy:
@@ -104,6 +111,15 @@ def _named(text: str) -> NamedPolicy | None:
         return resolve(served)
     if text == "perfect-memory":
         return NamedPolicy(text, PerfectMemory.card, make=PerfectMemory)
+    if kind == "last-k-memory" and colon:
+        if not rest.isdecimal() and rest != "all":
+            raise InvalidArgument(
+                f"policy is {text!r}; expected a number of cards, such as last-k-memory:4, or "
+                "last-k-memory:all",
+                field="policy",
+            )
+        k = None if rest == "all" else int(rest)
+        return NamedPolicy(text, LastKMemory.card, make=functools.partial(LastKMemory, k=k))
     if kind == "expectimax" and colon:
         if not rest.isdecimal():
             raise InvalidArgument(

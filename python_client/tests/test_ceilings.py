@@ -1,0 +1,312 @@
+"""Concentration's ceilings: against exact fractions, known mathematics, and games on the server."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ceilings as printed
+import numpy as np
+import pytest
+from exact_concentration import Rewards, best_return, fewest_turns
+
+import twofold
+from twofold import ConcentrationVectorEnv, ceilings, errors
+from twofold.ceilings.turns import count_states, explore
+from twofold.policies import LastKMemory, PerfectMemory
+
+ID = "twofold/Concentration-v0"
+PRESETS: tuple[Any, ...] = ("playground", "popgym-easy", "popgym-medium", "popgym-hard")
+
+# ---- exact mathematics ---------------------------------------------------------------------------
+
+POPGYM: Rewards = (Fraction(0), Fraction(1, 3), Fraction(1, 3), Fraction(-1, 6))
+EVERYTHING: Rewards = (Fraction(-1, 8), Fraction(7, 8), Fraction(3), Fraction(-5, 8))
+DECLARED: dict[Rewards, Any] = {
+    POPGYM: {"match": 1 / 3, "mismatch": -1 / 6, "face_up_touch": -1},
+    EVERYTHING: {"match": 1, "cleared": 2, "mismatch": -0.5, "survival": -0.125},
+}
+
+
+@pytest.mark.parametrize("rewards", [POPGYM, EVERYTHING], ids=["popgym", "everything"])
+@pytest.mark.parametrize("memory", [0, 1, 2, 3, 4, 5, None])
+@pytest.mark.parametrize(
+    ("symbols", "copies", "steps"), [(3, 2, 12), (4, 2, 11), (2, 4, 14), (1, 4, 3), (2, 6, 11)]
+)
+def test_the_ceiling_is_the_best_of_all_strategies(
+    symbols: int, copies: int, steps: int, memory: int | None, rewards: Rewards
+) -> None:
+    cards = symbols * copies
+    found = ceilings.concentration(
+        memory=memory,
+        size=(1, cards),
+        symbols=symbols,
+        max_episode_steps=steps,
+        reward=DECLARED[rewards],
+    )
+    most = cards if memory is None else memory
+    exact = best_return((copies,) * symbols, (), most, steps, rewards)
+    assert found.mean_return == pytest.approx(float(exact), abs=1e-13)
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 4, 8])
+def test_all_cards_remembered_take_the_fewest_turns(pairs: int) -> None:
+    found = ceilings.concentration(size=(2, pairs))
+    assert found.mean_turns == pytest.approx(float(fewest_turns(0, 0, 2 * pairs)), rel=1e-12)
+    assert found.mean_length == 2 * found.mean_turns
+    assert found.mean_return == pytest.approx(pairs - 0.1 * (found.mean_turns - pairs), rel=1e-12)
+    assert found.cleared == pytest.approx(1, rel=1e-12)
+
+
+def test_26_pairs_take_the_turns_that_are_known() -> None:
+    found = ceilings.concentration(size=(4, 13), peeks=0)
+    assert round(found.mean_turns, 4) == 41.4435
+
+
+@pytest.mark.parametrize("memory", [0, 1, 100, None])
+def test_with_one_symbol_no_turn_is_in_vain(memory: int | None) -> None:
+    found = ceilings.concentration(memory=memory, size=(8, 16), symbols=1)
+    assert (found.mean_return, found.mean_turns, found.cleared) == pytest.approx((64, 64, 1))
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 5, 8])
+def test_no_memory_takes_the_square_of_the_pairs_in_turns(pairs: int) -> None:
+    found = ceilings.concentration(memory=0, size=(2, pairs))
+    assert found.mean_turns == pytest.approx(pairs**2, rel=1e-11)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_more_memory_never_attains_less(preset: Any) -> None:
+    memories = [0, 1, 2, 3, 4] + [None] * (preset in ("playground", "popgym-easy"))
+    returns = [ceilings.concentration(memory=k, preset=preset).mean_return for k in memories]
+    assert returns == sorted(returns)
+    assert len(set(returns)) == len(returns)
+
+
+def test_a_memory_for_all_cards_is_a_memory_without_limit() -> None:
+    some: Any = {"size": (2, 4), "symbols": 2, "max_episode_steps": 14}
+    unlimited = ceilings.concentration(memory=None, **some)
+    assert ceilings.concentration(memory=8, **some) == unlimited
+    assert ceilings.concentration(memory=100, **some) == unlimited
+    assert ceilings.concentration(memory=7, **some).mean_return == pytest.approx(
+        unlimited.mean_return, abs=1e-13
+    )
+
+
+def test_a_limit_that_never_binds_is_no_limit() -> None:
+    limited = ceilings.concentration(memory=1, size=(2, 3), max_episode_steps=4000)
+    unlimited = ceilings.concentration(memory=1, size=(2, 3))
+    assert limited.mean_return == pytest.approx(unlimited.mean_return, rel=1e-12)
+    assert limited.mean_length == pytest.approx(unlimited.mean_length, rel=1e-12)
+
+
+def test_scale_and_clip_count_as_in_the_environment() -> None:
+    plain = {"match": 2.0, "mismatch": -0.5}
+    some: Any = {"memory": 2, "size": (2, 3), "max_episode_steps": 16}
+    clipped = {"match": 4, "mismatch": -9, "scale": 0.5, "clip": (-0.5, None)}
+    assert ceilings.concentration(reward=clipped, **some) == ceilings.concentration(
+        reward=plain, **some
+    )
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2, 3, 4, 5, 8, None])
+@pytest.mark.parametrize(("symbols", "copies"), [(1, 2), (5, 2), (2, 6), (3, 4)])
+def test_there_are_no_more_states_than_are_counted(
+    symbols: int, copies: int, memory: int | None
+) -> None:
+    game = explore(symbols, copies, memory)
+    assert len(game.begins) <= count_states(symbols, copies, memory)
+    assert len(np.unique(game.begins.rows, axis=0)) == len(game.begins)
+
+
+def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None:
+    # A peek costs as much as five turns in vain. Later than the start, at most one turn in vain
+    # comes before the next of these states.
+    in_vain = {
+        (k, p, u): fewest_turns(k, p, u) - p - (k + u) // 2
+        for k in range(9)
+        for p in range(9)
+        for u in range(k, 17 - k - 2 * p, 2)
+    }
+    start = in_vain.pop((0, 0, 16))
+    assert 4 < start < 5
+    assert max(in_vain.values()) + 1 < 5
+
+
+@pytest.mark.parametrize("memory", ["0", "1", "2", "4"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "environments" / "concentration.md"
+    cells = printed.row(preset, memory)
+    assert cells is not None
+    assert printed.line(cells) in page.read_text().splitlines()
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("memory", {"memory": -1}),
+        ("memory", {"memory": 1.5}),
+        ("memory", {"memory": 8, "preset": "popgym-hard"}),
+        ("memory", {"memory": 103, "preset": "popgym-medium"}),
+        ("preset", {"preset": "popgym"}),
+        ("symbols", {"symbols": 3}),
+        ("reward", {"reward": {"merge_score": 1}}),
+        ("reward", {"reward": {"match": 1}}),
+        ("reward", {"reward": {"match": 1, "mismatch": -0.1, "survival": 0.1}}),
+    ],
+    ids=str,
+)
+def test_what_has_no_ceiling_is_refused_by_its_name(field: str, arguments: Any) -> None:
+    with pytest.raises(errors.InvalidArgument) as caught:
+        ceilings.concentration(**arguments)
+    assert caught.value.field == field
+
+
+# ---- games on the server -------------------------------------------------------------------------
+
+
+def assert_attained(memory: int | None, episodes: int, **arguments: Any) -> twofold.Evaluation:
+    """The policy's games have the mean return and length of the ceiling."""
+    ceiling = ceilings.concentration(memory=memory, **arguments)
+    played = twofold.evaluate(
+        f"last-k-memory:{'all' if memory is None else memory}",
+        env=ID,
+        episodes=episodes,
+        num_envs=4096,
+        endpoint="embedded",
+        **arguments,
+    )
+    for sample, mean in (
+        (played.scores, ceiling.mean_return),
+        (played.lengths, ceiling.mean_length),
+    ):
+        error = sample.std(ddof=1) / math.sqrt(len(sample))
+        assert abs(sample.mean() - mean) < 3 * error + 1e-6
+    return played
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2, 4, 8, None])
+def test_the_policy_attains_the_ceiling_of_the_playground(memory: int | None) -> None:
+    played = assert_attained(memory, 20_000 if memory else 5_000)
+    assert played.policy == f"last-k-memory:{'all' if memory is None else memory}"
+
+
+@pytest.mark.parametrize(
+    ("preset", "memory"),
+    [
+        ("popgym-easy", 0),
+        ("popgym-easy", 1),
+        ("popgym-easy", 2),
+        ("popgym-easy", 4),
+        ("popgym-easy", None),
+        ("popgym-medium", 2),
+        ("popgym-hard", 1),
+        ("popgym-hard", 4),
+    ],
+)
+def test_the_policy_attains_the_ceiling_under_popgyms_rules(
+    preset: Any, memory: int | None
+) -> None:
+    assert_attained(memory, 4096, preset=preset)
+
+
+@pytest.mark.parametrize(
+    ("memory", "arguments"),
+    [
+        (3, {"size": (2, 6), "symbols": 3, "matched_cards": "removed", "max_episode_steps": 13}),
+        (2, {"preset": "popgym-easy", "max_episode_steps": 61}),
+        (None, {"size": (3, 8), "symbols": 6, "max_episode_steps": 31}),
+        (5, {"size": (2, 4), "reward": {"match": 1, "cleared": 2, "mismatch": -0.5}}),
+    ],
+    ids=str,
+)
+def test_the_policy_attains_other_ceilings(memory: int | None, arguments: Any) -> None:
+    assert_attained(memory, 10_000, **arguments)
+
+
+# ---- the policy ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_it_forgets_between_episodes(mode: Any) -> None:
+    envs = ConcentrationVectorEnv(512, size=(2, 4), autoreset_mode=mode, endpoint="embedded")
+    policy = LastKMemory(envs, k=3)
+    observations, infos = envs.reset(seed=3)
+    lengths = []
+    steps = np.zeros(512, np.int64)
+    for _ in range(400):
+        actions = policy(observations, infos["action_mask"])
+        was_over = steps < 0
+        observations, _, terminations, _, infos = envs.step(actions)
+        steps = np.where(was_over, 0, steps + 1)
+        lengths += steps[terminations].tolist()
+        steps[terminations] = -1 if mode == "NextStep" else 0
+    envs.close()
+    expected = ceilings.concentration(memory=3, size=(2, 4)).mean_length
+    assert abs(np.mean(lengths) - expected) < 0.2
+    assert len(lengths) > 5_000
+
+
+def test_it_plays_a_single_environment_and_never_turns_a_card_in_vain() -> None:
+    env = twofold.ConcentrationEnv(preset="popgym-hard", obs="dict", endpoint="embedded")
+    policy = LastKMemory(env, k=2)
+    observation, info = env.reset(seed=0)
+    truncated = False
+    while not truncated:
+        action = policy(observation, info["action_mask"])
+        assert isinstance(action, int)
+        assert info["action_mask"][action] == 1
+        observation, _, _, truncated, info = env.step(action)
+    env.close()
+
+
+def test_its_seed_decides_between_cards_that_are_alike() -> None:
+    envs = ConcentrationVectorEnv(64, endpoint="embedded")
+    observations, infos = envs.reset(seed=0)
+    first, again, other = (
+        LastKMemory(envs, k=2, seed=seed)(observations, infos["action_mask"]) for seed in (1, 1, 2)
+    )
+    assert (first == again).all()
+    assert (first != other).any()
+    assert len(set(first)) > 8
+    envs.close()
+
+
+def test_it_takes_fewer_turns_than_perfect_memory_where_symbols_are_on_many_cards() -> None:
+    rules: Any = {"env": ID, "preset": "popgym-easy", "episodes": 2000, "endpoint": "embedded"}
+    best = twofold.evaluate("last-k-memory:all", **rules)
+    perfect = twofold.evaluate("perfect-memory", **rules)
+    # On average it takes 69.34 steps, and PerfectMemory 71.37.
+    assert best.lengths.mean() < perfect.lengths.mean() - 1
+
+
+def test_it_is_refused_a_game_that_it_has_not_seen_from_its_start() -> None:
+    envs = ConcentrationVectorEnv(3, size=(2, 2), endpoint="embedded")
+    envs.reset(seed=0, options={"boards": [[[0, 0], [1, 1]]] * 3})
+    envs.step([0, 0, 0])
+    observations, *_, infos = envs.step([1, 2, 1])
+    policy = LastKMemory(envs, k=1)
+    policy(observations[:], np.where(infos["pairs"][:, None] > 0, 0, infos["action_mask"]))
+    with pytest.raises(errors.InvalidArgument) as caught:
+        LastKMemory(envs, k=1)(envs.step([2, 0, 2])[0], infos["action_mask"])
+    assert caught.value.field == "observations"
+    assert caught.value.lane == 0
+    envs.close()
+
+
+@pytest.mark.parametrize("name", ["last-k-memory:", "last-k-memory:few", "last-k-memory:-1"])
+def test_a_name_without_a_number_is_refused(name: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="last-k-memory:4"):
+        twofold.evaluate(name, env=ID, episodes=1, endpoint="embedded")
+
+
+def test_it_plays_no_other_game() -> None:
+    envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
+    for make in (PerfectMemory, lambda envs: LastKMemory(envs, k=2)):
+        with pytest.raises(errors.InvalidArgument, match="environment of Concentration"):
+            make(envs)
+    envs.close()
