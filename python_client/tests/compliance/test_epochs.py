@@ -79,7 +79,9 @@ def test_an_old_holder_gets_not_even_the_stored_reply(session: Session, twin: Se
     assert session.step(1, 1, 1) == twin.step(1, 1, 1)
 
 
-def test_an_epoch_that_the_session_has_not_come_to_is_that_of_a_lost_session(session: Session) -> None:
+def test_an_epoch_that_the_session_has_not_come_to_is_that_of_a_lost_session(
+    session: Session,
+) -> None:
     session.call(resume(session, ANN))
     session.epoch = 3
     error = session.step(0, 1, 2).error
