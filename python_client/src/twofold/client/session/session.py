@@ -20,12 +20,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.session import states
 from twofold.client.session.calls import Calls
-from twofold.client.session.journal import (
-    Journal,
-    begin_with_snapshot,
-    leaves_open,
-    loses_boards,
-)
+from twofold.client.session.journal import Journal, begin_with_snapshot, leaves_open, loses_boards
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.recovery import Recovery
 from twofold.client.session.states import Operation, Sent, Unanswered
