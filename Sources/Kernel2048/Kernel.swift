@@ -1,4 +1,6 @@
-// The rules of 2048 for 64 boards of 4x4 at once: the fast path, to be read from top to bottom.
+// The rules of 2048 for 64 boards at once: the fast path, to be read from top to bottom. Boards have up to four
+// rows and columns; Sizes.swift has a type for each size, and the operations are compiled for each of them, so
+// that rows, columns and all that follows from them are constants.
 //
 // A block is 64 boards side by side: byte `cell * 64 + lane` is the exponent in a cell of a lane's board, so
 // that one vector instruction does the same to 16 (SSE2, NEON) or 32 (AVX2) boards. Work on bytes is written
@@ -14,11 +16,12 @@
 // scratch memory.
 //
 // The kernel has to agree bit by bit with the readable rules (Board, Slide, Spawn, Game2048), and tests hold
-// the two together. All files but Layout.swift are compiled twice, for every processor and for AVX2; the flags
-// apply to nothing else, so they must not use anything generic of other modules that could be shared.
+// the two together. All files but Layout.swift and Operations.swift are compiled twice, for every processor and for
+// AVX2; the flags apply to nothing else, so they must not use anything generic of other modules that could be
+// shared.
 
 #if KERNEL_AVX2
-public import Kernel2048
+internal import Kernel2048
 #endif
 
 // MARK: - slide: every direction becomes "left"
@@ -35,53 +38,58 @@ struct Turn {
         isVertical = (action & Lanes(1)).isZero
         isReversed = ((action &+ Lanes(1)) & Lanes(2)) .== Lanes(2)
     }
-
-    /// Puts the cells of boards whose columns were read as rows where they belong.
-    @inline(__always) func back(_ cells: Bytes, _ lane: Int) {
-        for row in 0..<3 {
-            for column in row + 1..<4 {
-                let (upper, lower) = (cells + (row * 4 + column) * 64, cells + (column * 4 + row) * 64)
-                var (first, second) = (Lanes(upper, lane), Lanes(lower, lane))
-                Lanes.exchange(&first, &second, where: isVertical)
-                first.store(upper, lane)
-                second.store(lower, lane)
-            }
-        }
-    }
 }
 
-/// Four cells of each board, from the wall on.
+/// Up to four cells of each board, from the wall on; 0 behind the end of a shorter line.
 struct Line {
-    var a, b, c, d: Lanes
+    var a = Lanes(0), b = Lanes(0), c = Lanes(0), d = Lanes(0)
 
-    /// A row of cells from `first` on, or a column.
-    @inline(__always) init(_ first: Bytes, step: Int, _ lane: Int) {
-        (a, b) = (Lanes(first, lane), Lanes(first + step, lane))
-        (c, d) = (Lanes(first + 2 * step, lane), Lanes(first + 3 * step, lane))
+    /// No cells.
+    @inline(__always) init() {}
+
+    /// `length` cells from `first` on.
+    @inline(__always) init(_ first: Bytes, step: Int, length: Int, _ lane: Int) {
+        if length > 0 { a = Lanes(first, lane) }
+        if length > 1 { b = Lanes(first + step, lane) }
+        if length > 2 { c = Lanes(first + 2 * step, lane) }
+        if length > 3 { d = Lanes(first + 3 * step, lane) }
     }
 
-    /// The line with this number, 0 ... 3, of the boards as they turn.
-    @inline(__always) init(_ cells: Bytes, _ number: Int, _ turn: Turn, _ lane: Int) {
-        self.init(cells + number * 256, step: 64, lane)
-        let column = Line(cells + number * 64, step: 256, lane)
-        a = .select(turn.isVertical, column.a, a)
-        b = .select(turn.isVertical, column.b, b)
-        c = .select(turn.isVertical, column.c, c)
-        d = .select(turn.isVertical, column.d, d)
-        mirror(where: turn.isReversed)
+    /// The cells of one line or those of the other.
+    @inline(__always) static func select(_ condition: Lanes, _ yes: Line, _ no: Line) -> Line {
+        var line = Line()
+        line.a = .select(condition, yes.a, no.a)
+        line.b = .select(condition, yes.b, no.b)
+        line.c = .select(condition, yes.c, no.c)
+        line.d = .select(condition, yes.d, no.d)
+        return line
     }
 
-    @inline(__always) mutating func mirror(where condition: Lanes) {
-        Lanes.exchange(&a, &d, where: condition)
-        Lanes.exchange(&b, &c, where: condition)
+    /// Reads a line of this length backwards.
+    @inline(__always) mutating func mirror(_ length: Int, where condition: Lanes) {
+        switch length {
+        case 2: Lanes.exchange(&a, &b, where: condition)
+        case 3: Lanes.exchange(&a, &c, where: condition)
+        default:
+            Lanes.exchange(&a, &d, where: condition)
+            Lanes.exchange(&b, &c, where: condition)
+        }
     }
 
-    /// To a row of cells.
-    @inline(__always) func store(_ first: Bytes, _ lane: Int) {
-        a.store(first, lane)
-        b.store(first + 64, lane)
-        c.store(first + 128, lane)
-        d.store(first + 192, lane)
+    /// The first cells, to a row of cells.
+    @inline(__always) func store(_ first: Bytes, length: Int, _ lane: Int) {
+        if length > 0 { a.store(first, lane) }
+        if length > 1 { b.store(first + 64, lane) }
+        if length > 2 { c.store(first + 128, lane) }
+        if length > 3 { d.store(first + 192, lane) }
+    }
+
+    /// How many of the first cells are empty.
+    @inline(__always) func countEmpty(length: Int) -> Lanes {
+        var empties = Lanes(0) &- a.isZero &- b.isZero
+        if length > 2 { empties = empties &- c.isZero }
+        if length > 3 { empties = empties &- d.isZero }
+        return empties
     }
 
     /// Slides the line to the wall; `moved` stays 0 where nothing moves. Returns the exponents of the tiles that
@@ -125,29 +133,79 @@ struct Line {
     }
 }
 
-/// Plays the lanes' actions in `scratch.action` as far as the afterstate; fills in `afterstate`, `merges`,
-/// `moved` and `empties`.
-private func slide(_ cells: Bytes, _ scratch: KernelScratch) {
-    for lane in Lanes.starts {
-        let turn = Turn(scratch.action, lane)
-        var (moved, empties) = (Lanes(0), Lanes(0))
-        @inline(__always) func slideLine(_ number: Int) {
-            var line = Line(cells, number, turn, lane)
-            let made = line.slide(&moved)
-            empties = empties &- line.a.isZero &- line.b.isZero &- line.c.isZero &- line.d.isZero
-            line.mirror(where: turn.isReversed)
-            line.store(scratch.afterstate + number * 256, lane)
-            made.a.store(scratch.merges + number * 128, lane)
-            (made.b | made.c).store(scratch.merges + number * 128 + 64, lane)
+extension KernelSize {
+    /// A row of the boards; no cells if there are fewer rows.
+    @inline(__always) static func row(_ cells: Bytes, _ number: Int, _ lane: Int) -> Line {
+        Line(cells + number * columns * 64, step: 64, length: number < rows ? columns : 0, lane)
+    }
+
+    /// A column of the boards; no cells if there are fewer columns.
+    @inline(__always) static func column(_ cells: Bytes, _ number: Int, _ lane: Int) -> Line {
+        Line(cells + number * 64, step: columns * 64, length: number < columns ? rows : 0, lane)
+    }
+
+    /// The line with this number of the boards as they turn.
+    @inline(__always) static func line(_ cells: Bytes, _ number: Int, _ turn: Turn, _ lane: Int) -> Line {
+        var line = Line.select(
+            turn.isVertical, column(cells, number, lane), row(cells, number, lane))
+        mirror(&line, turn)
+        return line
+    }
+
+    /// Reads the lines that are reversed backwards.
+    @inline(__always) static func mirror(_ line: inout Line, _ turn: Turn) {
+        guard rows != columns else { return line.mirror(rows, where: turn.isReversed) }
+        line.mirror(rows, where: turn.isReversed & turn.isVertical)
+        line.mirror(columns, where: turn.isReversed & ~turn.isVertical)
+    }
+
+    /// Puts the lines of boards as they turn, read forwards again, where they belong.
+    @inline(__always) static func store(
+        _ first: Line, _ second: Line, _ third: Line, _ fourth: Line, _ turn: Turn, into cells: Bytes,
+        _ lane: Int
+    ) {
+        var (first, second, third, fourth) = (first, second, third, fourth)
+        Lanes.exchange(&first.b, &second.a, where: turn.isVertical)
+        Lanes.exchange(&first.c, &third.a, where: turn.isVertical)
+        Lanes.exchange(&first.d, &fourth.a, where: turn.isVertical)
+        Lanes.exchange(&second.c, &third.b, where: turn.isVertical)
+        Lanes.exchange(&second.d, &fourth.b, where: turn.isVertical)
+        Lanes.exchange(&third.d, &fourth.c, where: turn.isVertical)
+        first.store(cells, length: columns, lane)
+        second.store(cells + columns * 64, length: columns, lane)
+        third.store(cells + columns * 128, length: rows > 2 ? columns : 0, lane)
+        fourth.store(cells + columns * 192, length: rows > 3 ? columns : 0, lane)
+    }
+
+    /// Plays the lanes' actions in `scratch.action` as far as the afterstate; fills in `afterstate`, `merges`,
+    /// `moved` and `empties`.
+    private static func slide(_ cells: Bytes, _ scratch: KernelScratch) {
+        for lane in Lanes.starts {
+            let turn = Turn(scratch.action, lane)
+            // Lines are as many and as long as the longest one; the cells beyond a board count as empty.
+            var (moved, empties) = (Lanes(0), Lanes(UInt8(truncatingIfNeeded: cellCount - longest * longest)))
+            @inline(__always) func slideLine(_ number: Int) -> Line {
+                var line = line(cells, number, turn, lane)
+                let made = line.slide(&moved)
+                empties = empties &+ line.countEmpty(length: longest)
+                mirror(&line, turn)
+                let merges = scratch.merges + number * mergesPerLine * 64
+                if mergesPerLine == 1 {
+                    (made.a | made.b).store(merges, lane)
+                } else {
+                    made.a.store(merges, lane)
+                    (made.b | made.c).store(merges + 64, lane)
+                }
+                return line
+            }
+            // Not a loop, which would hide from LLVM that the turn is made of conditions.
+            let (first, second) = (slideLine(0), slideLine(1))
+            let third = longest > 2 ? slideLine(2) : Line()
+            let fourth = longest > 3 ? slideLine(3) : Line()
+            store(first, second, third, fourth, turn, into: scratch.afterstate, lane)
+            (~moved.isZero).store(scratch.moved, lane)
+            empties.store(scratch.empties, lane)
         }
-        // Not a loop, which would hide from LLVM that the turn is made of conditions.
-        slideLine(0)
-        slideLine(1)
-        slideLine(2)
-        slideLine(3)
-        turn.back(scratch.afterstate, lane)
-        (~moved.isZero).store(scratch.moved, lane)
-        empties.store(scratch.empties, lane)
     }
 }
 
@@ -216,48 +274,49 @@ private func draw(_ words: Words, fourThreshold: UInt64, _ scratch: KernelScratc
     }
 }
 
-/// Puts the drawn tile, where there is one, into the empty cell with the drawn number.
-private func place(_ cells: Bytes, into placed: Bytes, _ scratch: KernelScratch) {
-    for lane in Lanes.starts {
-        // The empty cells still to pass: 0 at the one that is meant, below 0 (0xff …) behind it.
-        var skip = Lanes(scratch.place, lane)
-        let tile = Lanes(scratch.tile, lane)
-        for cell in stride(from: 0, to: 1024, by: 64) {
-            let old = Lanes(cells + cell, lane)
-            (old | (tile & (old | skip).isZero)).store(placed + cell, lane)
-            skip = skip &+ old.isZero
+extension KernelSize {
+    /// Puts the drawn tile, where there is one, into the empty cell with the drawn number.
+    private static func place(_ cells: Bytes, into placed: Bytes, _ scratch: KernelScratch) {
+        for lane in Lanes.starts {
+            // The empty cells still to pass: 0 at the one that is meant, below 0 (0xff …) behind it.
+            var skip = Lanes(scratch.place, lane)
+            let tile = Lanes(scratch.tile, lane)
+            for cell in stride(from: 0, to: cellCount * 64, by: 64) {
+                let old = Lanes(cells + cell, lane)
+                (old | (tile & (old | skip).isZero)).store(placed + cell, lane)
+                skip = skip &+ old.isZero
+            }
         }
     }
 }
 
 // MARK: - restart: a new episode in single lanes
 
-/// Starts the new episodes of the lanes that have finished: the one part that goes lane by lane, since few
-/// lanes of a block start at a time.
-private func restartFinished(_ block: KernelBlock, rules: KernelRules) {
-    for first in stride(from: 0, to: 64, by: 8) {
-        // Eight lanes' phases, of which a finished one has bit 7.
-        let eight = UnsafeRawPointer(block.phase).load(fromByteOffset: first, as: UInt64.self)
-        var finished = UInt64(littleEndian: eight) & 0x8080_8080_8080_8080
-        while finished != 0 {
-            Kernel.start(block, lane: first + finished.trailingZeroBitCount / 8, rules: rules)
-            finished &= finished &- 1
+extension KernelSize {
+    /// Starts the new episodes of the lanes that have finished: the one part that goes lane by lane, since few
+    /// lanes of a block start at a time.
+    private static func restartFinished(_ block: KernelBlock, rules: KernelRules) {
+        for first in stride(from: 0, to: 64, by: 8) {
+            // Eight lanes' phases, of which a finished one has bit 7.
+            let eight = UnsafeRawPointer(block.phase).load(fromByteOffset: first, as: UInt64.self)
+            var finished = UInt64(littleEndian: eight) & 0x8080_8080_8080_8080
+            while finished != 0 {
+                start(block, lane: first + finished.trailingZeroBitCount / 8, rules: rules)
+                finished &= finished &- 1
+            }
         }
     }
-}
 
-extension Kernel {
-    /// Starts a new episode in one lane by drawing its start tiles.
-    public static func start(_ block: KernelBlock, lane: Int, rules: KernelRules) {
+    static func start(_ block: KernelBlock, lane: Int, rules: KernelRules) {
         let (cells, words) = (block.cells + lane, block.words + lane)
-        for cell in 0..<16 { cells[cell * 64] = 0 }
+        for cell in 0..<cellCount { cells[cell * 64] = 0 }
         // A bit for each cell that has a tile.
         var tiles: UInt16 = 0
         for placed in 0..<rules.startTiles {
             let first = nextWord(&words[0], &words[64], &words[128], &words[192])
             let second = nextWord(&words[0], &words[64], &words[128], &words[192])
             // The cell that so many empty ones are before: tiles that are not behind it push it on.
-            var cell = Int((UInt64(first) &* UInt64(16 - placed)) >> 32)
+            var cell = Int((UInt64(first) &* UInt64(cellCount - placed)) >> 32)
             var rest = tiles
             while rest != 0 {
                 cell += rest.trailingZeroBitCount <= cell ? 1 : 0
@@ -276,26 +335,17 @@ extension Kernel {
 private struct View {
     var up = Lanes(0), right = Lanes(0), down = Lanes(0), left = Lanes(0), maxExponent = Lanes(0)
 
-    @inline(__always) init(_ cells: Bytes, _ lane: Int) {
-        for line in 0..<4 {
-            let (row, column) = (
-                Line(cells + line * 256, step: 64, lane), Line(cells + line * 64, step: 256, lane)
-            )
-            Self.look(row, &left, &right)
-            Self.look(column, &up, &down)
-            maxExponent = .max(maxExponent, .max(.max(row.a, row.b), .max(row.c, row.d)))
-        }
-    }
-
     /// Two tiles that are equal can merge both ways; a tile can move into an empty neighbour.
-    @inline(__always) private static func look(
-        _ line: Line, _ towardsFirst: inout Lanes, _ towardsLast: inout Lanes
+    @inline(__always) static func look(
+        _ line: Line, length: Int, _ towardsFirst: inout Lanes, _ towardsLast: inout Lanes
     ) {
         let (a, b, c, d) = (line.a.isZero, line.b.isZero, line.c.isZero, line.d.isZero)
         // An empty cell is made 0xff, which no tile is.
         let merges = (line.a .== (line.b | b)) | (line.b .== (line.c | c)) | (line.c .== (line.d | d))
         towardsFirst |= merges | (a & ~b) | (b & ~c) | (c & ~d)
-        towardsLast |= merges | (b & ~a) | (c & ~b) | (d & ~c)
+        towardsLast |= merges | (b & ~a)
+        if length > 2 { towardsLast |= c & ~b }
+        if length > 3 { towardsLast |= d & ~c }
     }
 
     /// Four rows of 0 or 1; all 0 where the episode is `closed`.
@@ -308,7 +358,26 @@ private struct View {
     }
 }
 
+extension KernelSize {
+    @inline(__always) private static func view(_ cells: Bytes, _ lane: Int) -> View {
+        var view = View()
+        for number in 0..<rows {
+            let row = row(cells, number, lane)
+            View.look(row, length: columns, &view.left, &view.right)
+            view.maxExponent = .max(view.maxExponent, .max(.max(row.a, row.b), .max(row.c, row.d)))
+        }
+        for number in 0..<columns {
+            View.look(column(cells, number, lane), length: rows, &view.up, &view.down)
+        }
+        return view
+    }
+}
+
 // MARK: - write: from rows of lanes to the arrays of a reply
+
+@inline(__always) private func copy(_ from: UnsafeRawPointer, to: UnsafeMutableRawPointer, _ bytes: Int) {
+    to.copyMemory(from: from, byteCount: bytes)
+}
 
 /// Interleaves the four quarters of `from`: byte i of the k-th goes to 4 i + k.
 @inline(__always)
@@ -322,17 +391,45 @@ private func interleave(_ from: Bytes, into to: Bytes, quarter: Int, _ scratch: 
     }
     #else
     // That loop would not be vector code; the halves interleaved, twice, is the same.
-    let (half, once) = (2 * quarter, scratch.halfShuffled)
-    for index in 0..<half { (once[2 * index], once[2 * index + 1]) = (from[index], from[half + index]) }
-    for index in 0..<half { (to[2 * index], to[2 * index + 1]) = (once[index], once[half + index]) }
+    interleave(from, into: scratch.halfShuffled, half: 2 * quarter)
+    interleave(scratch.halfShuffled, into: to, half: 2 * quarter)
     #endif
 }
 
-/// 16 rows of 64 lanes become 64 rows of 16 cells: to interleave is to rotate the 10 bits of the index
-/// (cell, lane) by two, and twice makes it (lane, cell).
-func writeBoards(_ cells: Bytes, into boards: UnsafeMutableRawPointer, _ scratch: KernelScratch) {
-    interleave(cells, into: scratch.shuffled, quarter: 256, scratch)
-    interleave(scratch.shuffled, into: boards.assumingMemoryBound(to: UInt8.self), quarter: 256, scratch)
+/// Interleaves the two halves of `from`: byte i of the k-th goes to 2 i + k.
+@inline(__always)
+private func interleave(_ from: Bytes, into to: Bytes, half: Int) {
+    for index in 0..<half { (to[2 * index], to[2 * index + 1]) = (from[index], from[half + index]) }
+}
+
+extension KernelSize {
+    /// `width` rows of 64 lanes become 64 rows of `width` cells: to interleave quarters is to rotate the bits of the
+    /// index (cell, lane) by two, halves by one, until it is (lane, cell).
+    private static func transpose(_ cells: Bytes, into boards: Bytes, _ scratch: KernelScratch) {
+        switch width {
+        case 4: interleave(cells, into: boards, quarter: 64, scratch)
+        case 8:
+            interleave(cells, into: scratch.shuffled, quarter: 128, scratch)
+            interleave(scratch.shuffled, into: boards, half: 256)
+        default:
+            interleave(cells, into: scratch.shuffled, quarter: 256, scratch)
+            interleave(scratch.shuffled, into: boards, quarter: 256, scratch)
+        }
+    }
+
+    /// `cellCount` rows of 64 lanes become 64 boards.
+    static func writeBoards(
+        _ cells: Bytes, into boards: UnsafeMutableRawPointer, _ scratch: KernelScratch
+    ) {
+        if cellCount == width {
+            return transpose(cells, into: boards.assumingMemoryBound(to: UInt8.self), scratch)
+        }
+        // The rows behind the last cell hold anything: each board is written with as many bytes too much,
+        // which the next one overwrites.
+        transpose(cells, into: scratch.wide, scratch)
+        for lane in 0..<63 { copy(scratch.wide + lane * width, to: boards + lane * cellCount, width) }
+        copy(scratch.wide + 63 * width, to: boards + 63 * cellCount, cellCount)
+    }
 }
 
 /// The four rows of `scratch.legal` become 64 rows of four.
@@ -352,9 +449,8 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// The rest of what both report.
+/// The rest of what both report, but for the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
-    writeBoards(block.cells, into: outputs.observation, scratch)
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)
     outputs.episodeLength.copyMemory(from: block.length, byteCount: 256)
@@ -367,17 +463,33 @@ private func writeRewards(_ earned: Ints, into rewards: UnsafeMutableRawPointer,
     rewards.copyMemory(from: values, byteCount: 256)
 }
 
+// MARK: - count: the episode
+
+/// The counts of the episode; an illegal action counts as a step, not as a move.
+private func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch) {
+    let (score, length, moves, earned) = (block.score, block.length, block.moves, scratch.earned)
+    let (played, moved, isLast) = (scratch.played, scratch.moved, scratch.isLast)
+    for lane in 0..<64 {
+        let plays = widen(played[lane])
+        let reward = earned[lane] & plays
+        earned[lane] = reward
+        // Both are at least 0: a negative sum is too large, and becomes the largest number.
+        let sum = score[lane] &+ reward
+        score[lane] = (sum | (sum >> 31)) & .max
+        length[lane] = length[lane] &- plays
+        moves[lane] = moves[lane] &- widen(moved[lane])
+    }
+    for lane in 0..<64 { isLast[lane] = 0 &- unsafeBitCast(length[lane] >= limit, to: UInt8.self) }
+}
+
 // MARK: - the operations
 
-/// The kernel, as it was compiled in this module.
-public enum Kernel {
-    /// Plays one action (0 ... 3) on each board of a block, or starts the new episode of a lane that is
-    /// finished (or lets it wait), and writes the result. `actions` are 64 bytes.
-    public static func step(
+extension KernelSize {
+    static func step(
         _ block: KernelBlock, actions: UnsafeRawPointer, rules: KernelRules,
         _ outputs: KernelOutputs, _ stepOutputs: KernelStepOutputs, scratch: KernelScratch
     ) {
-        if rules.isReported { copy(block.cells, to: scratch.before, 1024) }
+        if rules.isReported { copy(block.cells, to: scratch.before, cellCount * 64) }
         copy(actions, to: scratch.action, 64)
 
         // The move and the new tile.
@@ -391,10 +503,10 @@ public enum Kernel {
             (Lanes(scratch.moved, lane) & playing).store(scratch.moved, lane)
         }
         draw(block.words, fourThreshold: rules.fourThreshold, scratch)
-        addValues(scratch.merges, rows: 8, into: scratch.earned)
+        addValues(scratch.merges, rows: mergeRows, into: scratch.earned)
         if anyFinished, rules.holdsFinished { hold(block.cells, scratch) }
         place(scratch.afterstate, into: block.cells, scratch)
-        if rules.isReported { copy(block.cells, to: scratch.after, 1024) }
+        if rules.isReported { copy(block.cells, to: scratch.after, cellCount * 64) }
         count(block, limit: rules.maxEpisodeSteps, scratch)
         if anyFinished, !rules.holdsFinished { restartFinished(block, rules: rules) }
 
@@ -403,7 +515,7 @@ public enum Kernel {
         let illegalEnds = Lanes(rules.illegalTerminates ? 0xff : 0)
         let restarts = Lanes(rules.holdsFinished ? 0 : 0xff)
         for lane in Lanes.starts {
-            let view = View(block.cells, lane)
+            let view = view(block.cells, lane)
             let playing = Lanes(scratch.played, lane)
             let stuck = (view.up | view.right | view.down | view.left).isZero
             let goal = (view.maxExponent .>= Lanes(rules.goalExponent)) & stopsAtGoal
@@ -420,11 +532,12 @@ public enum Kernel {
         }
         writeRewards(scratch.earned, into: stepOutputs.reward, scratch)
         write(block, outputs, scratch)
+        writeBoards(block.cells, into: outputs.observation, scratch)
     }
 
     /// A board that waits for its reset stays as it is.
     private static func hold(_ cells: Bytes, _ scratch: KernelScratch) {
-        for cell in stride(from: 0, to: 1024, by: 64) {
+        for cell in stride(from: 0, to: cellCount * 64, by: 64) {
             for lane in Lanes.starts {
                 let after = Lanes(scratch.afterstate + cell, lane)
                 Lanes.select(Lanes(scratch.played, lane), after, Lanes(cells + cell, lane))
@@ -433,40 +546,17 @@ public enum Kernel {
         }
     }
 
-    /// The counts of the episode; an illegal action counts as a step, not as a move.
-    private static func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch) {
-        let (score, length, moves, earned) = (block.score, block.length, block.moves, scratch.earned)
-        let (played, moved, isLast) = (scratch.played, scratch.moved, scratch.isLast)
-        for lane in 0..<64 {
-            let plays = widen(played[lane])
-            let reward = earned[lane] & plays
-            earned[lane] = reward
-            // Both are at least 0: a negative sum is too large, and becomes the largest number.
-            let sum = score[lane] &+ reward
-            score[lane] = (sum | (sum >> 31)) & .max
-            length[lane] = length[lane] &- plays
-            moves[lane] = moves[lane] &- widen(moved[lane])
-        }
-        for lane in 0..<64 { isLast[lane] = 0 &- unsafeBitCast(length[lane] >= limit, to: UInt8.self) }
-    }
-
-    private static func copy(_ from: UnsafeRawPointer, to: UnsafeMutableRawPointer, _ bytes: Int) {
-        to.copyMemory(from: from, byteCount: bytes)
-    }
-
-    /// Writes the state of a block.
-    public static func observe(
+    static func observe(
         _ block: KernelBlock, rules: KernelRules, _ outputs: KernelOutputs, scratch: KernelScratch
     ) {
         for lane in Lanes.starts {
-            write(View(block.cells, lane), block, goalExponent: rules.goalExponent, outputs, scratch, lane)
+            write(view(block.cells, lane), block, goalExponent: rules.goalExponent, outputs, scratch, lane)
         }
         write(block, outputs, scratch)
+        writeBoards(block.cells, into: outputs.observation, scratch)
     }
 
-    /// Writes what each action would make of each board of a block before the spawn: boards uint8
-    /// [64, 4, 16], rewards float32 [64, 4], mask int8 [64, 4].
-    public static func afterstates(
+    static func afterstates(
         _ block: KernelBlock, boards: UnsafeMutableRawPointer,
         rewards: UnsafeMutableRawPointer, mask: UnsafeMutableRawPointer, scratch: KernelScratch
     ) {
@@ -474,14 +564,15 @@ public enum Kernel {
         for direction in 0..<4 {
             for lane in Lanes.starts { Lanes(UInt8(direction)).store(scratch.action, lane) }
             slide(block.cells, scratch)
-            addValues(scratch.merges, rows: 8, into: scores + direction * 64)
+            addValues(scratch.merges, rows: mergeRows, into: scores + direction * 64)
             for lane in Lanes.starts {
                 let open = Lanes(1) & ~(Lanes(block.phase, lane) .== Lanes(KernelPhase.terminated))
                 (Lanes(scratch.moved, lane) & open).store(scratch.legal + direction * 64, lane)
             }
-            writeBoards(scratch.afterstate, into: scratch.boards, scratch)
+            transpose(scratch.afterstate, into: scratch.boards, scratch)
             for lane in 0..<64 {
-                copy(scratch.boards + lane * 16, to: boards + lane * 64 + direction * 16, 16)
+                copy(
+                    scratch.boards + lane * width, to: boards + (lane * 4 + direction) * cellCount, cellCount)
             }
         }
         writeLegal(scratch, into: mask)
@@ -497,41 +588,35 @@ public enum Kernel {
 
 // MARK: - the rules alone: arbitrary boards, no episode
 
-extension Kernel {
-    /// Fills the cells of a block from 64 boards of 16 exponents each; nothing is assumed of their alignment.
-    public static func load(_ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch) {
-        copy(boards, to: scratch.boards, 1024)
+extension KernelSize {
+    static func load(_ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch) {
+        for lane in 0..<64 { copy(boards + lane * cellCount, to: scratch.boards + lane * width, cellCount) }
         // The index (lane, cell) rotated by six bits.
-        interleave(scratch.boards, into: scratch.shuffled, quarter: 256, scratch)
-        interleave(scratch.shuffled, into: scratch.boards, quarter: 256, scratch)
-        interleave(scratch.boards, into: block.cells, quarter: 256, scratch)
+        interleave(scratch.boards, into: scratch.shuffled, quarter: width * 16, scratch)
+        interleave(scratch.shuffled, into: scratch.boards, quarter: width * 16, scratch)
+        interleave(scratch.boards, into: block.cells, quarter: width * 16, scratch)
     }
 
-    /// Writes what one action (0 ... 3) makes of each board of a block before the spawn: boards uint8
-    /// [64, 16], rewards float32 [64], legal bool [64]. `actions` are 64 bytes.
-    public static func move(
+    static func move(
         _ block: KernelBlock, actions: UnsafeRawPointer, boards: UnsafeMutableRawPointer,
         rewards: UnsafeMutableRawPointer, legal: UnsafeMutableRawPointer, scratch: KernelScratch
     ) {
         copy(actions, to: scratch.action, 64)
         slide(block.cells, scratch)
-        addValues(scratch.merges, rows: 8, into: scratch.earned)
+        addValues(scratch.merges, rows: mergeRows, into: scratch.earned)
         writeBoards(scratch.afterstate, into: boards, scratch)
         writeRewards(scratch.earned, into: rewards, scratch)
         for lane in Lanes.starts { (Lanes(scratch.moved, lane) & Lanes(1)).store(legal, lane) }
     }
 
-    /// Writes which actions would move something: mask int8 [64, 4].
-    public static func legal(_ block: KernelBlock, mask: UnsafeMutableRawPointer, scratch: KernelScratch) {
+    static func legal(_ block: KernelBlock, mask: UnsafeMutableRawPointer, scratch: KernelScratch) {
         for lane in Lanes.starts {
-            View(block.cells, lane).storeLegal(scratch.legal, lane, closed: Lanes(0))
+            view(block.cells, lane).storeLegal(scratch.legal, lane, closed: Lanes(0))
         }
         writeLegal(scratch, into: mask)
     }
 
-    /// Draws a new tile for each board of a block, except full ones, from its generator; writes the boards with
-    /// it, uint8 [64, 16], and the `writeOutcomes`. The block's cells stay as they are.
-    public static func spawn(
+    static func spawn(
         _ block: KernelBlock, fourThreshold: UInt64, boards: UnsafeMutableRawPointer,
         outcomes: UnsafeMutableRawPointer, scratch: KernelScratch
     ) {
@@ -547,28 +632,30 @@ extension Kernel {
     }
 }
 
-/// How many cells are empty.
-@inline(__always) func countEmpty(_ cells: Bytes, _ lane: Int) -> Lanes {
-    var empties = Lanes(0)
-    for cell in 0..<16 { empties = empties &- Lanes(cells + cell * 64, lane).isZero }
-    return empties
-}
-
-/// The tile that appeared between two boards, int32 [64]: the cell for a 2, 16 + the cell for a 4, else -1.
-func writeOutcomes(
-    _ before: Bytes, _ after: Bytes, into outcomes: UnsafeMutableRawPointer, _ scratch: KernelScratch
-) {
-    let (part, numbers) = (scratch.part, scratch.counts)
-    for lane in Lanes.starts {
-        // One more, so that 0 means no tile.
-        var outcome = Lanes(0)
-        for cell in 0..<16 {
-            let tile = Lanes(before + cell * 64, lane) ^ Lanes(after + cell * 64, lane)
-            outcome |= Lanes(UInt8(cell + 1)) & ~tile.isZero
-            outcome = outcome &+ (Lanes(16) & (tile .== Lanes(2)))
-        }
-        outcome.store(part, lane)
+extension KernelSize {
+    /// How many cells are empty.
+    @inline(__always) static func countEmpty(_ cells: Bytes, _ lane: Int) -> Lanes {
+        var empties = Lanes(0)
+        for cell in 0..<cellCount { empties = empties &- Lanes(cells + cell * 64, lane).isZero }
+        return empties
     }
-    for lane in 0..<64 { numbers[lane] = Int32(part[lane]) &- 1 }
-    outcomes.copyMemory(from: numbers, byteCount: 256)
+
+    /// The tile that appeared between two boards, int32 [64]: the cell for a 2, cells + the cell for a 4, else -1.
+    static func writeOutcomes(
+        _ before: Bytes, _ after: Bytes, into outcomes: UnsafeMutableRawPointer, _ scratch: KernelScratch
+    ) {
+        let (part, numbers) = (scratch.part, scratch.counts)
+        for lane in Lanes.starts {
+            // One more, so that 0 means no tile.
+            var outcome = Lanes(0)
+            for cell in 0..<cellCount {
+                let tile = Lanes(before + cell * 64, lane) ^ Lanes(after + cell * 64, lane)
+                outcome |= Lanes(UInt8(truncatingIfNeeded: cell + 1)) & ~tile.isZero
+                outcome = outcome &+ (Lanes(UInt8(truncatingIfNeeded: cellCount)) & (tile .== Lanes(2)))
+            }
+            outcome.store(part, lane)
+        }
+        for lane in 0..<64 { numbers[lane] = Int32(part[lane]) &- 1 }
+        outcomes.copyMemory(from: numbers, byteCount: 256)
+    }
 }

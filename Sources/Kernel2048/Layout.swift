@@ -27,7 +27,7 @@ public struct KernelRules: Sendable {
 /// The memory of 64 boards side by side, aligned to 64 bytes. (Inlinable properties and not constants: the loops
 /// of both modules must see the numbers.)
 ///
-///     cells   16 rows of 64 bytes       exponents, row by row of the board
+///     cells   16 rows of 64 bytes       exponents, row by row of the board; smaller ones use the first rows
 ///     words    4 rows of 64 UInt32      the generators' states
 ///     score, length, moves              64 Int32 each
 ///     phase   64 bytes                  see KernelPhase
@@ -85,7 +85,7 @@ public enum KernelPhase {
 
 /// The arrays of 64 lanes that a step or a reset fills, from the block's first lane on, at any alignment.
 public struct KernelOutputs {
-    /// uint8 [64, 16]
+    /// uint8 [64, rows, columns]
     public var observation: UnsafeMutableRawPointer
     /// int8 [64, 4]
     public var actionMask: UnsafeMutableRawPointer
@@ -137,7 +137,7 @@ public struct KernelRewardTerm {
     public var gamma = 1.0
     /// 256 entries by exponent, the first of them 0, for `mergeTable`.
     public var table: UnsafePointer<Double>?
-    /// 16 integers, row by row, for `cellWeights`.
+    /// An integer for each cell, row by row, for `cellWeights`.
     public var cellWeights: UnsafePointer<Int16>?
 
     public init(kind: KernelTermKind, weight: Double) { (self.kind, self.weight) = (kind, weight) }
@@ -163,11 +163,11 @@ public struct KernelReportOutputs {
     public var reward: UnsafeMutableRawPointer
     /// float32 [64, terms]
     public var terms: UnsafeMutableRawPointer?
-    /// uint8 [64, 16]
+    /// uint8 [64, rows, columns]
     public var merges: UnsafeMutableRawPointer?
     /// int32 [64]
     public var chance: UnsafeMutableRawPointer?
-    /// uint8 [64, 16]
+    /// uint8 [64, rows, columns]
     public var afterstates: UnsafeMutableRawPointer?
 
     public init(reward: UnsafeMutableRawPointer) { self.reward = reward }

@@ -1,4 +1,4 @@
-// What a step did, for 64 boards of 4x4 at once: declared rewards, and the infos on request.
+// What a step did, for 64 boards at once: declared rewards, and the infos on request.
 //
 // These passes read what a step leaves in its scratch memory: the board before it, the afterstate, the board
 // after the spawn, the merges, and which lanes played at all. They run only on request. Their manner is that of
@@ -10,7 +10,7 @@
 // The order of every Double operation is that of RewardProgram, so that the bytes are the same.
 
 #if KERNEL_AVX2
-public import Kernel2048
+internal import Kernel2048
 #endif
 
 /// A row of bytes, a register at a time.
@@ -20,30 +20,32 @@ public import Kernel2048
 
 // MARK: - events: a count for each lane
 
-/// Sum of the exponents that merges made: at most eight merges, so a byte holds it.
-@inline(__always) private func mergeExponents(_ merges: Bytes, _ lane: Int) -> Lanes {
-    var sum = Lanes(0)
-    for row in 0..<8 { sum = sum &+ Lanes(merges + row * 64, lane) }
-    return sum
-}
-
-@inline(__always) private func mergeCounts(_ merges: Bytes, _ lane: Int) -> Lanes {
-    var count = Lanes(8)
-    for row in 0..<8 { count = count &+ Lanes(merges + row * 64, lane).isZero }
-    return count
-}
-
-/// Sum of a table's entries for the tiles made, in the order of the merges; entry 0 is 0. The one loop that
-/// is not vector code: each entry is looked up.
-private func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch) {
-    let (made, sums) = (scratch.boards, scratch.values)
-    for row in stride(from: 0, to: 512, by: 64) {
-        fill(made + row) { Lanes(scratch.merges + row, $0) & Lanes(scratch.played, $0) }
+extension KernelSize {
+    /// Sum of the exponents that merges made: at most eight merges, so a byte holds it.
+    @inline(__always) private static func mergeExponents(_ merges: Bytes, _ lane: Int) -> Lanes {
+        var sum = Lanes(0)
+        for row in 0..<mergeRows { sum = sum &+ Lanes(merges + row * 64, lane) }
+        return sum
     }
-    for lane in 0..<64 {
-        var sum = 0.0
-        for row in 0..<8 { sum += table[Int(made[lane + row * 64])] }
-        sums[lane] = sum
+
+    @inline(__always) private static func mergeCounts(_ merges: Bytes, _ lane: Int) -> Lanes {
+        var count = Lanes(UInt8(truncatingIfNeeded: mergeRows))
+        for row in 0..<mergeRows { count = count &+ Lanes(merges + row * 64, lane).isZero }
+        return count
+    }
+
+    /// Sum of a table's entries for the tiles made, in the order of the merges; entry 0 is 0. The one loop that
+    /// is not vector code: each entry is looked up.
+    private static func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch) {
+        let (made, sums) = (scratch.boards, scratch.values)
+        for row in stride(from: 0, to: mergeRows * 64, by: 64) {
+            fill(made + row) { Lanes(scratch.merges + row, $0) & Lanes(scratch.played, $0) }
+        }
+        for lane in 0..<64 {
+            var sum = 0.0
+            for row in 0..<mergeRows { sum += table[Int(made[lane + row * 64])] }
+            sums[lane] = sum
+        }
     }
 }
 
@@ -53,20 +55,11 @@ private func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch)
 @inline(__always) private func rise(_ from: Lanes, _ to: Lanes) -> Lanes { .max(from, to) &- from }
 
 /// What a line lacks of being sorted: the smaller one of its rises and its falls, at most 46.
-@inline(__always) private func lack(_ line: Line) -> Lanes {
-    let (a, b, c, d) = (line.a, line.b, line.c, line.d)
-    return .min(rise(a, b) &+ rise(b, c) &+ rise(c, d), rise(b, a) &+ rise(c, b) &+ rise(d, c))
-}
-
-/// Two rows: what the rows and the columns lack.
-@inline(__always) private func monotonicity(_ cells: Bytes, _ lane: Int, into part: Bytes) {
-    var (rows, columns) = (Lanes(0), Lanes(0))
-    for line in 0..<4 {
-        rows = rows &+ lack(Line(cells + line * 256, step: 64, lane))
-        columns = columns &+ lack(Line(cells + line * 64, step: 256, lane))
-    }
-    rows.store(part, lane)
-    columns.store(part + 64, lane)
+@inline(__always) private func lack(_ line: Line, length: Int) -> Lanes {
+    var (rises, falls) = (rise(line.a, line.b), rise(line.b, line.a))
+    if length > 2 { (rises, falls) = (rises &+ rise(line.b, line.c), falls &+ rise(line.c, line.b)) }
+    if length > 3 { (rises, falls) = (rises &+ rise(line.c, line.d), falls &+ rise(line.d, line.c)) }
+    return .min(rises, falls)
 }
 
 /// How much two neighbours differ, 0 where one of the cells is empty.
@@ -80,53 +73,73 @@ private func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch)
     gap(line.a, line.b) &+ gap(line.b, line.c) &+ gap(line.c, line.d)
 }
 
-/// Four rows: the gaps of each row and column of the boards together.
-@inline(__always) private func smoothness(_ cells: Bytes, _ lane: Int, into part: Bytes) {
-    for line in 0..<4 {
-        let row = gaps(Line(cells + line * 256, step: 64, lane))
-        (row &+ gaps(Line(cells + line * 64, step: 256, lane))).store(part + line * 64, lane)
+extension KernelSize {
+    /// Two rows: what the rows and the columns lack.
+    @inline(__always) private static func monotonicity(_ cells: Bytes, _ lane: Int, into part: Bytes) {
+        var (inRows, inColumns) = (Lanes(0), Lanes(0))
+        for number in 0..<rows { inRows = inRows &+ lack(row(cells, number, lane), length: columns) }
+        for number in 0..<columns {
+            inColumns = inColumns &+ lack(column(cells, number, lane), length: rows)
+        }
+        inRows.store(part, lane)
+        inColumns.store(part + 64, lane)
     }
-}
 
-/// The largest exponent.
-@inline(__always) private func largest(_ cells: Bytes, _ lane: Int) -> Lanes {
-    var largest = Lanes(0)
-    for cell in 0..<16 { largest = .max(largest, Lanes(cells + cell * 64, lane)) }
-    return largest
-}
+    /// As many rows as the longest line has cells: the gaps of each row and column of the boards together.
+    @inline(__always) private static func smoothness(_ cells: Bytes, _ lane: Int, into part: Bytes) {
+        for number in 0..<longest {
+            let row = gaps(row(cells, number, lane))
+            (row &+ gaps(column(cells, number, lane))).store(part + number * 64, lane)
+        }
+    }
 
-/// The largest exponent where a corner has it, else 0.
-@inline(__always) private func corner(_ cells: Bytes, _ lane: Int) -> Lanes {
-    let top = Lanes.max(Lanes(cells, lane), Lanes(cells + 192, lane))
-    let bottom = Lanes.max(Lanes(cells + 768, lane), Lanes(cells + 960, lane))
-    let largest = largest(cells, lane)
-    return largest & (.max(top, bottom) .== largest)
-}
+    /// The largest exponent.
+    @inline(__always) private static func largest(_ cells: Bytes, _ lane: Int) -> Lanes {
+        var largest = Lanes(0)
+        for cell in 0..<cellCount { largest = .max(largest, Lanes(cells + cell * 64, lane)) }
+        return largest
+    }
 
-/// Weights of 16 bits: their products with bytes need no 32-bit multiplication.
-private func addWeighted(_ cells: Bytes, _ weights: UnsafePointer<Int16>, into phi: Ints) {
-    typealias Weights = (Int32, Int32, Int32, Int32)
-    func row(_ first: Int) -> Weights {
-        let (a, b, c, d) = (weights[first], weights[first + 1], weights[first + 2], weights[first + 3])
-        return (Int32(a), Int32(b), Int32(c), Int32(d))
+    /// The largest exponent where a corner has it, else 0.
+    @inline(__always) private static func corner(_ cells: Bytes, _ lane: Int) -> Lanes {
+        let bottom = cells + (cellCount - columns) * 64
+        let atTop = Lanes.max(Lanes(cells, lane), Lanes(cells + (columns - 1) * 64, lane))
+        let atBottom = Lanes.max(Lanes(bottom, lane), Lanes(bottom + (columns - 1) * 64, lane))
+        let largest = largest(cells, lane)
+        return largest & (.max(atTop, atBottom) .== largest)
     }
-    @inline(__always) func sum(_ weights: Weights, _ first: Int) -> Int32 {
-        weights.0 &* Int32(cells[first]) &+ weights.1 &* Int32(cells[first + 64])
-            &+ weights.2 &* Int32(cells[first + 128]) &+ weights.3 &* Int32(cells[first + 192])
-    }
-    let (r0, r1, r2, r3) = (row(0), row(4), row(8), row(12))
-    for lane in 0..<64 {
-        phi[lane] = sum(r0, lane) &+ sum(r1, lane + 256) &+ sum(r2, lane + 512) &+ sum(r3, lane + 768)
-    }
-}
 
-/// The exponent of the tile that the spawn placed, 0 for none.
-@inline(__always) private func spawned(_ scratch: KernelScratch, _ lane: Int) -> Lanes {
-    var tile = Lanes(0)
-    for cell in stride(from: 0, to: 1024, by: 64) {
-        tile |= Lanes(scratch.afterstate + cell, lane) ^ Lanes(scratch.after + cell, lane)
+    /// Weights of 16 bits: their products with bytes need no 32-bit multiplication.
+    private static func addWeighted(_ cells: Bytes, _ weights: UnsafePointer<Int16>, into phi: Ints) {
+        typealias Weights = (Int32, Int32, Int32, Int32)
+        @inline(__always) func row(_ number: Int) -> Weights {
+            @inline(__always) func weight(_ column: Int) -> Int32 {
+                number < rows && column < columns ? Int32(weights[number * columns + column]) : 0
+            }
+            return (weight(0), weight(1), weight(2), weight(3))
+        }
+        @inline(__always) func sum(_ weights: Weights, _ number: Int, _ lane: Int) -> Int32 {
+            @inline(__always) func product(_ weight: Int32, _ column: Int) -> Int32 {
+                guard number < rows, column < columns else { return 0 }
+                return weight &* Int32(cells[(number * columns + column) * 64 + lane])
+            }
+            return product(weights.0, 0) &+ product(weights.1, 1) &+ product(weights.2, 2)
+                &+ product(weights.3, 3)
+        }
+        let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3))
+        for lane in 0..<64 {
+            phi[lane] = sum(r0, 0, lane) &+ sum(r1, 1, lane) &+ sum(r2, 2, lane) &+ sum(r3, 3, lane)
+        }
     }
-    return tile
+
+    /// The exponent of the tile that the spawn placed, 0 for none.
+    @inline(__always) private static func spawned(_ scratch: KernelScratch, _ lane: Int) -> Lanes {
+        var tile = Lanes(0)
+        for cell in stride(from: 0, to: cellCount * 64, by: 64) {
+            tile |= Lanes(scratch.afterstate + cell, lane) ^ Lanes(scratch.after + cell, lane)
+        }
+        return tile
+    }
 }
 
 // MARK: - weigh
@@ -184,60 +197,60 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
     weigh(term.weight, scratch) { Double(counts[$0]) }
 }
 
-/// One term: its counts or potentials, weighed into `total` and `weighted`.
-private func add(_ term: KernelRewardTerm, goalExponent: UInt8, _ scratch: KernelScratch) {
-    let (before, after) = (scratch.before, scratch.after)
-    let (part, phi, nextPhi) = (scratch.part, scratch.phi, scratch.nextPhi)
-    let one = Lanes(1)
-    switch term.kind {
-    case .mergeScore:
-        let earned = scratch.earned
-        weigh(term.weight, scratch) { Double(earned[$0]) }
-    case .mergeExponent: weighEvent(term, scratch) { mergeExponents(scratch.merges, $0) }
-    case .mergeCount: weighEvent(term, scratch) { mergeCounts(scratch.merges, $0) }
-    case .mergeTable:
-        tableSums(term.table!, scratch)
-        let values = scratch.values
-        weigh(term.weight, scratch) { values[$0] }
-    case .newMaxTile:
-        weighEvent(term, scratch) { one & ~(largest(before, $0) .>= largest(after, $0)) }
-    case .goal:
-        let goal = Lanes(goalExponent)
-        weighEvent(term, scratch) {
-            one & (largest(after, $0) .>= goal) & ~(largest(before, $0) .>= goal)
+extension KernelSize {
+    /// One term: its counts or potentials, weighed into `total` and `weighted`.
+    private static func add(_ term: KernelRewardTerm, goalExponent: UInt8, _ scratch: KernelScratch) {
+        let (before, after) = (scratch.before, scratch.after)
+        let (part, phi, nextPhi) = (scratch.part, scratch.phi, scratch.nextPhi)
+        let one = Lanes(1)
+        switch term.kind {
+        case .mergeScore:
+            let earned = scratch.earned
+            weigh(term.weight, scratch) { Double(earned[$0]) }
+        case .mergeExponent: weighEvent(term, scratch) { mergeExponents(scratch.merges, $0) }
+        case .mergeCount: weighEvent(term, scratch) { mergeCounts(scratch.merges, $0) }
+        case .mergeTable:
+            tableSums(term.table!, scratch)
+            let values = scratch.values
+            weigh(term.weight, scratch) { values[$0] }
+        case .newMaxTile:
+            weighEvent(term, scratch) { one & ~(largest(before, $0) .>= largest(after, $0)) }
+        case .goal:
+            let goal = Lanes(goalExponent)
+            weighEvent(term, scratch) {
+                one & (largest(after, $0) .>= goal) & ~(largest(before, $0) .>= goal)
+            }
+        case .survival:
+            weighEvent(term, scratch) { one & Lanes(scratch.moved, $0) & ~Lanes(scratch.terminated, $0) }
+        case .illegalAction: weighEvent(term, scratch) { one & ~Lanes(scratch.moved, $0) }
+        case .gameOver: weighEvent(term, scratch) { one & Lanes(scratch.terminated, $0) }
+        case .emptyCells:
+            weighPotential(term, scratch, rows: 1) { countEmpty($0, $1).store(part, $1) }
+        case .monotonicity:
+            weighPotential(term, scratch, rows: 2, isNegative: true) { monotonicity($0, $1, into: part) }
+        case .smoothness:
+            weighPotential(term, scratch, rows: longest, isNegative: true) { smoothness($0, $1, into: part) }
+        case .corner:
+            weighPotential(term, scratch, rows: 1) { corner($0, $1).store(part, $1) }
+        case .cellWeights:
+            addWeighted(before, term.cellWeights!, into: phi)
+            addWeighted(after, term.cellWeights!, into: nextPhi)
+            weighPotential(term, scratch)
+        case .tileSum:
+            // Merges keep the sum, the spawn adds to it.
+            addValues(before, rows: cellCount, into: phi)
+            fill(part) { spawned(scratch, $0) }
+            addValues(part, rows: 1, into: nextPhi)
+            for lane in 0..<64 { nextPhi[lane] = nextPhi[lane] &+ phi[lane] }
+            weighPotential(term, scratch)
         }
-    case .survival:
-        weighEvent(term, scratch) { one & Lanes(scratch.moved, $0) & ~Lanes(scratch.terminated, $0) }
-    case .illegalAction: weighEvent(term, scratch) { one & ~Lanes(scratch.moved, $0) }
-    case .gameOver: weighEvent(term, scratch) { one & Lanes(scratch.terminated, $0) }
-    case .emptyCells:
-        weighPotential(term, scratch, rows: 1) { countEmpty($0, $1).store(part, $1) }
-    case .monotonicity:
-        weighPotential(term, scratch, rows: 2, isNegative: true) { monotonicity($0, $1, into: part) }
-    case .smoothness:
-        weighPotential(term, scratch, rows: 4, isNegative: true) { smoothness($0, $1, into: part) }
-    case .corner:
-        weighPotential(term, scratch, rows: 1) { corner($0, $1).store(part, $1) }
-    case .cellWeights:
-        addWeighted(before, term.cellWeights!, into: phi)
-        addWeighted(after, term.cellWeights!, into: nextPhi)
-        weighPotential(term, scratch)
-    case .tileSum:
-        // Merges keep the sum, the spawn adds to it.
-        addValues(before, rows: 16, into: phi)
-        fill(part) { spawned(scratch, $0) }
-        addValues(part, rows: 1, into: nextPhi)
-        for lane in 0..<64 { nextPhi[lane] = nextPhi[lane] &+ phi[lane] }
-        weighPotential(term, scratch)
     }
 }
 
 // MARK: - the operations
 
-extension Kernel {
-    /// Writes the declared reward of the step that has just used this scratch memory, and the infos that the
-    /// outputs ask for. The step's rules must have said `isReported`.
-    public static func report(
+extension KernelSize {
+    static func report(
         _ program: KernelRewardProgram, _ outputs: KernelReportOutputs, scratch: KernelScratch
     ) {
         writeReward(program, outputs, scratch)
@@ -278,14 +291,16 @@ extension Kernel {
     private static func writeMerges(_ scratch: KernelScratch, into merges: UnsafeMutableRawPointer) {
         for lane in Lanes.starts {
             let turn = Turn(scratch.action, lane)
-            var moved = Lanes(0)
-            for number in 0..<4 {
-                var line = Line(scratch.before, number, turn, lane)
+            @inline(__always) func merged(_ number: Int) -> Line {
+                var line = line(scratch.before, number, turn, lane)
+                var moved = Lanes(0)
                 var made = line.slide(&moved)
-                made.mirror(where: turn.isReversed)
-                made.store(scratch.boards + number * 256, lane)
+                mirror(&made, turn)
+                return made
             }
-            turn.back(scratch.boards, lane)
+            let third = longest > 2 ? merged(2) : Line()
+            let fourth = longest > 3 ? merged(3) : Line()
+            store(merged(0), merged(1), third, fourth, turn, into: scratch.boards, lane)
         }
         writePlayed(scratch.boards, into: merges, scratch)
     }
@@ -294,7 +309,7 @@ extension Kernel {
     private static func writePlayed(
         _ cells: Bytes, into boards: UnsafeMutableRawPointer, _ scratch: KernelScratch
     ) {
-        for cell in stride(from: 0, to: 1024, by: 64) {
+        for cell in stride(from: 0, to: cellCount * 64, by: 64) {
             fill(scratch.boards + cell) { Lanes(cells + cell, $0) & Lanes(scratch.played, $0) }
         }
         writeBoards(scratch.boards, into: boards, scratch)

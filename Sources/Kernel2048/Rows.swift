@@ -24,9 +24,10 @@ extension UnsafeMutableRawPointer {
 extension KernelScratch {
     // What a move leaves, and a step leaves for its report.
 
-    /// The boards after slide and merge, before the spawn: 16 rows.
+    /// The boards after slide and merge, before the spawn: a row for each cell, at most 16.
     var afterstate: Bytes { memory.bytes(0) }
-    /// The exponents that merges made: for each line of the direction two rows, from the wall on.
+    /// The exponents that merges made: for each line of the direction one row, or two from the wall on where lines
+    /// of four cells have two merges.
     var merges: Bytes { memory.bytes(1024) }
     /// What the merges scored; after a step, 0 in a lane that did not play.
     var earned: Ints { memory.ints(1536) }
@@ -37,9 +38,9 @@ extension KernelScratch {
     var played: Bytes { memory.bytes(1920) }
     /// Whether the episode has ended by the rules.
     var terminated: Bytes { memory.bytes(1984) }
-    /// The boards before the step, 16 rows; only with `KernelRules.isReported`.
+    /// The boards before the step; only with `KernelRules.isReported`.
     var before: Bytes { memory.bytes(2048) }
-    /// The boards after the spawn, before any restart, 16 rows; only with `KernelRules.isReported`.
+    /// The boards after the spawn, before any restart; only with `KernelRules.isReported`.
     var after: Bytes { memory.bytes(3072) }
 
     // What passes from one phase of an operation to the next.
@@ -60,10 +61,11 @@ extension KernelScratch {
     var scores: Ints { memory.ints(5120) }
     /// The rewards of four actions, lane by lane.
     var rewards: Floats { memory.floats(6144) }
-    /// 16 rows each, for boards on their way to a reply.
+    /// 1024 bytes each, for boards on their way to a reply.
     var boards: Bytes { memory.bytes(7168) }
     var shuffled: Bytes { memory.bytes(8192) }
     var halfShuffled: Bytes { memory.bytes(9216) }
+    var wide: Bytes { memory.bytes(13_312) }
 
     // The report's own.
 

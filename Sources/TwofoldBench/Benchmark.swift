@@ -19,7 +19,7 @@ public struct BenchmarkPlan: Sendable {
 
 /// The measured steps of one board in a second, over the rounds.
 public struct BenchmarkRow: Codable, Sendable {
-    /// The game: "2048", "Concentration".
+    /// The game: "2048", "2048 on 3 x 3", "Concentration".
     public let game: String
     /// The measured engine.
     public let engine: String
@@ -49,7 +49,7 @@ public struct BenchmarkSignature: Codable, Sendable {
     public let threads: Int
     /// Lanes in a chunk.
     public let chunk: Int
-    /// The game, and its reward unless it is the game's own.
+    /// The game, its size unless it is the default, and its reward unless it is the game's own.
     public let play: String
     /// 16 hex digits.
     public let signature: String

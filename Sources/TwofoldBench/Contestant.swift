@@ -16,24 +16,40 @@ enum Contestant: String, CaseIterable {
     case baselineTerms = "kernel, baseline, eight reward terms"
     /// `reference` with the same reward; for the signature only.
     case referenceTerms = "reference, eight reward terms"
+    /// `avx2` on small boards.
+    case avx2Small = "3 x 3, kernel, AVX2"
+    /// `baseline` on small boards.
+    case baselineSmall = "3 x 3, kernel, baseline"
+    /// `reference` on small boards; for the signature only.
+    case referenceSmall = "3 x 3, reference"
     /// Concentration with its default arguments, by its readable rules.
     case concentration = "Concentration"
 
     /// The engines that this processor can run.
     static var available: [Contestant] {
-        allCases.filter { ($0 != .avx2 && $0 != .avx2Terms) || Engine.hasAVX2 }
+        allCases.filter { ![.avx2, .avx2Terms, .avx2Small].contains($0) || Engine.hasAVX2 }
     }
 
     /// Whether its speed is measured.
-    var isMeasured: Bool { self != .referenceTerms }
+    var isMeasured: Bool { self != .referenceTerms && self != .referenceSmall }
 
-    /// The game.
-    var game: String { self == .concentration ? "Concentration" : "2048" }
+    /// The game, and its size unless that is the default.
+    var game: String {
+        switch self {
+        case .concentration: "Concentration"
+        case _ where isSmall: "2048 on 3 x 3"
+        default: "2048"
+        }
+    }
+
+    private var isSmall: Bool { self == .avx2Small || self == .baselineSmall || self == .referenceSmall }
 
     /// The game and its reward; engines with the same `play` have the same signature.
     var play: String {
         switch self {
-        case .avx2, .baseline, .rowTables, .reference, .concentration: game
+        case .avx2, .baseline, .rowTables, .reference, .concentration, .avx2Small, .baselineSmall,
+            .referenceSmall:
+            game
         case .avx2Terms, .baselineTerms, .referenceTerms: "\(game), eight reward terms"
         }
     }
@@ -53,13 +69,15 @@ enum Contestant: String, CaseIterable {
     func makeEnvironment(lanes: Int, workers: Workers) throws(EnvironmentError) -> any VectorEnvironment {
         var options = BatchOptions(lanes: lanes, workers: workers)
         switch self {
-        case .avx2, .avx2Terms: options.engine = .avx2
-        case .baseline, .baselineTerms: options.engine = .baseline
-        case .reference, .referenceTerms: options.engine = .reference
+        case .avx2, .avx2Terms, .avx2Small: options.engine = .avx2
+        case .baseline, .baselineTerms, .baselineSmall: options.engine = .baseline
+        case .reference, .referenceTerms, .referenceSmall: options.engine = .reference
         case .rowTables: return try RowTableEnvironment(options)
         case .concentration: return try GameEnvironment(Concentration(.init()), options)
         }
         if play != game { options.reward = Contestant.eightTerms }
-        return try Game2048(.init()).makeEnvironment(options)
+        var config = Game2048.Config()
+        if isSmall { (config.rows, config.columns) = (3, 3) }
+        return try Game2048(config).makeEnvironment(options)
     }
 }

@@ -12,8 +12,8 @@ struct Bench: ParsableCommand {
         discussion: """
             Steps of one board in a second under random legal play, everything produced that a client would \
             receive; medians over interleaved rounds. Then a signature: a number made of all replies of a \
-            fixed run, the same for every engine, thread count and chunk size; one for each game, and one under \
-            a reward of eight terms. They change only when behaviour does.
+            fixed run, the same for every engine, thread count and chunk size; one for each game, one for 2048 \
+            on 3 x 3, and one under a reward of eight terms. They change only when behaviour does.
             """)
 
     @Option(help: "Boards in a batch; may be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")

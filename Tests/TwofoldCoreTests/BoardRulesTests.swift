@@ -96,16 +96,19 @@ import Testing
             seeds: (0..<count).map { _ in UInt64(generator.next()) << 32 | UInt64(generator.next()) })
     }
 
-    @Test(arguments: KernelTests.kernels)
-    func `on millions of random boards the kernel equals the reference`(_ engine: Engine) throws {
-        let game = try Game2048(.init(fourProbability: 0.3))
+    @Test(arguments: KernelTests.kernels, KernelTests.sizes)
+    func `on millions of random boards the kernel equals the reference`(
+        _ engine: Engine, _ size: (Int, Int)
+    ) throws {
+        let cells = size.0 * size.1
+        let game = try Game2048(.init(rows: size.0, columns: size.1, fourProbability: 0.3))
         let fast = BoardRules(game, workers: Workers(threads: 2), engine: engine)
         let readable = BoardRules(game, workers: Workers(threads: 2), engine: .reference)
         var generator = Generator(seed: 8)
         var full = 0
-        // 2.1 million boards, each told by four operations.
-        for count in [1, 63, 64, 65] + [Int](repeating: 16_383, count: 128) {
-            let question = Self.randomQuestion(count, cells: 16, &generator)
+        // On 4 x 4 2.1 million boards, each told by four operations.
+        for count in [1, 63, 64, 65] + [Int](repeating: 16_383, count: cells == 16 ? 128 : 16) {
+            let question = Self.randomQuestion(count, cells: cells, &generator)
             let (kernel, reference) = (try everything(fast, question), try everything(readable, question))
             for (operation, arrays) in reference {
                 for (name, bytes) in arrays where kernel[operation]![name]! != bytes {

@@ -311,14 +311,23 @@ def test_random_actions_are_legal_and_all_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "dialect"),
-    [("greedy", None), ("greedy", "pgx"), (twofold.policies.Random(), None)],
+    ("policy", "dialect", "size"),
+    [
+        ("greedy", None, 4),
+        ("greedy", "pgx", 4),
+        ("greedy", None, (3, 4)),
+        (twofold.policies.Random(), None, 4),
+        (twofold.policies.Random(), None, 2),
+        (twofold.policies.Random(), None, (4, 5)),
+    ],
 )
 def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
-    policy: Any, dialect: str | None, server: Server
+    policy: Any, dialect: str | None, size: Any, server: Server
 ) -> None:
-    arguments: dict[str, Any] = {"record": True, "dialect": dialect, "endpoint": "embedded"}
-    one, many = (twofold.evaluate(policy, episodes=60, num_envs=n, **arguments) for n in (60, 7))
+    arguments: dict[str, Any] = {"dialect": dialect, "size": size, "endpoint": "embedded"}
+    one, many = (
+        twofold.evaluate(policy, episodes=60, num_envs=n, record=True, **arguments) for n in (60, 7)
+    )
     for name in ("scores", "moves", "lengths", "max_exponents"):
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
     assert one.max_exponents is not None

@@ -7,6 +7,9 @@ internal import Kernel2048
 /// scratch memory of their own; what the last, partly used block needs belongs to the one worker that
 /// has it.
 final class BlockStorage: @unchecked Sendable {
+    private let rows: Int
+    private let columns: Int
+    private let kernel: any KernelOperations.Type
     private let lanes: Int
     private let blocks: UnsafeMutableRawPointer
     private let scratches: UnsafeMutableRawPointer
@@ -14,7 +17,12 @@ final class BlockStorage: @unchecked Sendable {
     private let stepTail: ArrayMemory
     private let afterstateTail: ArrayMemory
 
-    init(lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]) {
+    init(
+        _ config: Game2048.Config, _ kernel: any KernelOperations.Type, lanes: Int, workers: Int,
+        stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
+    ) {
+        (rows, columns) = (config.rows, config.columns)
+        self.kernel = kernel
         self.lanes = lanes
         let count = Self.blocks(lanes)
         let blockBytes = count * KernelBlock.size
@@ -80,8 +88,8 @@ final class BlockStorage: @unchecked Sendable {
     /// A lane's board and counts in the form of the readable rules.
     func state(_ lane: Int) -> Game2048.State {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        var board = Board(rows: 4, columns: 4)
-        for cell in 0..<16 { board[cell] = block.cells[cell * KernelBlock.lanes + column] }
+        var board = Board(rows: rows, columns: columns)
+        for cell in 0..<board.count { board[cell] = block.cells[cell * KernelBlock.lanes + column] }
         return Game2048.State(
             board: board, score: Int(block.score[column]), moves: block.moves[column],
             legalActions: board.legalActions)
@@ -99,7 +107,8 @@ final class BlockStorage: @unchecked Sendable {
     /// Puts a lane of the readable rules in the place of another.
     func put(_ new: LaneState<Game2048.State>, into lane: Int) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        for cell in 0..<16 { block.cells[cell * KernelBlock.lanes + column] = new.state.board[cell] }
+        let board = new.state.board
+        for cell in 0..<board.count { block.cells[cell * KernelBlock.lanes + column] = board[cell] }
         seed(lane, with: new.generator)
         block.score[column] = Int32(clamping: new.state.score)
         block.moves[column] = new.state.moves
@@ -116,8 +125,8 @@ final class BlockStorage: @unchecked Sendable {
     /// Starts an episode in a lane, from a given board or by drawing its start tiles.
     func start(_ lane: Int, from board: UnsafeRawBufferPointer?, rules: KernelRules) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        guard let board else { return Kernels.baseline.start(block, lane: column, rules: rules) }
-        for cell in 0..<16 { block.cells[cell * KernelBlock.lanes + column] = board[cell] }
+        guard let board else { return kernel.start(block, lane: column, rules: rules) }
+        for cell in 0..<rows * columns { block.cells[cell * KernelBlock.lanes + column] = board[cell] }
         block.begin(column)
     }
 }

@@ -3,7 +3,7 @@ internal import Kernel2048
 /// The rules of 2048 over arrays of arbitrary boards, without lanes, episodes or memory of earlier calls.
 ///
 /// Boards follow one another, each as its exponents row by row. They need not be reachable by play.
-/// On 4 x 4 the kernel does 64 at a time, on other sizes the readable rules do one; both give the same bytes.
+/// Up to 4 x 4 the kernel does 64 at a time, on larger boards the readable rules do one; both give the same bytes.
 /// The lane of an ``EnvironmentError`` is the index of the board.
 public struct BoardRules: Sendable {
     /// The largest exponent on a board that slides. Two of them merge into a 27, and eight such merges are the
@@ -24,13 +24,7 @@ public struct BoardRules: Sendable {
         columns = game.config.columns
         spawnLaw = game.spawnLaw
         self.workers = workers
-        let fitsKernel = rows == 4 && columns == 4
-        kernel =
-            switch engine {
-            case .automatic where fitsKernel, .avx2 where fitsKernel: Kernels.avx2
-            case .baseline where fitsKernel: Kernels.baseline
-            default: nil
-            }
+        kernel = Kernels.kernel(engine, rows: rows, columns: columns)
     }
 
     /// Cells of a board, one byte each.
@@ -233,7 +227,7 @@ public struct BoardRules: Sendable {
             ) -> Void
     ) {
         workers.run(lanes: boards.count, nanosecondsPerLane: nanosecondsPerBoard) { range, _ in
-            let memory = BlockMemory(specs)
+            let memory = BlockMemory(specs, cells: cells)
             for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {
                 let mine = first..<min(first + KernelBlock.lanes, boards.count)
                 kernel.load(memory.whole(boards, mine), into: memory.block, scratch: memory.scratch)
@@ -276,16 +270,18 @@ public struct BoardInput: @unchecked Sendable {
 private final class BlockMemory {
     let block: KernelBlock
     let scratch: KernelScratch
+    private let cells: Int
     private let input: UnsafeMutableRawPointer
     private let tailMemory: ArrayMemory
 
-    init(_ specs: [ArraySpec]) {
+    init(_ specs: [ArraySpec], cells: Int) {
+        self.cells = cells
         block = KernelBlock(.allocate(byteCount: KernelBlock.size, alignment: 64))
         block.memory.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.size)
         for lane in 0..<KernelBlock.lanes { block.begin(lane) }
         scratch = KernelScratch(.allocate(byteCount: KernelScratch.size, alignment: 64))
-        input = .allocate(byteCount: 17 * KernelBlock.lanes, alignment: 64)
-        input.initializeMemory(as: UInt8.self, repeating: 0, count: 17 * KernelBlock.lanes)
+        input = .allocate(byteCount: (cells + 1) * KernelBlock.lanes, alignment: 64)
+        input.initializeMemory(as: UInt8.self, repeating: 0, count: (cells + 1) * KernelBlock.lanes)
         tailMemory = ArrayMemory(specs, lanes: KernelBlock.lanes)
     }
 
@@ -299,12 +295,12 @@ private final class BlockMemory {
 
     /// 64 boards in place, or a full-length copy of fewer.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
-        whole(boards.bytes.baseAddress! + range.lowerBound * 16, bytes: 16, range.count, at: 0)
+        whole(boards.bytes.baseAddress! + range.lowerBound * cells, bytes: cells, range.count, at: 0)
     }
 
     /// 64 actions in place, or a full-length copy of fewer.
     func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
-        whole(actions.address(range.lowerBound), bytes: 1, range.count, at: 16 * KernelBlock.lanes)
+        whole(actions.address(range.lowerBound), bytes: 1, range.count, at: cells * KernelBlock.lanes)
     }
 
     private func whole(

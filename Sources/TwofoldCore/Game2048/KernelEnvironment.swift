@@ -1,23 +1,17 @@
 internal import Kernel2048
 
 extension Game2048 {
-    /// A batch of boards, run by the fastest engine that can: the kernel on 4 x 4.
+    /// A batch of boards, run by the fastest engine that can: the kernel up to 4 x 4.
     ///
     /// Throws where the reward or the extra infos are wrong.
     public func makeEnvironment(_ options: BatchOptions) throws(EnvironmentError) -> any VectorEnvironment {
-        let fitsKernel = config.rows == 4 && config.columns == 4
-        return switch options.engine {
-        case .automatic where fitsKernel, .avx2 where fitsKernel:
-            try KernelEnvironment(self, options, Kernels.avx2)
-        case .baseline where fitsKernel:
-            try KernelEnvironment(self, options, Kernels.baseline)
-        default:
-            try GameEnvironment(self, options)
-        }
+        let kernel = Kernels.kernel(options.engine, rows: config.rows, columns: config.columns)
+        guard let kernel else { return try GameEnvironment(self, options) }
+        return try KernelEnvironment(self, options, kernel)
     }
 }
 
-/// The vector environment of 2048 on 4 x 4, 64 boards at a time.
+/// The vector environment of 2048 on boards up to 4 x 4, 64 at a time.
 ///
 /// It does what ``GameEnvironment`` does with the readable rules, bit by bit; only the start of an
 /// episode is done lane by lane.
@@ -41,7 +35,7 @@ final class KernelEnvironment: VectorEnvironment {
     init(
         _ game: Game2048, _ options: BatchOptions, _ kernel: any KernelOperations.Type
     ) throws(EnvironmentError) {
-        precondition(options.lanes >= 1 && game.config.rows == 4 && game.config.columns == 4)
+        precondition(options.lanes >= 1)
         self.game = game
         self.options = options
         self.kernel = kernel
@@ -62,8 +56,8 @@ final class KernelEnvironment: VectorEnvironment {
         stepArrays = StandardArrays.step(game) + report.arrays
         returns = EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
         blocks = BlockStorage(
-            lanes: options.lanes, workers: options.workers.threads, stepArrays: stepArrays,
-            afterstateArrays: game.afterstates)
+            game.config, kernel, lanes: options.lanes, workers: options.workers.threads,
+            stepArrays: stepArrays, afterstateArrays: game.afterstates)
     }
 
     var nanosecondsPerLane: Int { report == nil ? 10 : 25 }
@@ -125,11 +119,11 @@ final class KernelEnvironment: VectorEnvironment {
             try self.game.start(&scratch, from: board)
         }
         isSeeded = true
-        let (rules, blocks, returns) = (rules, blocks, returns)
+        let (rules, blocks, returns, bytesPerBoard) = (rules, blocks, returns, checks.bytesPerBoard)
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
             for lane in range where input.resets(lane) {
                 if let seed = input.seed(lane) { blocks.seed(lane, with: Generator(seed: seed)) }
-                blocks.start(lane, from: input.board(lane, bytes: 16), rules: rules)
+                blocks.start(lane, from: input.board(lane, bytes: bytesPerBoard), rules: rules)
                 returns?[lane] = 0
             }
         }

@@ -35,7 +35,7 @@ final class KernelReport: @unchecked Sendable {
                 for entry in 1..<KernelReport.exponents {
                     table[entry] = line.table[min(entry, line.table.count - 1)]
                 }
-            case .cellWeights: for cell in 0..<16 { weights[cell] = Int16(line.table[cell]) }
+            case .cellWeights: for cell in line.table.indices { weights[cell] = Int16(line.table[cell]) }
             default: break
             }
             var term = KernelRewardTerm(kind: line.term.kernelKind, weight: line.weight)

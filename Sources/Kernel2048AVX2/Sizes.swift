@@ -1,0 +1,1 @@
+../Kernel2048/Sizes.swift

@@ -1,0 +1,27 @@
+internal import Kernel2048
+internal import Platform
+
+#if canImport(Kernel2048AVX2)
+internal import Kernel2048AVX2
+#endif
+
+/// The kernel in its two forms: for every processor, and for those with AVX2.
+enum Kernels {
+    /// The kernel that an engine runs boards of this size with; nil where the readable rules run them.
+    static func kernel(_ engine: Engine, rows: Int, columns: Int) -> (any KernelOperations.Type)? {
+        switch engine {
+        case .reference: return nil
+        case .baseline: break
+        case .automatic, .avx2:
+            #if canImport(Kernel2048AVX2)
+            if Engine.hasAVX2 { return Kernel2048AVX2.kernel(rows: rows, columns: columns) }
+            #endif
+        }
+        return Kernel2048.kernel(rows: rows, columns: columns)
+    }
+}
+
+extension Engine {
+    /// Whether ``avx2`` is more than the baseline here.
+    public static var hasAVX2: Bool { Platform.hasAVX2 }
+}
