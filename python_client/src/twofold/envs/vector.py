@@ -14,7 +14,7 @@ from twofold.envs.batch import KEEPALIVE
 from twofold.envs.results import Array, InfosT, ObsT, Stepped
 from twofold.envs.rollouts import Rollouts
 from twofold.envs.seeding import Seed, board_seeds, consecutive
-from twofold.errors import InvalidArgument, RequestError, ShuttingDown
+from twofold.errors import InvalidArgument, RequestError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -207,16 +207,16 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
         """Drops the results of such a step, rewards included, once it is over, if there is one.
 
         Raises:
-            ShuttingDown, TransportError: Still no answer.
+            ShuttingDown, NotFound, TransportError: Still no answer.
         """
         if self._session.unreturned_step is not None:
             try:
                 self._session.collect()
-            except ShuttingDown:
-                raise
             except RequestError:
-                # It is over, and was not applied.
-                pass
+                # A refused one is over, and was not applied. It is not where another server may
+                # still carry it out.
+                if self._session.unreturned_step is not None:
+                    raise
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
         """Figures about the episodes that steps have ended, for any logger; of the client alone.
