@@ -21,10 +21,10 @@ struct Optimum: Sendable {
         self.tables = tables
     }
 
-    /// The table; throws with the name of the argument that needs it where the service has none.
-    func table(for field: String) throws(EnvironmentError) -> OptimumTable {
-        do throws(OptimumFailure) { return try tables.table(of: problem) } catch {
-            throw .precondition(field, error.description)
+    /// The policy that plays it.
+    func makePolicy() throws(EnvironmentError) -> OptimalPolicy {
+        do throws(OptimumFailure) { return OptimalPolicy(try tables.table(of: problem)) } catch {
+            throw .precondition("policy", error.description)
         }
     }
 }
@@ -37,7 +37,11 @@ extension Game2048 {
         guard options.extraInfos.contains(where: OptimumInfo.names.contains) else {
             return try makeEnvironment(options)
         }
-        let table = try Optimum(request, tables).table(for: "extra_infos")
+        let optimum = try Optimum(request, tables)
+        let table: OptimumTable
+        do throws(OptimumFailure) { table = try tables.table(of: optimum.problem) } catch {
+            throw .precondition("extra_infos", error.description)
+        }
         return try OptimumEnvironment(self, options, table)
     }
 }

@@ -236,7 +236,7 @@ final class Rollouts {
         case .greedy: return try GreedyPolicy(environment)
         case .optimal:
             guard let game else { throw .invalid("policy", "the policy 'optimal' is for boards of 2048") }
-            return OptimalPolicy(try Optimum(game, tables).table(for: "policy"))
+            return try Optimum(game, tables).makePolicy()
         case .ntuple:
             guard let network else {
                 throw .precondition("policy", "the session has no network yet: send one first")

@@ -10,7 +10,15 @@ from twofold.judging import ChatModel, Strategy
 from twofold.policies.baselines import PerfectMemory
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 from twofold.policies.sb3 import SB3Policy
-from twofold.policies.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
+from twofold.policies.served_policies import (
+    Expectimax,
+    Greedy,
+    Heuristic,
+    NTuple,
+    Optimal,
+    Policy,
+    Random,
+)
 
 __all__ = [
     "ChatModel",
@@ -18,6 +26,7 @@ __all__ = [
     "Greedy",
     "Heuristic",
     "NTuple",
+    "Optimal",
     "PerfectMemory",
     "Policy",
     "PolicyFunction",
