@@ -70,15 +70,17 @@ let package = Package(
             dependencies: ["Kernel2048", "Platform"] + avx2Targets.map { .target(name: $0.name) },
             swiftSettings: settings),
         .target(
+            name: "TwofoldOptimum", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),
+        .target(
             name: "TwofoldProtocol",
             dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")]),
         .target(
             name: "TwofoldService",
-            dependencies: ["TwofoldCore", "TwofoldProtocol"],
+            dependencies: ["TwofoldCore", "TwofoldOptimum", "TwofoldProtocol"],
             swiftSettings: settings),
         .target(
             name: "TwofoldSessions",
-            dependencies: ["Platform", "TwofoldCore", "TwofoldProtocol", "TwofoldService"],
+            dependencies: ["Platform", "TwofoldCore", "TwofoldOptimum", "TwofoldProtocol", "TwofoldService"],
             swiftSettings: settings),
         .target(
             name: "TwofoldServer",
@@ -107,13 +109,17 @@ let package = Package(
         .executableTarget(
             name: "twofold-server",
             dependencies: [
-                "Platform", "TwofoldBench", "TwofoldCore", "TwofoldServer", "TwofoldSessions", "ZeroMQ",
+                "Platform", "TwofoldBench", "TwofoldCore", "TwofoldOptimum", "TwofoldServer",
+                "TwofoldSessions", "ZeroMQ",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
         .testTarget(name: "PlatformTests", dependencies: ["CLinux", "Platform"], swiftSettings: settings),
         .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: settings),
         .testTarget(name: "TwofoldCoreTests", dependencies: ["TwofoldCore"], swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldOptimumTests", dependencies: ["Platform", "TwofoldCore", "TwofoldOptimum"],
+            swiftSettings: settings),
         .testTarget(
             name: "TwofoldProtocolTests",
             dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],

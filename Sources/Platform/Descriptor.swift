@@ -23,7 +23,7 @@ package struct Descriptor: ~Copyable, Sendable {
     package func lock() throws(SystemError) { try system { flock(number, LOCK_EX | LOCK_NB) } }
 
     /// Writes all of it, however many calls that takes.
-    func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = try system {

@@ -1,4 +1,5 @@
 public import TwofoldCore
+public import TwofoldOptimum
 public import TwofoldProtocol
 
 /// Turns one accepted request into one reply: synchronous, and ignorant of sockets, sessions and repeats, which are the
@@ -23,17 +24,21 @@ public struct EnvironmentService: Sendable {
     let workers: Workers
     let engine: Engine
     let clock: Clock
+    /// The tables of optima.
+    let tables: TableDirectory
 
     /// A service that spreads each batch over `workers`. By `clock` long requests end, and are answered in part.
     public init(
         limits: Limits, workers: Workers, engine: Engine = .automatic,
-        policyBudget: PolicyBudget = PolicyBudget(), clock: Clock = .system
+        policyBudget: PolicyBudget = PolicyBudget(), clock: Clock = .system,
+        tables: TableDirectory = TableDirectory(TableDirectory.standard)
     ) {
         self.limits = limits
         self.policyBudget = policyBudget
         self.workers = workers
         self.engine = engine
         self.clock = clock
+        self.tables = tables
     }
 
     /// Answers hello.
@@ -69,13 +74,19 @@ public struct EnvironmentService: Sendable {
                     + catalog.map(\.id).joined(separator: ", "))
         }
         let options = try batchOptions(request)
+        if let unknown = options.extraInfos.first(where: { !entry.extraInfos.contains($0) }) {
+            throw ServiceError(
+                .invalidArgument, field: "extra_infos",
+                "extra_infos has '\(unknown.prefix(100))', which this environment does not have; it has "
+                    + entry.extraInfos.joined(separator: ", "))
+        }
         let environment: any VectorEnvironment
         do throws(EnvironmentError) {
-            environment = try entry.make(request, options)
+            environment = try entry.make(request, options, tables)
         } catch {
             throw ServiceError(error)
         }
-        let session = ServedEnvironment(entry.id, environment, self)
+        let session = ServedEnvironment(request, environment, self)
         return (session, session.createReply)
     }
 

@@ -1,4 +1,5 @@
 internal import TwofoldCore
+internal import TwofoldOptimum
 internal import TwofoldProtocol
 
 /// A game that the service can make environments of.
@@ -11,28 +12,31 @@ struct CatalogEntry: Sendable {
     let rewardTerms: [String]
     /// The infos that steps report on request.
     let extraInfos: [String]
-    /// Makes a batch; throws with the argument's name.
-    let make: @Sendable (CreateRequest, BatchOptions) throws(EnvironmentError) -> any VectorEnvironment
+    /// Makes a batch, with the service's tables of optima; throws with the argument's name.
+    let make:
+        @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) ->
+            any VectorEnvironment
 }
 
 /// All games that are served. A new game adds its entry here, and its config message to the protocol.
 let catalog: [CatalogEntry] = [
     CatalogEntry(
         id: "twofold/Game2048-v0", actions: Game2048.actionNames,
-        rewardTerms: Game2048.rewardTermNames, extraInfos: Game2048.extraInfoNames,
-        make: { (request, options) throws(EnvironmentError) in
+        rewardTerms: Game2048.rewardTermNames,
+        extraInfos: Game2048.extraInfoNames + OptimumInfo.names,
+        make: { (request, options, tables) throws(EnvironmentError) in
             let config =
                 switch request.config {
                 case nil: Game2048Config()
                 case .game2048(let config): config
                 default: throw request.wrongConfig
                 }
-            return try Game2048(.init(config)).makeEnvironment(options)
+            return try Game2048(.init(config)).makeEnvironment(config, options, tables)
         }),
     CatalogEntry(
         id: "twofold/Concentration-v0", actions: Concentration.defaultActions,
         rewardTerms: Concentration.rewardTermNames, extraInfos: Concentration.extraInfoNames,
-        make: { (request, options) throws(EnvironmentError) in
+        make: { (request, options, _) throws(EnvironmentError) in
             let config =
                 switch request.config {
                 case nil: ConcentrationConfig()

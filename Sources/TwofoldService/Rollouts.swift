@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import TwofoldCore
+internal import TwofoldOptimum
 internal import TwofoldProtocol
 
 /// The rollouts of one environment: its policies, their streams, and the network that it was given.
@@ -7,6 +8,9 @@ internal import TwofoldProtocol
 /// Used by one caller at a time.
 final class Rollouts {
     private let environment: any VectorEnvironment
+    /// The arguments of 2048; nil for another game.
+    private let game: Game2048Config?
+    private let tables: TableDirectory
     private let budget: PolicyBudget
     private let stop: Flag
     private let clock: Clock
@@ -17,8 +21,10 @@ final class Rollouts {
     /// The policy of the last rollout, with the request that made it: tables are worth keeping.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
-    init(_ environment: any VectorEnvironment, _ service: EnvironmentService) {
+    init(_ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
         self.environment = environment
+        game = environment.game is Game2048 ? request.game2048 : nil
+        tables = service.tables
         budget = service.policyBudget
         stop = service.stop
         clock = service.clock
@@ -92,7 +98,7 @@ final class Rollouts {
         let network = network?.bytes ?? 0
         switch source {
         case .actions: return nil
-        case .random: return network
+        case .random, .optimal: return network
         case .greedy, .ntuple: return network + AfterstateMemory.bytes(environment)
         case .expectimax(let wanted):
             return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), budget.maxBytes)
@@ -228,6 +234,9 @@ final class Rollouts {
         case .actions: preconditionFailure("given actions are no policy")
         case .random: return RandomPolicy()
         case .greedy: return try GreedyPolicy(environment)
+        case .optimal:
+            guard let game else { throw .invalid("policy", "the policy 'optimal' is for boards of 2048") }
+            return try Optimum(game, tables).makePolicy()
         case .ntuple:
             guard let network else {
                 throw .precondition("policy", "the session has no network yet: send one first")

@@ -32,10 +32,10 @@ public final class ServedEnvironment {
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
 
-    init(_ id: String, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
-        self.id = id
+    init(_ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
+        id = request.environmentID
         self.environment = environment
-        rollouts = Rollouts(environment, service)
+        rollouts = Rollouts(request, environment, service)
         resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)

@@ -1,5 +1,6 @@
 internal import Platform
 public import TwofoldCore
+internal import TwofoldOptimum
 public import TwofoldService
 
 /// The settings that a server shares with the library in a process, each by the same `TWOFOLD_` variable.
@@ -12,6 +13,8 @@ public struct ServiceSettings: Sendable {
     public var limits = Limits()
     /// Limits of each session's policies.
     public var policyBudget = PolicyBudget()
+    /// The directory of the tables of optimal values; see `twofold-server solve`.
+    public var tables = TableDirectory.standard
     /// Which implementation of the rules runs; for tests and debugging.
     public var engine = Engine.automatic
 
@@ -48,6 +51,7 @@ public struct ServiceSettings: Sendable {
         if let limit = try reader.number("max-search-milliseconds", atMost: 3_600_000) {
             policyBudget.maxSearch = .milliseconds(limit)
         }
+        if let given = variable("TABLES") { tables = given }
         if let engine {
             self.engine = engine
         } else if let name = variable("ENGINE") {
@@ -72,7 +76,7 @@ public struct ServiceSettings: Sendable {
         policyBudget.workers = Workers(threads: searchThreads)
         return EnvironmentService(
             limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget,
-            clock: clock)
+            clock: clock, tables: TableDirectory(tables))
     }
 
     /// Finds a setting among flags and variables, and checks it.

@@ -77,6 +77,12 @@ struct Serve: ParsableCommand {
     @Option(help: "Threads that a search may use. Default: all but one of --threads.")
     var searchThreads: Int?
 
+    @Option(
+        help: ArgumentHelp(
+            "Directory of the tables that `twofold-server solve` makes.",
+            discussion: "Default: twofold in the user's cache folder."))
+    var tables: String?
+
     @Option(help: "End when the parent process is not this one any more.")
     var parentPid: Int32?
 
@@ -142,6 +148,7 @@ struct Serve: ParsableCommand {
             settings = try ServiceSettings(options: numbers, engine: engine)
         } catch { throw ValidationError(error.description) }
         var configuration = ServerConfiguration(endpoints: endpoints, settings)
+        if let tables { configuration.service.tables = tables }
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
         configuration.stateDirectory = try setting(stateDir, "STATE_DIR")
         configuration.encryption = try encryption(logger)

@@ -1,6 +1,7 @@
 public import ArgumentParser
 public import Logging
 public import TwofoldCore
+public import TwofoldOptimum
 import TwofoldSessions
 
 /// The option's value where it was given, else the variable's; throws when the variable can't be read
@@ -16,3 +17,4 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 extension Engine: ExpressibleByArgument {}
+extension OptimumProblem.Objective: ExpressibleByArgument {}

@@ -1,14 +1,14 @@
 import ArgumentParser
 import TwofoldService
 
-/// The executable: `twofold-server serve`, `ping`, `keygen`, `bench` and `version`.
+/// The executable: `twofold-server serve`, `ping`, `keygen`, `bench`, `solve` and `version`.
 @main
 struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "twofold-server",
         abstract: "Serves reinforcement-learning environments over ZeroMQ.",
         version: EnvironmentService.version,
-        subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Version.self])
+        subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Solve.self, Version.self])
 }
 
 /// Prints the version.

@@ -21,7 +21,8 @@ import TwofoldService
         #expect(reply.environments[0].rewardTerms.count == 15)
         #expect(
             reply.environments[0].extraInfos == [
-                "reward_terms", "episode_return", "merges", "chance", "afterstates",
+                "reward_terms", "episode_return", "merges", "chance", "afterstates", "optimal_value",
+                "action_values", "regret",
             ])
         #expect(reply.environments.map(\.id) == ["twofold/Game2048-v0", "twofold/Concentration-v0"])
         #expect(reply.environments[0].actions == ["up", "right", "down", "left"])

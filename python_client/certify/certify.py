@@ -14,6 +14,7 @@ import argparse
 import datetime
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ import episodes
 import exact
 import mutants
 import numpy as np
+import optimum
 import packages
 from checks import Check, Expected
 from environments import InstallationFailed
@@ -153,6 +155,28 @@ def intervals(played: episodes.Episodes) -> str:
     )
 
 
+# ---- optimal play --------------------------------------------------------------------------------
+
+
+def certify_optimum(count: int, fewer: int, *, largest: bool = False) -> Iterator[Section]:
+    """Tables of optimal values, and games played by them.
+
+    Args:
+        count: Games on 3 x 3.
+        fewer: Games on the other boards.
+        largest: Whether to solve 3 x 3, which takes minutes.
+    """
+    note = "`twofold solve` against the solver of exact.py"
+    yield Section("The optimum of 2 x 2", note, list(optimum.compare_2x2()))
+    sizes: list[tuple[str, int, float | None]] = [("2x2", fewer, None), ("2x3", fewer, None)]
+    if largest:
+        sizes.append(("3x3", count, optimum.OPTIMUM_3X3))
+    for size, games, known in sizes:
+        found = list(optimum.compare_games(size, games, known))
+        title = f"Optimal play and regret on {size.replace('x', ' x ')}"
+        yield Section(title, f"{games:,} games by each policy", found)
+
+
 # ---- mutants -------------------------------------------------------------------------------------
 
 
@@ -230,11 +254,13 @@ def main() -> int:
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or REPOSITORY / "runs" / "certify" / f"{started:%Y%m%d-%H%M%S}"
     out.mkdir(parents=True, exist_ok=True)
+    os.environ["TWOFOLD_TABLES"] = str(out / "tables")  # read when the service is first needed
     count: int = arguments.episodes or (20_000 if arguments.quick else 1_000_000)
     fewer = max(count // 5, 1000)
     parts: dict[str, Callable[[], Iterator[Section]]] = {
         "exact": lambda: certify_exact(count, fewer),
         "statistics": lambda: certify_statistics(count, fewer),
+        "optimum": lambda: certify_optimum(count, fewer, largest=not arguments.quick),
         "mutants": lambda: certify_mutants(min(fewer, 50_000)),
         "dialects": lambda: certify_dialects(out, 64 if arguments.quick else 512),
         "concentration": lambda: certify_concentration(out, 60 if arguments.quick else 1500),
@@ -317,7 +343,7 @@ def markdown(run: dict[str, Any], sections: list[Section]) -> str:
 
 def parse() -> argparse.Namespace:
     """Reads and checks the command line."""
-    names = ["exact", "statistics", "mutants", "dialects", "concentration"]
+    names = ["exact", "statistics", "optimum", "mutants", "dialects", "concentration"]
 
     def chosen(text: str) -> list[str]:
         parts = text.split(",")

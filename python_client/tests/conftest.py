@@ -15,6 +15,12 @@ def _no_endpoint_from_outside() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _tables_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # Those of the user are not for tests; the library reads the variable once.
+    os.environ["TWOFOLD_TABLES"] = str(tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _interrupts_are_heard() -> None:
     # A shell's background jobs ignore these signals, and so would the tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)

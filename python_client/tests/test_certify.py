@@ -67,6 +67,13 @@ def test_4x4_plays_to_its_known_statistics() -> None:
     assert failures(sections) == []
 
 
+@pytest.mark.usefixtures("_server_everywhere")
+def test_the_optimum_and_the_regret_of_small_boards_are_certified() -> None:
+    sections = list(certify.certify_optimum(4_000, 4_000))
+    assert len(sections) == 3
+    assert failures(sections) == []
+
+
 def failures(sections: list[certify.Section]) -> list[tuple[str, Check]]:
     return [(s.title, check) for s in sections for check in s.checks if not check.passed]
 

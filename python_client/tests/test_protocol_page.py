@@ -209,7 +209,7 @@ Refusal = tuple[str, str]
 
 def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
     """What the code refuses that answers over ZeroMQ; and what it names a lane with."""
-    folders = ("Core", "Service", "Sessions", "Server")
+    folders = ("Core", "Optimum", "Service", "Sessions", "Server")
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
     definitions = ("EnvironmentError.swift", "ServiceError.swift")
     code = "\n".join(path.read_text() for path in paths if path.name not in definitions)

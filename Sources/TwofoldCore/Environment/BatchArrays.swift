@@ -35,6 +35,11 @@ public struct BatchArrays: @unchecked Sendable {
             bases: left.map { address(array: $0, lane: rows) }, strides: left.map { strides[$0] })
     }
 
+    /// The same memory with these arrays alone, in this order.
+    package func picking(_ arrays: [Int]) -> BatchArrays {
+        BatchArrays(bases: arrays.map { bases[$0] }, strides: arrays.map { strides[$0] })
+    }
+
     /// One lane's row in each array.
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }

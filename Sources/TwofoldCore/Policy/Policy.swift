@@ -13,15 +13,15 @@ public protocol Policy: AnyObject {
 /// all of it outlives the call.
 public struct PolicyView: @unchecked Sendable {
     /// The batch.
-    let environment: any VectorEnvironment
+    package let environment: any VectorEnvironment
     /// Number of lanes.
-    let lanes: Int
+    package let lanes: Int
     /// Number of actions, legal or not.
     let actionCount: Int
     /// One observation per lane.
-    let observations: UnsafeRawPointer
+    package let observations: UnsafeRawPointer
     /// 0 or 1 for each lane and action.
-    let masks: UnsafeRawPointer
+    package let masks: UnsafeRawPointer
     /// One word of each lane's stream.
     let words: UnsafePointer<UInt32>
     /// One byte per lane.
@@ -36,8 +36,9 @@ public struct PolicyView: @unchecked Sendable {
         }
     }
 
+    /// Writes the action of a lane.
     @inline(__always)
-    func choose(_ action: Int, lane: Int) {
+    package func choose(_ action: Int, lane: Int) {
         actions.storeBytes(of: UInt8(truncatingIfNeeded: action), toByteOffset: lane, as: UInt8.self)
     }
 }

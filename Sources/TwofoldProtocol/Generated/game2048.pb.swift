@@ -65,6 +65,55 @@ public nonisolated enum Twofold_V1_IllegalAction: SwiftProtobuf.Enum, Swift.Case
 
 }
 
+/// What a policy is the best for.
+public nonisolated enum Twofold_V1_Objective: SwiftProtobuf.Enum, Swift.CaseIterable {
+  public typealias RawValue = Int
+  case unspecified // = 0
+
+  /// The expected score.
+  case score // = 1
+
+  /// The expected number of legal moves.
+  case moves // = 2
+
+  /// The probability that a merge makes the goal tile.
+  case goal // = 3
+  case UNRECOGNIZED(Int)
+
+  public init() {
+    self = .unspecified
+  }
+
+  public init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .unspecified
+    case 1: self = .score
+    case 2: self = .moves
+    case 3: self = .goal
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  public var rawValue: Int {
+    switch self {
+    case .unspecified: return 0
+    case .score: return 1
+    case .moves: return 2
+    case .goal: return 3
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  public static let allCases: [Twofold_V1_Objective] = [
+    .unspecified,
+    .score,
+    .moves,
+    .goal,
+  ]
+
+}
+
 /// An absent field means the default.
 public nonisolated struct Twofold_V1_Game2048Config: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -134,6 +183,10 @@ public nonisolated struct Twofold_V1_Game2048Config: Sendable {
   /// Unspecified means NOOP.
   public var illegalAction: Twofold_V1_IllegalAction = .unspecified
 
+  /// What the optimum is the best for, of which the extra infos "optimal_value", "action_values" and "regret" and the
+  /// policy "optimal" are (boards of at most nine cells). Unspecified means SCORE.
+  public var objective: Twofold_V1_Objective = .unspecified
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
@@ -154,9 +207,13 @@ nonisolated extension Twofold_V1_IllegalAction: SwiftProtobuf._ProtoNameProvidin
   public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ILLEGAL_ACTION_UNSPECIFIED\0\u{1}ILLEGAL_ACTION_NOOP\0\u{1}ILLEGAL_ACTION_TERMINATE\0")
 }
 
+nonisolated extension Twofold_V1_Objective: SwiftProtobuf._ProtoNameProviding {
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0OBJECTIVE_UNSPECIFIED\0\u{1}OBJECTIVE_SCORE\0\u{1}OBJECTIVE_MOVES\0\u{1}OBJECTIVE_GOAL\0")
+}
+
 nonisolated extension Twofold_V1_Game2048Config: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".Game2048Config"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}rows\0\u{1}columns\0\u{1}goal\0\u{3}stop_at_goal\0\u{3}four_probability\0\u{3}start_tiles\0\u{3}illegal_action\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}rows\0\u{1}columns\0\u{1}goal\0\u{3}stop_at_goal\0\u{3}four_probability\0\u{3}start_tiles\0\u{3}illegal_action\0\u{1}objective\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -171,6 +228,7 @@ nonisolated extension Twofold_V1_Game2048Config: SwiftProtobuf.Message, SwiftPro
       case 5: try { try decoder.decodeSingularDoubleField(value: &self._fourProbability) }()
       case 6: try { try decoder.decodeSingularUInt32Field(value: &self._startTiles) }()
       case 7: try { try decoder.decodeSingularEnumField(value: &self.illegalAction) }()
+      case 8: try { try decoder.decodeSingularEnumField(value: &self.objective) }()
       default: break
       }
     }
@@ -202,6 +260,9 @@ nonisolated extension Twofold_V1_Game2048Config: SwiftProtobuf.Message, SwiftPro
     if self.illegalAction != .unspecified {
       try visitor.visitSingularEnumField(value: self.illegalAction, fieldNumber: 7)
     }
+    if self.objective != .unspecified {
+      try visitor.visitSingularEnumField(value: self.objective, fieldNumber: 8)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -213,6 +274,7 @@ nonisolated extension Twofold_V1_Game2048Config: SwiftProtobuf.Message, SwiftPro
     if lhs._fourProbability != rhs._fourProbability {return false}
     if lhs._startTiles != rhs._startTiles {return false}
     if lhs.illegalAction != rhs.illegalAction {return false}
+    if lhs.objective != rhs.objective {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -94,6 +94,14 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
     set {source = .ntuple(newValue)}
   }
 
+  public var optimal: Twofold_V1_OptimalPolicy {
+    get {
+      if case .optimal(let v)? = source {return v}
+      return Twofold_V1_OptimalPolicy()
+    }
+    set {source = .optimal(newValue)}
+  }
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   /// The source of the actions.
@@ -103,6 +111,7 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
     case greedy(Twofold_V1_GreedyPolicy)
     case expectimax(Twofold_V1_ExpectimaxPolicy)
     case ntuple(Twofold_V1_NTuplePolicy)
+    case optimal(Twofold_V1_OptimalPolicy)
 
   }
 
@@ -258,6 +267,19 @@ public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   public init() {}
 }
 
+/// The action with the highest value in the server's table of the optimum (docs/reference/optimum.md); of equal ones
+/// that with the lowest number. FAILED_PRECONDITION where the server has no such table, or on a board that no game
+/// reaches.
+public nonisolated struct Twofold_V1_OptimalPolicy: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
 /// Gives the session an n-tuple network: one request has its form, more requests have its weights.
 public nonisolated struct Twofold_V1_PolicyRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -367,7 +389,7 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".RolloutRequest"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{3}policy_seeds\0\u{2}\u{c}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{3}policy_seeds\0\u{2}\u{c}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -444,6 +466,19 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
           self.source = .ntuple(v)
         }
       }()
+      case 21: try {
+        var v: Twofold_V1_OptimalPolicy?
+        var hadOneofValue = false
+        if let current = self.source {
+          hadOneofValue = true
+          if case .optimal(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.source = .optimal(v)
+        }
+      }()
       default: break
       }
     }
@@ -486,6 +521,10 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
     case .ntuple?: try {
       guard case .ntuple(let v)? = self.source else { preconditionFailure() }
       try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
+    }()
+    case .optimal?: try {
+      guard case .optimal(let v)? = self.source else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
     }()
     case nil: break
     }
@@ -732,6 +771,25 @@ nonisolated extension Twofold_V1_NTuplePolicy: SwiftProtobuf.Message, SwiftProto
   }
 
   public static func ==(lhs: Twofold_V1_NTuplePolicy, rhs: Twofold_V1_NTuplePolicy) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_OptimalPolicy: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".OptimalPolicy"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_OptimalPolicy, rhs: Twofold_V1_OptimalPolicy) -> Bool {
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

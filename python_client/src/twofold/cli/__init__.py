@@ -43,6 +43,10 @@ SUBCOMMANDS = {
         "twofold.cli.serving.server",
         "ask a server whether it is there (twofold-server ping)",
     ),
+    "solve": (
+        "twofold.cli.serving.server",
+        "compute the optimum of a small board (twofold-server solve)",
+    ),
     "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
     "mcp": ("twofold.cli.serving.mcp", "serve both games as tools for language models (MCP)"),
     "doctor": ("twofold.cli.doctor", "find out why something does not work, and how to mend it"),
@@ -51,8 +55,8 @@ SUBCOMMANDS = {
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _EPILOG = (
-    "Run `twofold COMMAND --help` for the options of a command; those of serve, keygen and ping "
-    "are twofold-server's own. "
+    "Run `twofold COMMAND --help` for the options of a command; those of serve, keygen, ping "
+    "and solve are twofold-server's own. "
     "Exit status: 0 success; 1 failure, or the thing asked about is not so; 2 wrong usage: an "
     "argument is unknown or refused; 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
 )

@@ -70,6 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("WHICH", "FILE"),
         help="save a recording of a game: best, worst, median or its number; repeatable",
     )
+    add(
+        "--regret",
+        action="store_true",
+        help="report what the moves cost against optimal play; needs a board of at most nine cells "
+        "and the table of `twofold solve`",
+    )
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add(
         "--policy-timeout",
@@ -177,6 +183,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
                 policy_timeout=arguments.policy_timeout,
                 progress=update,
                 record=bool(arguments.record),
+                regret=arguments.regret,
                 num_envs=arguments.num_envs,
                 env=arguments.env,
                 **playing.environment_arguments(arguments),

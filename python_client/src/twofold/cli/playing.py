@@ -14,10 +14,11 @@ from twofold._optional import optional_import
 from twofold.cli import endpoint
 from twofold.cli.common import add_output_arguments
 from twofold.errors import InvalidArgument, MissingDependency
+from twofold.games.game2048 import OBJECTIVES
 
 # Arguments that only one of the games has.
 _OF_ONE_GAME = {
-    "twofold/Game2048-v0": ("four_probability", "start_tiles", "goal", "stop_at_goal"),
+    "twofold/Game2048-v0": ("four_probability", "start_tiles", "goal", "stop_at_goal", "objective"),
     "twofold/Concentration-v0": ("preset", "symbols", "peeks"),
 }
 
@@ -50,6 +51,11 @@ def add_environment_arguments(
         help="environment to play (default: %(default)s)",
     )
     add("--num-envs", type=int, metavar="N", help=f"boards played at once (default: {lanes})")
+    add(
+        "--objective",
+        choices=OBJECTIVES,
+        help="what optimal play of 2048 is the best for (default: score)",
+    )
     add_game_arguments(parser, add)
 
 
@@ -84,7 +90,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
         InvalidArgument: The size is malformed, or an argument is another game's.
     """
     names = ["max_episode_steps", *(n for own in _OF_ONE_GAME.values() for n in own)]
-    given = {name: getattr(arguments, name) for name in names}
+    given = {name: getattr(arguments, name, None) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
     for env, own in _OF_ONE_GAME.items():
         for name in given:

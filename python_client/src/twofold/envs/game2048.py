@@ -32,6 +32,12 @@ class Game2048Infos(AllInfos):
     """The outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 for none."""
     afterstates: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the board before the spawn."""
+    optimal_value: NotRequired[NDArray[np.float32]]
+    """What optimal play still gets on average; 0 once the episode has terminated."""
+    action_values: NotRequired[NDArray[np.float32]]
+    """(N, 4): the same for each action and optimal play after it; -inf for an illegal one."""
+    regret: NotRequired[NDArray[np.float32]]
+    """What the step's action cost: the value of the board before, less that of the action."""
     final_info: NotRequired[Game2048Infos]
     """With SAME_STEP: the infos of the episodes that this step ended."""
     _score: NDArray[np.bool_]
@@ -41,6 +47,9 @@ class Game2048Infos(AllInfos):
     _merges: NotRequired[NDArray[np.bool_]]
     _chance: NotRequired[NDArray[np.bool_]]
     _afterstates: NotRequired[NDArray[np.bool_]]
+    _optimal_value: NotRequired[NDArray[np.bool_]]
+    _action_values: NotRequired[NDArray[np.bool_]]
+    _regret: NotRequired[NDArray[np.bool_]]
 
 
 class Game2048EnvArguments(Game2048Arguments, EnvArguments, total=False):
@@ -58,7 +67,9 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
 
     Infos: those of `Game2048Infos`. On request (`extra_infos`) are `episode`, and `reward_terms`,
-    `merges`, `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode.
+    `merges`, `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode. On
+    boards of at most nine cells also `optimal_value`, `action_values` and `regret` (0 on such a
+    step), from the table that `twofold solve` makes (docs/reference/optimum.md).
 
     Args:
         num_envs: Number of boards N.
@@ -70,6 +81,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
+        FailedPrecondition: The service has no table of the optimum, or it is damaged.
         TransportError: No server.
     """
 

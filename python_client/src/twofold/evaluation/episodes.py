@@ -18,6 +18,7 @@ from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import GameFailed, InvalidArgument, TwofoldError
+from twofold.evaluation.regret import INFO, RegretMeter
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyCaller, rows
 from twofold.recordings import RecordingRules
@@ -152,6 +153,7 @@ def play_function(
     caller: PolicyCaller,
     progress: Progress | None,
     recorder: ActionRecorder | None,
+    meter: RegretMeter | None,
 ) -> dict[str, Any]:
     """Plays episodes with a policy function, on any vector environment with NEXT_STEP autoreset.
 
@@ -188,6 +190,7 @@ def play_function(
         failed = np.zeros(envs.num_envs, np.bool_)
         failed[list(caller.failures)] = True
         before = {name: infos[name].copy() for name in _OF_FAILED} if caller.failures else {}
+        boards = None if meter is None else meter.boards()
         observations, rewards, terminations, truncations, infos = envs.step(actions)
         if before:
             infos = {**infos, **{k: np.where(failed, v, infos[k]) for k, v in before.items()}}
@@ -196,6 +199,8 @@ def play_function(
         has_score = has_score and "score" in infos
         if recorder is not None:
             recorder.add(actions[np.newaxis], schedule.active)
+        if meter is not None and boards is not None:
+            meter.add(boards, infos[INFO], schedule.active & ~failed)
         steps += np.count_nonzero(schedule.active & ~failed)
         lane_steps += ~failed
         if not has_score:
@@ -212,6 +217,8 @@ def play_function(
             exponents[which] = infos["max_exponent"][done]
         if recorder is not None:
             recorder.end(done, schedule.lane_seeds[done], lengths[which])
+        if meter is not None:
+            meter.end(done, which)
         lane_rewards[done], lane_steps[done] = 0, 0
         begins = schedule.end(done)
         if begins.any():
@@ -231,6 +238,7 @@ def play_function(
         "policy_seconds": caller.seconds,
         "failures": None if caller.player is None else tuple(sorted(failures, key=_episode)),
         "player": {} if caller.player is None else dict(caller.player.summary()),
+        "regret": None if meter is None else meter.result(),
     }
 
 
@@ -294,6 +302,7 @@ def play_in_server(
     policy: served_policies.Policy,
     progress: Progress | None,
     recorder: ActionRecorder | None,
+    meter: RegretMeter | None,
 ) -> dict[str, Any]:
     """Plays episodes of 2048 by rollouts, with a policy in the server.
 
@@ -315,10 +324,13 @@ def play_in_server(
     steps, rollout_steps = 0, _rollout_steps(base)
     base.reset(seed=schedule.lane_seeds)
     while not schedule.is_finished:
-        data = base.rollout(rollout_steps, policy=policy, infos=names)
+        wanted = names if meter is None else (*names, INFO)
+        data = base.rollout(rollout_steps, policy=policy, infos=wanted)
         steps += np.count_nonzero(data.valid[:, schedule.active])
         if recorder is not None:
             recorder.add(data.actions, schedule.active)
+        if meter is not None:
+            meter.add(data.observations[:-1], data.infos[INFO], data.valid & schedule.active)
         is_done = (data.terminations | data.truncations).any(axis=0)
         done = np.flatnonzero(is_done & schedule.active)
         which = schedule.episode[done]
@@ -326,6 +338,8 @@ def play_in_server(
             values[which] = data.infos[name][-1, done]  # unchanged while the lane waits
         if recorder is not None:
             recorder.end(done, schedule.lane_seeds[done], results["episode_length"][which])
+        if meter is not None:
+            meter.end(done, which)
         begins = schedule.end(done)
         if begins.any():
             base.reset(seed=schedule.lane_seeds, options={"reset_mask": begins})
@@ -338,4 +352,5 @@ def play_in_server(
         "max_exponents": results["max_exponent"].astype(np.uint8),
         "seconds": time.perf_counter() - start,
         "policy_seconds": math.nan,
+        "regret": None if meter is None else meter.result(),
     }

@@ -51,10 +51,32 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
             for tile, e in summary["reached"].items()
         ]
         tables.append(table(["tile", "games", "reached", "95 % interval"], tiles, "lrrr", style))
+    if "regret" in summary:
+        tables += _regret(summary["regret"], style)
     if "failures" in summary:
         tables.append(_failures(summary["failures"], style))
     if "model" in summary:
         tables.append(table(["model", ""], _model(summary["model"]), "lr", style))
+    return tables
+
+
+def _regret(regret: dict[str, Any], style: Style) -> list[str]:
+    """The regret of a game and of a move, and where it is lost."""
+    unit = regret["unit"]
+    named = {"regret of a game": "per_game", "of a move": "per_move", "the optimum": "optimum"}
+    rows = []
+    for name, key in named.items():
+        if key in regret:
+            estimate = regret[key]
+            ends = interval(estimate["mean_interval"], "{:,.4g}".format)
+            rows.append([name, f"{estimate['mean']:,.4g}", ends])
+    tables = [table([unit, "mean", "95 % interval"], rows, "lrr", style)]
+    for name, key in (("tile sum", "by_tile_sum"), ("empty cells", "by_empty_cells")):
+        rows = [
+            [place, f"{entry['steps']:,}", f"{entry['mean']:,.4g}", share(entry["share"])]
+            for place, entry in regret[key].items()
+        ]
+        tables.append(table([name, "steps", "mean regret", "of all"], rows, "lrrr", style))
     return tables
 
 
@@ -171,12 +193,17 @@ def plot(
     """The matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
     matplotlib = optional_import("matplotlib.figure", "plots", "plot")
     has_tiles = all("reached" in summary for summary in summaries)
-    figure = matplotlib.Figure(figsize=(11 if has_tiles else 6, 4.5), layout="constrained")
-    panels: Any = figure.subplots(1, 2 if has_tiles else 1, squeeze=False)[0]
-    _plot_scores(panels[0], scores, summaries)
+    has_regret = all("regret" in summary for summary in summaries)
+    columns, rows = 1 + has_tiles, 1 + has_regret  # what has regrets has tiles
+    figure = matplotlib.Figure(figsize=(5.5 * columns, 4.5 * rows), layout="constrained")
+    panels: Any = figure.subplots(rows, columns, squeeze=False)
+    _plot_scores(panels[0][0], scores, summaries)
     if has_tiles:
-        _plot_tiles(panels[1], [summary["reached"] for summary in summaries])
-    for panel in panels:
+        _plot_tiles(panels[0][1], [summary["reached"] for summary in summaries])
+    if has_regret:
+        _plot_regret(panels[1][0], "tile sum", "by_tile_sum", summaries)
+        _plot_regret(panels[1][1], "empty cells", "by_empty_cells", summaries)
+    for panel in panels.flat:
         panel.grid(alpha=0.3)
     if path is not None:
         try:
@@ -215,3 +242,19 @@ def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> Non
     panel.set(xlabel="tile", ylabel="share of games", title="Games that reach the tile")
     panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     panel.set_ylim(0, 1)
+
+
+def _plot_regret(panel: Any, name: str, key: str, summaries: Sequence[dict[str, Any]]) -> None:
+    """The mean regret of a step, by a property of the board."""
+    places = list(dict.fromkeys(place for each in summaries for place in each["regret"][key]))
+    places.sort(key=lambda place: int(place.split("-")[0]))
+    width = 0.8 / len(summaries)
+    for i, summary in enumerate(summaries):
+        entries = summary["regret"][key]
+        means = [entries[place]["mean"] if place in entries else 0.0 for place in places]
+        at = np.arange(len(places)) + (i - (len(summaries) - 1) / 2) * width
+        panel.bar(at, means, width, color=f"C{i}", alpha=0.8, label=summary["policy"])
+    panel.set_xticks(range(len(places)), places, rotation=30 if len(places) > 6 else 0)
+    unit = summaries[0]["regret"]["unit"]
+    panel.set(xlabel=name, ylabel=f"mean regret, {unit}", title=f"Regret of a step by {name}")
+    panel.legend()

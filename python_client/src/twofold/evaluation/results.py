@@ -18,6 +18,7 @@ from twofold.envs.results import Array
 from twofold.errors import GameFailed, InternalError, InvalidArgument
 from twofold.evaluation import report
 from twofold.evaluation.episodes import ActionLog
+from twofold.evaluation.regret import Regret
 from twofold.evaluation.rule_card import RULES
 from twofold.evaluation.statistics import Interval, bootstrap_mean, quantile_interval, wilson
 from twofold.recordings import Recording
@@ -48,6 +49,7 @@ class Evaluation:
             scores so far, in the episodes' order; None for another policy, of which a failure
             raises.
         player: What a `ChatModel` reports: its requests, replies and tokens.
+        regret: What the moves cost against optimal play, from evaluate(regret=True).
     """
 
     policy: str
@@ -62,6 +64,7 @@ class Evaluation:
     log: ActionLog | None = field(default=None, repr=False)
     failures: tuple[GameFailed, ...] | None = field(default=None, repr=False)
     player: dict[str, Any] = field(default_factory=dict, repr=False)
+    regret: Regret | None = field(default=None, repr=False)
 
     @property
     def episodes(self) -> int:
@@ -81,7 +84,9 @@ class Evaluation:
         median_interval, quantiles, min and max. `reached` holds for each tile the games with this
         or a higher tile on their final board: games, share and its interval (Wilson).
         `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
-        `failures` and `model` are those of the attributes `failures` and `player`.
+        `failures` and `model` are those of the attributes `failures` and `player`. `regret` holds
+        its mean per_game and per_move, by_tile_sum and by_empty_cells steps, mean and share of all,
+        and where the games' results say so the optimum: results and regrets together.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -103,6 +108,9 @@ class Evaluation:
             result["failures"] = self._failures(self.failures)
         if self.player:
             result["model"] = self.player
+        if self.regret is not None:
+            got = {"score": self.scores, "moves": self.moves}.get(self.regret.objective)
+            result["regret"] = self.regret.summary(self.lengths, got)
         result |= {
             "seconds": self.seconds,
             "policy_seconds": self.policy_seconds,
@@ -220,6 +228,8 @@ class Evaluation:
             if self.failures is not None:
                 each = [{"message": str(failure), **vars(failure)} for failure in self.failures]
                 document["games"]["failures"] = each
+            if self.regret is not None:
+                document["games"]["regret"] = self.regret.document()
         return json.dumps(without_nan(document))
 
     @staticmethod
@@ -235,6 +245,7 @@ class Evaluation:
                 raise KeyError("format")
             games, policy_seconds = document["games"], document["policy_seconds"]
             exponents, failures = games["max_exponents"], games.get("failures")
+            regret = games.get("regret")
             return Evaluation(
                 policy=document["policy"],
                 card=document["rule_card"],
@@ -247,6 +258,7 @@ class Evaluation:
                 policy_seconds=math.nan if policy_seconds is None else float(policy_seconds),
                 failures=None if failures is None else tuple(GameFailed(**f) for f in failures),
                 player=document.get("model", {}),
+                regret=None if regret is None else Regret.of_document(regret),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgument(
@@ -255,6 +267,8 @@ class Evaluation:
 
     def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
         """The distribution of scores and the share of games that reach each tile.
+
+        With `regret`, where it is lost too: by the sum of the tiles and by empty cells.
 
         Args:
             path: The file to save it to, if any; its suffix names the format.

@@ -24,6 +24,7 @@ from twofold.evaluation.episodes import (
     play_function,
     play_in_server,
 )
+from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.games.game2048 import Game2048
@@ -57,6 +58,7 @@ def evaluate(
     policy_timeout: float = 60.0,
     progress: Progress | None = None,
     record: bool = False,
+    regret: bool = False,
     **env_arguments: Any,
 ) -> Evaluation:
     """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
@@ -86,12 +88,15 @@ def evaluate(
         policy_timeout: Seconds that one call of the policy may take.
         progress: Called as episodes finish.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
+        regret: Whether to report what the moves cost against optimal play, on boards of at most
+            nine cells; the service needs the table that `twofold solve` makes.
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
         PolicyError: The policy raised, took too long, or did not return an array of legal actions;
             the text names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
+        FailedPrecondition: The service has no table for the regret.
         StrategyError, SandboxUnavailable: The program can't be judged, or there is no sandbox.
         TransportError: No server, or no answer; from a chat model's endpoint ModelUnavailable.
     """
@@ -105,6 +110,7 @@ def evaluate(
         policy_timeout=policy_timeout,
         progress=progress,
         record=record,
+        regret=regret,
         env_arguments=env_arguments,
     )
 
@@ -120,6 +126,7 @@ def play(
     policy_timeout: float,
     progress: Progress | None,
     record: bool,
+    regret: bool,
     env_arguments: Mapping[str, Any],
 ) -> Evaluation:
     """`evaluate` with seeds of uint64 (E,), or a part of it: messages count episodes from `first`.
@@ -131,6 +138,9 @@ def play(
     served = _served(policy, env)
     if served is not None:
         env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
+    if regret and isinstance(env, str):
+        extras = dict.fromkeys([*env_arguments.get("extra_infos", ()), INFO])
+        env_arguments = {**env_arguments, "extra_infos": tuple(extras)}
     lanes = min(len(seeds), policy.lanes)
     with contextlib.ExitStack() as stack:
         envs = stack.enter_context(_opened(env, lanes, num_envs, env_arguments))
@@ -139,6 +149,7 @@ def play(
             caller = PolicyCaller(policy, envs, policy_timeout, may_fail=True)
             stack.callback(caller.close)
         recorder = ActionRecorder(envs) if record else None
+        meter = RegretMeter(envs, len(seeds)) if regret else None
         rule_card = {
             **environment_card(envs),
             **policy_card(policy, card),
@@ -148,9 +159,9 @@ def play(
         }
         schedule = Schedule(seeds, envs.num_envs, first)
         if served is None:
-            games = play_function(envs, schedule, caller, progress, recorder)
+            games = play_function(envs, schedule, caller, progress, recorder, meter)
         else:
-            games = play_in_server(envs, schedule, served, progress, recorder)
+            games = play_in_server(envs, schedule, served, progress, recorder, meter)
     log = None if recorder is None else recorder.log
     return Evaluation(policy.name, rule_card, seeds, **games, log=log)
 
@@ -183,6 +194,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
     failures = None
     if first.failures is not None:
         failures = tuple(each for part in parts for each in part.failures or ())
+    regrets = [part.regret for part in parts if part.regret is not None]
     return Evaluation(
         policy=first.policy,
         card=first.card,
@@ -195,6 +207,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
         policy_seconds=share * seconds,
         log=log,
         failures=failures,
+        regret=Regret.join(regrets) if regrets else None,
     )
 
 

@@ -48,12 +48,17 @@ def wilson(hits: int, number: int) -> Interval:
 
 def bootstrap_mean(values: NDArray[Any]) -> Interval:
     """The interval of a mean: percentiles of 2000 resampled means (Efron 1979), deterministic."""
+    return bootstrap_ratio(values, np.ones(len(values)))
+
+
+def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
+    """The interval of the sum of values over the sum of counts, pairs resampled together."""
     number = len(values)
     if number < 2:
         return UNKNOWN
     starts = np.linspace(0, number, min(number, _LARGEST_SAMPLE), endpoint=False).astype(np.intp)
     sums = np.add.reduceat(values.astype(np.float64), starts)
-    counts = np.diff(starts, append=number)
+    counts = np.add.reduceat(counts.astype(np.float64), starts)
     rng = np.random.default_rng(20480)
     together = max(1, 200_000 // len(sums))  # resamples at a time: few calls, little memory
     means = np.empty(_RESAMPLES)

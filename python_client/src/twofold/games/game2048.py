@@ -27,6 +27,13 @@ _ILLEGAL_ACTIONS = {
     "terminate": (game2048.ILLEGAL_ACTION_TERMINATE, "ends the game"),
 }
 
+OBJECTIVES = {
+    "score": game2048.OBJECTIVE_SCORE,
+    "moves": game2048.OBJECTIVE_MOVES,
+    "goal": game2048.OBJECTIVE_GOAL,
+}
+"""What an optimum is the best for; the wire's number of each."""
+
 _BOARD = (187, 173, 160)
 _EMPTY = (205, 193, 180)
 _DARK, _LIGHT = (119, 110, 101), (249, 246, 242)
@@ -65,6 +72,11 @@ class Game2048Arguments(GameArguments, total=False):
     """Tiles on a new board, 1 ... cells - 1; None for the dialect's, 2 without one."""
     illegal_action: Literal["noop", "terminate"] | None
     """The effect of an action that moves nothing; None for the dialect's, "noop" without one."""
+    objective: Literal["score", "moves", "goal"]
+    """What optimal play is the best for, on boards of at most nine cells: the expected "score", the
+    default, the expected number of "moves", or the probability to make the "goal" tile. It is for
+    the extra infos "optimal_value", "action_values" and "regret" and for the policy "optimal"
+    (docs/reference/optimum.md) and changes nothing else."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
     (docs/environments/dialects.md); arguments that it fixes are refused where they differ."""
@@ -234,4 +246,7 @@ def _config(dialect: Dialect, arguments: Game2048Arguments) -> game2048.Game2048
         four_probability=_arguments.probability(arguments.get("four_probability", 0.1)),
         start_tiles=_arguments.integer("start_tiles", start_tiles, 1, rows * columns - 1),
         illegal_action=_ILLEGAL_ACTIONS[illegal_action][0],
+        objective=OBJECTIVES[
+            _arguments.choice("objective", arguments.get("objective", "score"), OBJECTIVES)
+        ],
     )

@@ -47,6 +47,7 @@ def evaluate(
     policy_timeout: float = 60.0,
     progress: Progress | None = None,
     record: bool = False,
+    regret: bool = False,
     ray_options: Mapping[str, Any] | None = None,
     **env_arguments: Any,
 ) -> Evaluation:
@@ -73,6 +74,7 @@ def evaluate(
         policy_timeout: Seconds that one call of the policy may take.
         progress: Called as parts finish.
         record: Whether to keep every game's actions, for `Evaluation.recording`.
+        regret: Whether to report what the moves cost against optimal play.
         ray_options: Options of the actors, as `ray.remote` takes them: num_cpus, num_gpus,
             max_task_retries, runtime_env.
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
@@ -108,6 +110,7 @@ def evaluate(
         "card": card,
         "policy_timeout": policy_timeout,
         "record": record,
+        "regret": regret,
         "env_arguments": env_arguments,
     }
     packed = ray_pool.packed(chosen, arguments)

@@ -12,7 +12,15 @@ from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 from twofold.policies.last_k_memory import LastKMemory
 from twofold.policies.published import read_network
 from twofold.policies.sb3 import SB3Policy
-from twofold.policies.served_policies import Expectimax, Greedy, Heuristic, NTuple, Policy, Random
+from twofold.policies.served_policies import (
+    Expectimax,
+    Greedy,
+    Heuristic,
+    NTuple,
+    Optimal,
+    Policy,
+    Random,
+)
 
 __all__ = [
     "ChatModel",
@@ -21,6 +29,7 @@ __all__ = [
     "Heuristic",
     "LastKMemory",
     "NTuple",
+    "Optimal",
     "PerfectMemory",
     "Policy",
     "PolicyFunction",

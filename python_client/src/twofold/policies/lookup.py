@@ -149,6 +149,8 @@ def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:
             "symmetry_averaging": policy.symmetric,
             "weights_mb": sum(table.nbytes for table in policy.weights) / 1e6,
         }
+    if isinstance(policy, served_policies.Optimal):
+        return "optimal", card
     if isinstance(policy, served_policies.Greedy):
         return "greedy", card | {"search_max_layers": 1}
     return "random", card

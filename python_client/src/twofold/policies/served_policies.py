@@ -87,6 +87,15 @@ class Expectimax:
             _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
 
 
+@dataclass(frozen=True)
+class Optimal:
+    """Optimal play on a board of at most nine cells, for the environment's `objective`.
+
+    The service needs the table that `twofold solve` makes (docs/reference/optimum.md). Of equally
+    good actions it takes the one with the lowest number.
+    """
+
+
 class NTuple:
     """The highest reward + V(afterstate), by an n-tuple network (Szubert and Jaśkowski 2014).
 
@@ -182,11 +191,16 @@ class NTuple:
                 ) from error
 
 
-Policy: TypeAlias = "Random | Greedy | Expectimax | NTuple"
+Policy: TypeAlias = "Random | Greedy | Expectimax | NTuple | Optimal"
 """A policy that plays in the service."""
 
-CLASSES = (Random, Greedy, Expectimax, NTuple)
-NAMES: dict[str, Policy] = {"random": Random(), "greedy": Greedy(), "expectimax": Expectimax()}
+CLASSES = (Random, Greedy, Expectimax, NTuple, Optimal)
+NAMES: dict[str, Policy] = {
+    "random": Random(),
+    "greedy": Greedy(),
+    "expectimax": Expectimax(),
+    "optimal": Optimal(),
+}
 
 
 def _cells(index: int, cells: Sequence[int]) -> list[int]:
@@ -211,6 +225,8 @@ def choose(request: wire.RolloutRequest, policy: Policy) -> None:
         request.expectimax.CopyFrom(expectimax)
     elif isinstance(policy, NTuple):
         request.ntuple.SetInParent()
+    elif isinstance(policy, Optimal):
+        request.optimal.SetInParent()
     elif isinstance(policy, Greedy):
         request.greedy.SetInParent()
     else:

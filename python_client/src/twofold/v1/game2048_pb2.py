@@ -14,15 +14,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19twofold/v1/game2048.proto\x12\ntwofold.v1\"\xa7\x02\n\x0eGame2048Config\x12\x11\n\x04rows\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x14\n\x07\x63olumns\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x11\n\x04goal\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x19\n\x0cstop_at_goal\x18\x04 \x01(\x08H\x03\x88\x01\x01\x12\x1d\n\x10\x66our_probability\x18\x05 \x01(\x01H\x04\x88\x01\x01\x12\x18\n\x0bstart_tiles\x18\x06 \x01(\rH\x05\x88\x01\x01\x12\x31\n\x0eillegal_action\x18\x07 \x01(\x0e\x32\x19.twofold.v1.IllegalActionB\x07\n\x05_rowsB\n\n\x08_columnsB\x07\n\x05_goalB\x0f\n\r_stop_at_goalB\x13\n\x11_four_probabilityB\x0e\n\x0c_start_tiles*f\n\rIllegalAction\x12\x1e\n\x1aILLEGAL_ACTION_UNSPECIFIED\x10\x00\x12\x17\n\x13ILLEGAL_ACTION_NOOP\x10\x01\x12\x1c\n\x18ILLEGAL_ACTION_TERMINATE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19twofold/v1/game2048.proto\x12\ntwofold.v1\"\xd1\x02\n\x0eGame2048Config\x12\x11\n\x04rows\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x14\n\x07\x63olumns\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x11\n\x04goal\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x19\n\x0cstop_at_goal\x18\x04 \x01(\x08H\x03\x88\x01\x01\x12\x1d\n\x10\x66our_probability\x18\x05 \x01(\x01H\x04\x88\x01\x01\x12\x18\n\x0bstart_tiles\x18\x06 \x01(\rH\x05\x88\x01\x01\x12\x31\n\x0eillegal_action\x18\x07 \x01(\x0e\x32\x19.twofold.v1.IllegalAction\x12(\n\tobjective\x18\x08 \x01(\x0e\x32\x15.twofold.v1.ObjectiveB\x07\n\x05_rowsB\n\n\x08_columnsB\x07\n\x05_goalB\x0f\n\r_stop_at_goalB\x13\n\x11_four_probabilityB\x0e\n\x0c_start_tiles*f\n\rIllegalAction\x12\x1e\n\x1aILLEGAL_ACTION_UNSPECIFIED\x10\x00\x12\x17\n\x13ILLEGAL_ACTION_NOOP\x10\x01\x12\x1c\n\x18ILLEGAL_ACTION_TERMINATE\x10\x02*d\n\tObjective\x12\x19\n\x15OBJECTIVE_UNSPECIFIED\x10\x00\x12\x13\n\x0fOBJECTIVE_SCORE\x10\x01\x12\x13\n\x0fOBJECTIVE_MOVES\x10\x02\x12\x12\n\x0eOBJECTIVE_GOAL\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'twofold.v1.game2048_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ILLEGALACTION']._serialized_start=339
-  _globals['_ILLEGALACTION']._serialized_end=441
+  _globals['_ILLEGALACTION']._serialized_start=381
+  _globals['_ILLEGALACTION']._serialized_end=483
+  _globals['_OBJECTIVE']._serialized_start=485
+  _globals['_OBJECTIVE']._serialized_end=585
   _globals['_GAME2048CONFIG']._serialized_start=42
-  _globals['_GAME2048CONFIG']._serialized_end=337
+  _globals['_GAME2048CONFIG']._serialized_end=379
 # @@protoc_insertion_point(module_scope)

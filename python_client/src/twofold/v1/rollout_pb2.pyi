@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("steps", "max_payload_bytes", "infos", "policy_seeds", "actions", "random", "greedy", "expectimax", "ntuple")
+    __slots__ = ("steps", "max_payload_bytes", "infos", "policy_seeds", "actions", "random", "greedy", "expectimax", "ntuple", "optimal")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     MAX_PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     INFOS_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class RolloutRequest(_message.Message):
     GREEDY_FIELD_NUMBER: _ClassVar[int]
     EXPECTIMAX_FIELD_NUMBER: _ClassVar[int]
     NTUPLE_FIELD_NUMBER: _ClassVar[int]
+    OPTIMAL_FIELD_NUMBER: _ClassVar[int]
     steps: int
     max_payload_bytes: int
     infos: _containers.RepeatedScalarFieldContainer[str]
@@ -26,7 +27,8 @@ class RolloutRequest(_message.Message):
     greedy: GreedyPolicy
     expectimax: ExpectimaxPolicy
     ntuple: NTuplePolicy
-    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., policy_seeds: bool = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ...) -> None: ...
+    optimal: OptimalPolicy
+    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., policy_seeds: bool = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ...) -> None: ...
 
 class RolloutReply(_message.Message):
     __slots__ = ("steps", "arrays", "finals")
@@ -83,6 +85,10 @@ class Heuristic(_message.Message):
     def __init__(self, base: _Optional[float] = ..., empty: _Optional[float] = ..., merges: _Optional[float] = ..., outer_monotonicity: _Optional[float] = ..., outer_crowding: _Optional[float] = ..., inner_monotonicity: _Optional[float] = ..., inner_crowding: _Optional[float] = ..., room: _Optional[float] = ...) -> None: ...
 
 class NTuplePolicy(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class OptimalPolicy(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

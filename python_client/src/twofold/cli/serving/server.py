@@ -1,4 +1,4 @@
-"""`twofold serve`, `keygen` and `ping`: the commands of the same names of twofold-server."""
+"""`twofold serve`, `keygen`, `ping` and `solve`: commands of twofold-server."""
 
 from __future__ import annotations
 

@@ -1,0 +1,174 @@
+/// Boards of at most nine cells as numbers, four bits for each exponent, and their symmetries.
+///
+/// The corners come first, then the other cells of the border, both clockwise, then the centre. On 3 x 3:
+///
+///     a e b        35                      0
+///     h i f        a b c d   e f g h   i          a rotation turns two rings of 16 bits
+///     d g c
+///
+/// Boards are equal up to symmetry exactly if their canonical numbers, the least of all images, are equal. Since
+/// the corners are the highest bits, those of a canonical board are the least of their images, too.
+///
+/// This is the room for the tables of the images. `@unchecked Sendable` because nothing writes to them after init.
+final class PackedBoards: @unchecked Sendable {
+    /// The most cells of a board.
+    static let mostCells = 9
+
+    let rows: Int
+    let columns: Int
+    /// The number of symmetries: 8 of a square board, else 4.
+    let images: Int
+    /// How far each cell's exponent is shifted, by the cell's number row by row.
+    let shifts: [UInt64]
+
+    /// Cells that an image shifts equally far, to the left and around the 64 bits.
+    private struct Piece {
+        var mask: UInt64 = 0
+        var shift: UInt64 = 0
+    }
+
+    private let pieces: UnsafeMutablePointer<Piece>
+    private let piecesPerImage: Int
+    private let shiftTable: UnsafeMutablePointer<UInt64>
+    private let actionTable: UnsafeMutablePointer<UInt8>
+
+    var cells: Int { rows * columns }
+
+    init(rows: Int, columns: Int) {
+        precondition(rows >= 2 && columns >= 2 && rows * columns <= Self.mostCells)
+        self.rows = rows
+        self.columns = columns
+        let order = Self.order(rows, columns)
+        var shifts = [UInt64](repeating: 0, count: rows * columns)
+        for (position, cell) in order.enumerated() { shifts[cell] = UInt64(4 * (order.count - 1 - position)) }
+        self.shifts = shifts
+        shiftTable = .allocate(capacity: shifts.count)
+        shiftTable.initialize(from: shifts, count: shifts.count)
+
+        let symmetries = Symmetry.all(square: rows == columns)
+        images = symmetries.count
+        let lists = symmetries.map { symmetry in
+            var pieces: [UInt64: UInt64] = [:]
+            for cell in 0..<rows * columns {
+                let distance = (shifts[symmetry.cell(cell, rows, columns)] &- shifts[cell]) & 63
+                pieces[distance, default: 0] |= 15 << shifts[cell]
+            }
+            return pieces.sorted { $0.key < $1.key }.map { Piece(mask: $0.value, shift: $0.key) }
+        }
+        piecesPerImage = lists.map(\.count).max()!
+        pieces = .allocate(capacity: images * piecesPerImage)
+        pieces.initialize(repeating: Piece(), count: images * piecesPerImage)
+        actionTable = .allocate(capacity: images * 4)
+        for (image, symmetry) in symmetries.enumerated() {
+            for (index, piece) in lists[image].enumerated() {
+                pieces[image * piecesPerImage + index] = piece
+            }
+            for action in 0..<4 { actionTable[image * 4 + action] = symmetry.action(action) }
+        }
+    }
+
+    deinit {
+        pieces.deallocate()
+        shiftTable.deallocate()
+        actionTable.deallocate()
+    }
+
+    /// The cells in the order of their exponents in a number, the highest first.
+    private static func order(_ rows: Int, _ columns: Int) -> [Int] {
+        let top = (0..<columns).map { $0 }
+        let right = (1..<rows).map { $0 * columns + columns - 1 }
+        let bottom = (0..<columns - 1).reversed().map { (rows - 1) * columns + $0 }
+        let left = (1..<rows - 1).reversed().map { $0 * columns }
+        let border = top + right + bottom + left
+        let corners = [0, columns - 1, rows * columns - 1, (rows - 1) * columns]
+        let inner = (0..<rows * columns).filter { !border.contains($0) }
+        return corners + border.filter { !corners.contains($0) } + inner
+    }
+
+    /// The number of a board with these exponents, row by row, and the largest of them; the number is meaningless
+    /// where that is above 15.
+    @inline(__always)
+    func pack(_ exponents: UnsafePointer<UInt8>) -> (board: UInt64, largest: UInt8) {
+        var board: UInt64 = 0
+        var largest: UInt8 = 0
+        for cell in 0..<rows &* columns {
+            board |= UInt64(exponents[cell] & 15) &<< shiftTable[cell]
+            largest = max(largest, exponents[cell])
+        }
+        return (board, largest)
+    }
+
+    /// The exponents of a board, row by row.
+    func exponents(_ board: UInt64) -> [UInt8] { shifts.map { UInt8(board >> $0 & 15) } }
+
+    /// The canonical number of a board, times 8, plus the number of the image that is canonical.
+    @inline(__always)
+    func canonicalWithImage(_ board: UInt64) -> UInt64 {
+        var least = board &<< 3
+        var piece = pieces + piecesPerImage
+        for image in 1..<images {
+            var moved: UInt64 = 0
+            for _ in 0..<piecesPerImage {
+                let part = board & piece.pointee.mask
+                let shift = piece.pointee.shift
+                moved |= part &<< shift | part &>> (64 &- shift)
+                piece += 1
+            }
+            least = min(least, moved &<< 3 | UInt64(truncatingIfNeeded: image))
+        }
+        return least
+    }
+
+    /// The canonical number of a board.
+    @inline(__always)
+    func canonical(_ board: UInt64) -> UInt64 { canonicalWithImage(board) &>> 3 }
+
+    /// What each of the four actions becomes in an image: four bytes.
+    @inline(__always)
+    func actions(ofImage image: Int) -> UnsafePointer<UInt8> { UnsafePointer(actionTable + image &* 4) }
+
+    /// Whether a cell holds this exponent, 1 or more.
+    @inline(__always)
+    func contains(_ board: UInt64, _ exponent: UInt64) -> Bool {
+        // 1 in each cell: a cell of zeros borrows from its highest bit.
+        let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.mostCells &- rows &* columns))
+        let difference = board ^ (ones &* exponent)
+        return (difference &- ones) & ~difference & (ones &<< 3) != 0
+    }
+}
+
+/// One of the ways to put a board onto itself.
+private struct Symmetry {
+    /// Exchanges rows and columns, first.
+    let transposes: Bool
+    /// Exchanges top and bottom.
+    let flips: Bool
+    /// Exchanges left and right.
+    let mirrors: Bool
+
+    /// Those of a square board, or of any; the one that changes nothing comes first.
+    static func all(square: Bool) -> [Symmetry] {
+        (square ? [false, true] : [false]).flatMap { transposes in
+            [(false, false), (false, true), (true, false), (true, true)].map { flips, mirrors in
+                Symmetry(transposes: transposes, flips: flips, mirrors: mirrors)
+            }
+        }
+    }
+
+    /// Where a cell's tile goes to.
+    func cell(_ cell: Int, _ rows: Int, _ columns: Int) -> Int {
+        var (row, column) = (cell / columns, cell % columns)
+        if transposes { (row, column) = (column, row) }
+        if flips { row = rows - 1 - row }
+        if mirrors { column = columns - 1 - column }
+        return row * columns + column
+    }
+
+    /// The action that does to the image what an action does to the board: 0 up, 1 right, 2 down, 3 left.
+    func action(_ action: Int) -> UInt8 {
+        var action = transposes ? 3 - action : action
+        if flips, action % 2 == 0 { action = 2 - action }
+        if mirrors, action % 2 == 1 { action = 4 - action }
+        return UInt8(action)
+    }
+}

@@ -1,0 +1,121 @@
+/// The moves of packed boards, from tables of their rows and columns.
+///
+/// A table has for each content of one line what a slide makes of it, where the board has it, so that a slide of the
+/// board is the bitwise or of its lines' entries. Merges score the same towards either side: of n equal tiles in a
+/// row, with nothing but empty cells between them, n / 2 pairs merge.
+///
+/// This is the room for the tables. `@unchecked Sendable` because nothing writes to them after init.
+final class PackedMoves: @unchecked Sendable {
+    /// The lines along one axis, all of the same length.
+    private struct Axis {
+        let lineCount: Int
+        let length: Int
+        /// The actions towards a line's first cell and towards its last.
+        let actions: (first: Int, last: Int)
+        /// `length` shifts for each line.
+        let shifts: UnsafeMutablePointer<UInt64>
+        /// For each line, each content: what a slide to the first cell makes of it, and to the last.
+        let slid: UnsafeMutablePointer<(first: UInt64, last: UInt64)>
+        /// For each content: the sum of the merged values.
+        let scores: UnsafeMutablePointer<UInt32>
+
+        var contents: Int { 1 << (4 * length) }
+    }
+
+    private let across: Axis
+    private let along: Axis
+
+    init(_ boards: PackedBoards) {
+        let (rows, columns) = (boards.rows, boards.columns)
+        across = Self.axis(
+            (0..<rows).map { row in (0..<columns).map { boards.shifts[row * columns + $0] } },
+            actions: (first: 3, last: 1))
+        along = Self.axis(
+            (0..<columns).map { column in (0..<rows).map { boards.shifts[$0 * columns + column] } },
+            actions: (first: 0, last: 2))
+    }
+
+    deinit {
+        for axis in [across, along] {
+            axis.shifts.deallocate()
+            axis.slid.deallocate()
+            axis.scores.deallocate()
+        }
+    }
+
+    private static func axis(_ lines: [[UInt64]], actions: (first: Int, last: Int)) -> Axis {
+        let length = lines[0].count
+        let contents = 1 << (4 * length)
+        let axis = Axis(
+            lineCount: lines.count, length: length, actions: actions,
+            shifts: .allocate(capacity: lines.count * length),
+            slid: .allocate(capacity: lines.count * contents), scores: .allocate(capacity: contents))
+        for (line, shifts) in lines.enumerated() {
+            for (cell, shift) in shifts.enumerated() { axis.shifts[line * length + cell] = shift }
+        }
+        for content in 0..<contents {
+            let tiles = (0..<length).map { UInt64(content >> (4 * $0) & 15) }
+            let (first, score) = slide(tiles)
+            let last = slide(tiles.reversed()).tiles.reversed()
+            axis.scores[content] = score
+            for (line, shifts) in lines.enumerated() {
+                axis.slid[line * contents + content] = (
+                    zip(first, shifts).reduce(0) { $0 | $1.0 << $1.1 },
+                    zip(last, shifts).reduce(0) { $0 | $1.0 << $1.1 }
+                )
+            }
+        }
+        return axis
+    }
+
+    /// A line after a slide to its first cell. No board this small makes an exponent above 10, and the table's other
+    /// entries are never used.
+    private static func slide(_ line: [UInt64]) -> (tiles: [UInt64], score: UInt32) {
+        var made: [UInt64] = []
+        var score: UInt32 = 0
+        var mayMerge = false
+        for tile in line where tile != 0 {
+            if mayMerge, made.last == tile {
+                made[made.count - 1] = min(tile + 1, 15)
+                score += 2 << UInt32(tile)
+                mayMerge = false
+            } else {
+                made.append(tile)
+                mayMerge = true
+            }
+        }
+        return (made + [UInt64](repeating: 0, count: line.count - made.count), score)
+    }
+
+    /// Calls `body` for each action that changes the board, in no particular order.
+    @inline(__always)
+    func forEachLegal(
+        _ board: UInt64, _ body: (_ action: Int, _ afterstate: UInt64, _ score: UInt32) -> Void
+    ) {
+        forEachLegal(board, across, body)
+        forEachLegal(board, along, body)
+    }
+
+    @inline(__always)
+    private func forEachLegal(
+        _ board: UInt64, _ axis: Axis,
+        _ body: (_ action: Int, _ afterstate: UInt64, _ score: UInt32) -> Void
+    ) {
+        var (first, last): (UInt64, UInt64) = (0, 0)
+        var score: UInt32 = 0
+        var shift = axis.shifts
+        for line in 0..<axis.lineCount {
+            var content = 0
+            for cell in 0..<axis.length {
+                content |= Int(truncatingIfNeeded: board &>> shift.pointee & 15) &<< (4 &* cell)
+                shift += 1
+            }
+            let slid = axis.slid[line &* axis.contents &+ content]
+            first |= slid.first
+            last |= slid.last
+            score &+= axis.scores[content]
+        }
+        if first != board { body(axis.actions.first, first, score) }
+        if last != board { body(axis.actions.last, last, score) }
+    }
+}

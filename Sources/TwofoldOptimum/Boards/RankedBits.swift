@@ -1,0 +1,114 @@
+internal import Synchronization
+
+/// A set of numbers as one bit for each possible number, with the rank of each among all of the set.
+///
+/// In lines of eight words, a cache line each, for 448 numbers:
+///
+///     word 0                                                        words 1 ... 7
+///     bits 0-31      32-41          42-51          52-61
+///     members in     in this line   in this line   in this line     a bit for each number
+///     lines before   before word 3  before word 5  before word 7
+///
+/// so that a rank takes one cache line and two counts of bits.
+///
+/// This is the room for reads of such lines, be they in memory or in a mapped file. `@unchecked Sendable` because
+/// it only reads.
+struct RankedBits: @unchecked Sendable {
+    static let numbersPerLine = 448
+    static let wordsPerLine = 8
+
+    let lines: UnsafePointer<UInt64>
+
+    /// Lines for so many numbers.
+    static func lineCount(_ numbers: Int) -> Int { (numbers + numbersPerLine - 1) / numbersPerLine }
+
+    /// The line of a number.
+    @inline(__always)
+    func line(_ number: Int) -> UnsafePointer<UInt64> {
+        let line = UInt(bitPattern: number) / UInt(Self.numbersPerLine)
+        return lines + Int(bitPattern: line) &* Self.wordsPerLine
+    }
+
+    /// How many members are less than the number; -1 where it is not a member.
+    @inline(__always)
+    func rank(_ number: Int) -> Int {
+        let line = line(number)
+        let bit = Int(bitPattern: UInt(bitPattern: number) % UInt(Self.numbersPerLine))
+        let word = bit &>> 6
+        let bits = line[word &+ 1]
+        let mask: UInt64 = 1 &<< UInt64(truncatingIfNeeded: bit & 63)
+        guard bits & mask != 0 else { return -1 }
+        let pair = word &>> 1
+        let before = pair == 0 ? 0 : line[0] &>> UInt64(truncatingIfNeeded: 22 &+ 10 &* pair) & 1023
+        let neighbour = line[word] & (0 &- UInt64(truncatingIfNeeded: word & 1))
+        return Int(truncatingIfNeeded: line[0] & 0xffff_ffff) &+ Int(truncatingIfNeeded: before)
+            &+ neighbour.nonzeroBitCount &+ (bits & (mask &- 1)).nonzeroBitCount
+    }
+}
+
+/// A set in the making: many threads put numbers in, then it gets its ranks.
+///
+/// This is the room for its memory. `@unchecked Sendable` because its words are atomic, and are only read plainly
+/// once ``seal()`` was called, when nothing is put in any more.
+final class BitSet: @unchecked Sendable {
+    private let words: UnsafeMutablePointer<Atomic<UInt64>>
+    let lineCount: Int
+    /// The members, once it is sealed.
+    private(set) var count = 0
+
+    init(numbers: Int) {
+        lineCount = RankedBits.lineCount(numbers)
+        words = .allocate(capacity: lineCount * RankedBits.wordsPerLine)
+        for index in 0..<lineCount * RankedBits.wordsPerLine {
+            (words + index).initialize(to: Atomic(0))
+        }
+    }
+
+    deinit { words.deallocate() }
+
+    /// The set for look-ups, and its bytes; valid once it is sealed, and as long as this object lives.
+    var ranked: RankedBits {
+        RankedBits(lines: UnsafeRawPointer(words).assumingMemoryBound(to: UInt64.self))
+    }
+
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: words, count: lineCount * RankedBits.wordsPerLine * 8)
+    }
+
+    @inline(__always)
+    private func place(_ number: Int) -> (word: Int, mask: UInt64) {
+        let (line, bit) = number.quotientAndRemainder(dividingBy: RankedBits.numbersPerLine)
+        return (line &* RankedBits.wordsPerLine &+ 1 &+ bit &>> 6, 1 &<< UInt64(truncatingIfNeeded: bit & 63))
+    }
+
+    /// Puts a number in; false where it was a member already.
+    @inline(__always)
+    func insert(_ number: Int) -> Bool {
+        let (word, mask) = place(number)
+        guard words[word].load(ordering: .relaxed) & mask == 0 else { return false }
+        return words[word].bitwiseOr(mask, ordering: .relaxed).oldValue & mask == 0
+    }
+
+    /// Takes a number out.
+    @inline(__always)
+    func remove(_ number: Int) {
+        let (word, mask) = place(number)
+        words[word].bitwiseAnd(~mask, ordering: .relaxed)
+    }
+
+    /// Counts the members of each line and of those before it; they are fewer than 2^32.
+    func seal() {
+        count = 0
+        for line in 0..<lineCount {
+            let words = words + line * RankedBits.wordsPerLine
+            var head = UInt64(count)
+            var inLine = 0
+            for word in 1..<RankedBits.wordsPerLine {
+                if word > 1, word % 2 == 1 { head |= UInt64(inLine) << UInt64(22 + 10 * (word / 2)) }
+                inLine += words[word].load(ordering: .relaxed).nonzeroBitCount
+            }
+            words[0].store(head, ordering: .relaxed)
+            count += inLine
+        }
+    }
+}

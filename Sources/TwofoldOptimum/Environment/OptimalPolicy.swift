@@ -1,0 +1,43 @@
+internal import Synchronization
+public import TwofoldCore
+
+/// The action with the highest value in a table of the optimum; the one with the lowest number of equal ones.
+public final class OptimalPolicy: Policy {
+    private let table: OptimumTable
+
+    /// Optimal play by this table.
+    public init(_ table: OptimumTable) { self.table = table }
+
+    public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
+        let table = table
+        let lost = Atomic(Int.max)
+        view.environment.options.workers.run(lanes: view.lanes, nanosecondsPerLane: 50) { range, _ in
+            withUnsafeTemporaryAllocation(of: Float.self, capacity: 4 * OptimumTable.block) { values in
+                for first in stride(from: range.lowerBound, to: range.upperBound, by: OptimumTable.block) {
+                    let lanes = first..<min(first + OptimumTable.block, range.upperBound)
+                    let boards = view.observations + first &* table.problem.cells
+                    table.values(
+                        of: boards.assumingMemoryBound(to: UInt8.self),
+                        masks: (view.masks + 4 &* first).assumingMemoryBound(to: UInt8.self),
+                        count: lanes.count,
+                        into: values.baseAddress!)
+                    for lane in lanes {
+                        let row = values.baseAddress! + 4 &* (lane &- first)
+                        var best = 0
+                        for action in 0..<4 {
+                            if row[action].isNaN { lost.min(lane, ordering: .relaxed) }
+                            if row[action] > row[best] { best = action }
+                        }
+                        view.choose(best, lane: lane)
+                    }
+                }
+            }
+        }
+        let lane = lost.load(ordering: .relaxed)
+        guard lane == .max else {
+            throw .precondition(
+                "policy", lane: lane, "no game reaches the board of lane \(lane), so its optimum is not known"
+            )
+        }
+    }
+}

@@ -1,0 +1,94 @@
+public import TwofoldCore
+
+/// What an optimum is of: a small board of 2048, how tiles appear, and what is to be as large as possible.
+public struct OptimumProblem: Hashable, Sendable {
+    /// What a policy is the best for.
+    public enum Objective: String, CaseIterable, Sendable {
+        /// The expected score: the sum of the merged values.
+        case score
+        /// The expected number of legal moves.
+        case moves
+        /// The probability that a merge makes the goal tile.
+        case goal
+    }
+
+    /// Rows of the board, and columns; at most nine cells.
+    public let rows: Int
+    public let columns: Int
+    /// The probability that a new tile is a 4.
+    public let fourProbability: Double
+    /// Tiles on a new board.
+    public let startTiles: Int
+    /// What is to be as large as possible.
+    public let objective: Objective
+    /// The exponent of the tile that ends everything: the goal of the objective `goal`, or that of a game that stops
+    /// there; 0 without one.
+    public let endExponent: Int
+
+    /// The problem of a game's optimum; throws with the name of an argument that has none.
+    public init(_ config: Game2048.Config, _ objective: Objective) throws(EnvironmentError) {
+        let cells = config.rows * config.columns
+        guard cells <= PackedBoards.mostCells else {
+            throw .invalid(
+                "size",
+                "size is \(config.rows) x \(config.columns); the optimum is known for at most "
+                    + "\(PackedBoards.mostCells) cells")
+        }
+        let goal = config.goal.trailingZeroBitCount
+        let isReachable = goal <= cells + 1
+        guard objective != .goal || isReachable else {
+            throw .invalid(
+                "goal",
+                "goal is \(config.goal); on \(config.rows) x \(config.columns) the highest tile is \(2 << cells)"
+            )
+        }
+        let hasEnd = objective == .goal || (config.stopAtGoal && isReachable)
+        guard !hasEnd || goal >= 3 else {
+            throw .invalid(
+                "goal", "goal is \(config.goal), which a start tile can be; an optimum needs 8 or more")
+        }
+        rows = config.rows
+        columns = config.columns
+        fourProbability = config.fourProbability
+        startTiles = config.startTiles
+        self.objective = objective
+        endExponent = hasEnd ? goal : 0
+    }
+
+    /// A problem that a file states; nil where no game has it.
+    init?(
+        rows: Int, columns: Int, fourProbability: Double, startTiles: Int, objective: Objective,
+        endExponent: Int
+    ) {
+        var config = Game2048.Config()
+        (config.rows, config.columns) = (rows, columns)
+        (config.fourProbability, config.startTiles) = (fourProbability, startTiles)
+        if endExponent != 0 { (config.goal, config.stopAtGoal) = (1 << (endExponent & 31), true) }
+        guard (try? Game2048(config)) != nil, let problem = try? OptimumProblem(config, objective),
+            problem.endExponent == endExponent
+        else { return nil }
+        self = problem
+    }
+
+    var cells: Int { rows * columns }
+
+    /// The largest exponent of a board on which play goes on. With n cells, n + 1 is the largest of all: a tile
+    /// of exponent k needs two of k - 1, and the smallest of such a chain can be a 4.
+    var largestExponent: Int { endExponent == 0 ? cells + 1 : endExponent - 1 }
+
+    /// The new tiles by their exponents, with their probabilities; none of probability 0.
+    var newTiles: [(exponent: UInt64, probability: Double)] {
+        [(1, 1 - fourProbability), (2, fourProbability)].filter { $0.probability > 0 }
+    }
+
+    /// The name of its table's file, and of the folder that it is solved in.
+    var name: String {
+        let end =
+            switch objective {
+            case .goal: "-goal\(1 << endExponent)"
+            case .score, .moves:
+                "-\(objective.rawValue)" + (endExponent == 0 ? "" : "-stop\(1 << endExponent)")
+            }
+        return "optimum-\(rows)x\(columns)\(end)-four\(fourProbability)-start\(startTiles)"
+    }
+}

@@ -1,0 +1,73 @@
+/// The rules of one problem over packed boards: moves, new tiles, and the boards' numbers.
+final class OptimumRules: Sendable {
+    let problem: OptimumProblem
+    let boards: PackedBoards
+    let moves: PackedMoves
+    let numbers: BoardNumbers
+    private let twoProbability: Double
+    private let fourProbability: Double
+
+    init(_ problem: OptimumProblem) {
+        self.problem = problem
+        boards = PackedBoards(rows: problem.rows, columns: problem.columns)
+        moves = PackedMoves(boards)
+        numbers = BoardNumbers(boards, limit: problem.largestExponent)
+        twoProbability = 1 - problem.fourProbability
+        fourProbability = problem.fourProbability
+    }
+
+    /// Whether a board's tiles are not to be played on.
+    @inline(__always)
+    func isEnd(_ afterstate: UInt64) -> Bool {
+        problem.endExponent != 0
+            && boards.contains(afterstate, UInt64(truncatingIfNeeded: problem.endExponent))
+    }
+
+    /// What a move adds to the objective, apart from what follows.
+    @inline(__always)
+    func reward(score: UInt32, isEnd: Bool) -> Double {
+        switch problem.objective {
+        case .score: Double(score)
+        case .moves: 1
+        case .goal: isEnd ? 1 : 0
+        }
+    }
+
+    /// Calls `body` for each board that one new tile makes of an afterstate, with the value of the tile.
+    @inline(__always)
+    func forEachNewTile(
+        _ afterstate: UInt64, _ body: (_ board: UInt64, _ probability: Double, _ added: Int) -> Void
+    ) {
+        var empty = 0
+        for cell in 0..<boards.cells where afterstate &>> UInt64(truncatingIfNeeded: 4 &* cell) & 15 == 0 {
+            empty &+= 1
+        }
+        let share = 1 / Double(empty)
+        for cell in 0..<boards.cells {
+            let shift = UInt64(truncatingIfNeeded: 4 &* cell)
+            guard afterstate &>> shift & 15 == 0 else { continue }
+            if twoProbability > 0 { body(afterstate | 1 &<< shift, twoProbability * share, 2) }
+            if fourProbability > 0 { body(afterstate | 2 &<< shift, fourProbability * share, 4) }
+        }
+    }
+
+    /// The canonical start boards with their probabilities, ascending.
+    func starts() -> [(board: UInt64, probability: Double)] {
+        var starts: [UInt64: Double] = [0: 1]
+        for _ in 0..<problem.startTiles {
+            var more: [UInt64: Double] = [:]
+            for (board, probability) in starts.sorted(by: { $0.key < $1.key }) {
+                forEachNewTile(board) { next, share, _ in
+                    more[boards.canonical(next), default: 0] += probability * share
+                }
+            }
+            starts = more
+        }
+        return starts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    /// The sum of a board's tiles.
+    func tileSum(_ board: UInt64) -> Int {
+        boards.exponents(board).reduce(0) { $0 + ($1 == 0 ? 0 : 1 << Int($1)) }
+    }
+}

@@ -1,0 +1,118 @@
+internal import Platform
+internal import TwofoldCore
+
+/// The optimal values, from the last layer back to the first:
+///
+///     value of an action = reward + Σ probability · value of the next board      (0 where play is over)
+///     value of a board   = the largest of its actions'
+///
+/// In Double; the log gets the actions' values, rounded once to Float, and the board's.
+final class BackwardPass {
+    private let rules: OptimumRules
+    private let workers: Workers
+    /// The boards of each layer.
+    private let boards: LayerLog
+    /// For each of them, in the same order: four Floats and a Double.
+    private let log: LayerLog
+    private let playable: BitSet
+    private let values: BoardValues
+
+    static let rowBytes = 24
+    /// About how long a board takes.
+    private static let nanosecondsPerBoard = 1000
+
+    init(_ rules: OptimumRules, _ workers: Workers, boards: LayerLog, log: LayerLog, _ playable: BitSet) {
+        self.rules = rules
+        self.workers = workers
+        self.boards = boards
+        self.log = log
+        self.playable = playable
+        values = BoardValues(count: playable.count)
+    }
+
+    /// Computes all values, or those that the log does not have yet; `report` is called after each layer. Returns the
+    /// value of a new game.
+    func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws(SystemError) -> Double {
+        var done = 0
+        let layers = boards.layers.filter { $0.tileSum != 0 }.sorted { $0.tileSum > $1.tileSum }
+        for (index, layer) in layers.enumerated() {
+            let states = try boards.rows(of: layer)
+            if index < log.layers.count {
+                // The start boards are in several layers, so all values are needed.
+                take(try log.rows(of: log.layers[index]), of: states)
+            } else {
+                let rows = solve(states)
+                try log.append(tileSum: layer.tileSum, rows: rows)
+            }
+            done += layer.rows
+            report(layer.tileSum, done)
+        }
+        return rules.starts().reduce(0) { $0 + $1.probability * value($1.board) }
+    }
+
+    private func value(_ canonical: UInt64) -> Double {
+        let rank = playable.ranked.rank(rules.numbers.number(canonical))
+        return rank < 0 ? 0 : values[rank]
+    }
+
+    private func solve(_ states: LayerRows) -> LayerRows {
+        let rows = LayerRows(bytes: states.boardCount * Self.rowBytes)
+        let (rules, ranked, values) = (rules, playable.ranked, values)
+        workers.run(lanes: states.boardCount, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
+            for index in range {
+                let board = states.board(index)
+                var actions = SIMD4<Float>(repeating: -.infinity)
+                var best = -Double.infinity
+                rules.moves.forEachLegal(board) { action, afterstate, score in
+                    let isEnd = rules.isEnd(afterstate)
+                    var value = 0.0
+                    if !isEnd {
+                        rules.forEachNewTile(afterstate) { next, probability, _ in
+                            let number = rules.numbers.number(rules.boards.canonical(next))
+                            let rank = ranked.rank(number)
+                            if rank >= 0 { value += probability * values[rank] }
+                        }
+                    }
+                    value += rules.reward(score: score, isEnd: isEnd)
+                    actions[action] = Float(value)
+                    best = max(best, value)
+                }
+                values[ranked.rank(rules.numbers.number(board))] = best
+                let row = rows.memory.baseAddress! + index * Self.rowBytes
+                for action in 0..<4 {
+                    row.storeBytes(of: actions[action], toByteOffset: 4 * action, as: Float.self)
+                }
+                row.storeBytes(of: best, toByteOffset: 16, as: Double.self)
+            }
+        }
+        return rows
+    }
+
+    /// Takes the values of a layer from the log.
+    private func take(_ rows: LayerRows, of states: LayerRows) {
+        for index in 0..<states.boardCount {
+            values[playable.ranked.rank(rules.numbers.number(states.board(index)))] =
+                rows.memory.load(fromByteOffset: index * Self.rowBytes + 16, as: Double.self)
+        }
+    }
+}
+
+/// A number for each board, by its rank.
+///
+/// This is the room for them. `@unchecked Sendable` because workers write disjoint ones, and read those of other layers.
+final class BoardValues: @unchecked Sendable {
+    private let values: UnsafeMutablePointer<Double>
+
+    init(count: Int) {
+        values = .allocate(capacity: count)
+        values.initialize(repeating: 0, count: count)
+    }
+
+    deinit { values.deallocate() }
+
+    @inline(__always)
+    subscript(rank: Int) -> Double {
+        get { values[rank] }
+        set { values[rank] = newValue }
+    }
+}

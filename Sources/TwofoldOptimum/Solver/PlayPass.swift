@@ -1,0 +1,57 @@
+internal import Platform
+
+/// Optimal play from the start boards forward: how probable each board is to be visited, and so the expected score,
+/// the number of moves and the highest tiles. It uses the table as a game does; its value checks the backward pass.
+struct PlayPass {
+    private let rules: OptimumRules
+    private let boards: LayerLog
+    private let table: OptimumTable
+
+    init(_ rules: OptimumRules, boards: LayerLog, _ table: OptimumTable) {
+        self.rules = rules
+        self.boards = boards
+        self.table = table
+    }
+
+    /// Plays all games at once; returns the results that it finds, and the objective's value.
+    func run(
+        _ report: (_ tileSum: Int, _ states: Int) -> Void
+    ) throws(SystemError) -> (results: OptimumResults, value: Double) {
+        var results = OptimumResults()
+        var value = 0.0
+        let visits = BoardValues(count: table.records)
+        func arrive(_ board: UInt64, _ probability: Double) {
+            let canonical = rules.boards.canonical(board)
+            let rank = table.rank(rules.numbers.number(canonical))
+            if rank >= 0 { visits[rank] += probability } else { end(board, probability) }
+        }
+        func end(_ board: UInt64, _ probability: Double) {
+            results.highestTiles[Int(rules.boards.exponents(board).max()!)] += probability
+        }
+        for (board, probability) in rules.starts() { arrive(board, probability) }
+        var done = 0
+        for layer in boards.layers.filter({ $0.tileSum != 0 }).sorted(by: { $0.tileSum < $1.tileSum }) {
+            let states = try boards.rows(of: layer)
+            for index in 0..<states.boardCount {
+                let board = states.board(index)
+                let rank = table.rank(rules.numbers.number(board))
+                let probability = visits[rank]
+                guard probability > 0 else { continue }
+                let actions = table.record(rank)
+                let best = (0..<4).max { actions[$0] < actions[$1] }!
+                rules.moves.forEachLegal(board) { action, afterstate, score in
+                    guard action == best else { return }
+                    let isEnd = rules.isEnd(afterstate)
+                    results.moves += probability
+                    results.score += probability * Double(score)
+                    value += probability * rules.reward(score: score, isEnd: isEnd)
+                    if isEnd { return end(afterstate, probability) }
+                    rules.forEachNewTile(afterstate) { next, share, _ in arrive(next, probability * share) }
+                }
+            }
+            done += layer.rows
+            report(layer.tileSum, done)
+        }
+        return (results, value)
+    }
+}

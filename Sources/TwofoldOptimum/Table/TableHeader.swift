@@ -1,0 +1,103 @@
+/// The first 4,096 bytes of a table's file: what it is of, and what is known about the optimum. Little-endian words of
+/// eight bytes:
+///
+///     0   magic "TWOFOLD\n"       7   four_probability       14   moves
+///     1   version, 1              8   states                 15   unused
+///     2   rows                    9   terminal               16 … 31   highest tiles
+///     3   columns                10   records                32   checksum of everything behind the header
+///     4   start_tiles            11   start value            33   checksum of words 0 … 32
+///     5   objective              12   error bound             …   zeros
+///     6   exponent of the end    13   score
+///
+/// Objectives: 0 score, 1 moves, 2 goal.
+struct TableHeader {
+    static let size = 4096
+
+    var problem: OptimumProblem
+    /// Boards with values.
+    var records = 0
+    var results = OptimumResults()
+    /// The checksum of everything behind the header.
+    var checksum: UInt64 = 0
+
+    private static let magic: UInt64 = 0x0a44_4c4f_464f_5754
+    private static let version: UInt64 = 1
+    private static let words = 33
+    private static let objectives: [OptimumProblem.Objective] = [.score, .moves, .goal]
+
+    init(_ problem: OptimumProblem) { self.problem = problem }
+
+    /// The bytes of the file's beginning.
+    var bytes: [UInt8] {
+        var words = [UInt64](repeating: 0, count: Self.size / 8)
+        words[0] = Self.magic
+        words[1] = Self.version
+        let numbers = [
+            problem.rows, problem.columns, problem.startTiles,
+            Self.objectives.firstIndex(of: problem.objective)!, problem.endExponent,
+        ]
+        for (index, number) in numbers.enumerated() { words[2 + index] = UInt64(number) }
+        words[7] = problem.fourProbability.bitPattern
+        words[8] = UInt64(results.states)
+        words[9] = UInt64(results.terminal)
+        words[10] = UInt64(records)
+        let values = [results.value, results.errorBound, results.score, results.moves]
+        for (index, value) in values.enumerated() { words[11 + index] = value.bitPattern }
+        for (exponent, share) in results.highestTiles.enumerated() { words[16 + exponent] = share.bitPattern }
+        words[32] = checksum
+        words[33] = words[..<Self.words].withUnsafeBytes { WordChecksum.of($0) }
+        return words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
+    }
+
+    /// Reads the beginning of a file; throws with what is wrong with it.
+    init(_ bytes: UnsafeRawBufferPointer) throws(OptimumTable.Damage) {
+        guard bytes.count >= Self.size else { throw .init("it has \(bytes.count) bytes, less than a header") }
+        let words = (0..<Self.words + 1).map {
+            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * $0, as: UInt64.self))
+        }
+        guard words[0] == Self.magic else { throw .init("it is not a table of Twofold's") }
+        guard words[1] == Self.version else {
+            throw .init("it has version \(words[1]) of the format; this is version \(Self.version)")
+        }
+        guard words[..<Self.words].withUnsafeBytes({ WordChecksum.of($0) }) == words[33] else {
+            throw .init("the checksum of its header is wrong")
+        }
+        guard words[2...6].allSatisfy({ $0 < 64 }), words[8...10].allSatisfy({ $0 < 1 << 32 }),
+            words[5] < UInt64(Self.objectives.count),
+            let problem = OptimumProblem(
+                rows: Int(words[2]), columns: Int(words[3]),
+                fourProbability: Double(bitPattern: words[7]), startTiles: Int(words[4]),
+                objective: Self.objectives[Int(words[5])], endExponent: Int(words[6]))
+        else { throw .init("its header states rules that no board has") }
+        self.problem = problem
+        records = Int(words[10])
+        checksum = words[32]
+        results.states = Int(words[8])
+        results.terminal = Int(words[9])
+        let values = words[11...14].map { Double(bitPattern: $0) }
+        (results.value, results.errorBound) = (values[0], values[1])
+        (results.score, results.moves) = (values[2], values[3])
+        results.highestTiles = words[16...31].map { Double(bitPattern: $0) }
+    }
+}
+
+/// What is known about an optimum.
+public struct OptimumResults: Sendable {
+    /// Reachable boards up to symmetry.
+    public internal(set) var states = 0
+    /// Those without a legal action.
+    public internal(set) var terminal = 0
+    /// The objective's expected value in a new game.
+    public internal(set) var value = 0.0
+    /// The largest error of a value in the table.
+    public internal(set) var errorBound = 0.0
+    /// The expected score of optimal play.
+    public internal(set) var score = 0.0
+    /// The expected number of its moves.
+    public internal(set) var moves = 0.0
+    /// For each exponent the probability that its tile is the highest at the end of optimal play.
+    public internal(set) var highestTiles = [Double](repeating: 0, count: 16)
+
+    /// The probability that the highest tile is at least this one.
+    public func reaching(exponent: Int) -> Double { min(1, highestTiles[exponent...].reduce(0, +)) }
+}

@@ -1,0 +1,47 @@
+internal import TwofoldCore
+internal import TwofoldOptimum
+internal import TwofoldProtocol
+
+/// The optimum of an environment's boards: which one it is, and the service's table of it.
+struct Optimum: Sendable {
+    let problem: OptimumProblem
+    let tables: TableDirectory
+
+    /// The optimum that a request's boards have; throws where they have none.
+    init(_ config: Game2048Config, _ tables: TableDirectory) throws(EnvironmentError) {
+        let objective: OptimumProblem.Objective =
+            switch config.objective {
+            case .unspecified, .score: .score
+            case .moves: .moves
+            case .goal: .goal
+            case .UNRECOGNIZED(let number):
+                throw .invalid("objective", "objective \(number) is not known to this server")
+            }
+        problem = try OptimumProblem(.init(config), objective)
+        self.tables = tables
+    }
+
+    /// The policy that plays it.
+    func makePolicy() throws(EnvironmentError) -> OptimalPolicy {
+        do throws(OptimumFailure) { return OptimalPolicy(try tables.table(of: problem)) } catch {
+            throw .precondition("policy", error.description)
+        }
+    }
+}
+
+extension Game2048 {
+    /// A batch with the options' extra infos, those of the optimum from the service's table.
+    func makeEnvironment(
+        _ request: Game2048Config, _ options: BatchOptions, _ tables: TableDirectory
+    ) throws(EnvironmentError) -> any VectorEnvironment {
+        guard options.extraInfos.contains(where: OptimumInfo.names.contains) else {
+            return try makeEnvironment(options)
+        }
+        let optimum = try Optimum(request, tables)
+        let table: OptimumTable
+        do throws(OptimumFailure) { table = try tables.table(of: optimum.problem) } catch {
+            throw .precondition("extra_infos", error.description)
+        }
+        return try OptimumEnvironment(self, options, table)
+    }
+}

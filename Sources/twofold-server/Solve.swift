@@ -1,0 +1,181 @@
+import ArgumentParser
+import FoundationEssentials
+import Platform
+import TwofoldCore
+import TwofoldOptimum
+import TwofoldSessions
+
+/// `twofold-server solve`
+struct Solve: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Compute the optimum of a small board of 2048, for the infos of environments on it.",
+        discussion: """
+            Finds all boards of at most nine cells that a game reaches, computes their optimal values, and writes them \
+            to a table (docs/reference/optimum.md). 3 x 3 takes minutes, 2 GB of memory and 3 GB of disk, of which \
+            0.7 GB stay; another run goes on where one was stopped. If there is a table already, it is checked. The \
+            last line on standard output is JSON with --json.
+            """)
+
+    @Option(help: "Cells along both sides, or rows x columns: 3, 2x4.")
+    var size = BoardSize(rows: 3, columns: 3)
+
+    @Option(
+        help: ArgumentHelp(
+            "What the optimum is the best for: score, moves or goal.",
+            discussion: "The expected score, the expected number of moves, or the probability to make --goal."
+        ))
+    var objective = OptimumProblem.Objective.score
+
+    @Option(help: "The goal tile, a power of two from 8 up.")
+    var goal: Int?
+
+    @ArgumentParser.Flag(help: "The game ends at the goal.")
+    var stopAtGoal = false
+
+    @Option(help: "The probability that a new tile is a 4.")
+    var fourProbability = 0.1
+
+    @Option(help: "Tiles on a new board.")
+    var startTiles = 2
+
+    @Option(help: "Directory of the tables. Default: TWOFOLD_TABLES, or twofold in the user's cache folder.")
+    var tables: String?
+
+    @Option(help: "Threads. Default: the processors it may use.")
+    var threads: Int?
+
+    @ArgumentParser.Flag(help: "Print the result as one line of JSON.")
+    var json = false
+
+    @ArgumentParser.Flag(help: "Print no progress on standard error.")
+    var quiet = false
+
+    private struct Report: Encodable {
+        let size: [Int]
+        let objective: String
+        let goal: Int?
+        let stopAtGoal: Bool
+        let fourProbability: Double
+        let startTiles: Int
+        let states: Int
+        let terminal: Int
+        let value: Double
+        let errorBound: Double
+        let score: Double
+        let moves: Double
+        /// The probability that the highest tile is at least so much.
+        let reached: [String: Double]
+        let path: String
+        let bytes: Int
+        let seconds: Double
+    }
+
+    func validate() throws {
+        guard objective != .goal || goal != nil else {
+            throw ValidationError("--objective goal needs --goal TILE")
+        }
+        guard !stopAtGoal || goal != nil else { throw ValidationError("--stop-at-goal needs --goal TILE") }
+        guard (1...1024).contains(threads ?? 1) else {
+            throw ValidationError("--threads has to be in 1...1024")
+        }
+    }
+
+    func run() throws {
+        var config = Game2048.Config()
+        (config.rows, config.columns) = (size.rows, size.columns)
+        if let goal { config.goal = goal }
+        config.stopAtGoal = stopAtGoal
+        (config.fourProbability, config.startTiles) = (fourProbability, startTiles)
+        let problem: OptimumProblem
+        do throws(EnvironmentError) {
+            _ = try Game2048(config)
+            problem = try OptimumProblem(config, objective)
+        } catch { throw ValidationError(error.message) }
+        let settings = try serviceSettings()
+        let directory = TableDirectory(tables ?? settings.tables)
+        let begin = Moment.now
+        let table: OptimumTable
+        if directory.hasTable(of: problem) {
+            table = try directory.table(of: problem)
+        } else {
+            var shown = Moment(nanoseconds: 0)
+            table = try OptimumSolver(problem, workers: Workers(threads: threads ?? settings.threads))
+                .solve(in: directory) { progress in
+                    guard !quiet, Moment.now - shown >= .seconds(1) else { return }
+                    shown = .now
+                    report(progress, after: shown - begin)
+                }
+        }
+        try print(table, directory.path(of: problem), seconds: (Moment.now - begin) / .seconds(1))
+    }
+
+    private func serviceSettings() throws -> ServiceSettings {
+        do throws(SettingError) { return try ServiceSettings() } catch {
+            throw ValidationError(error.description)
+        }
+    }
+
+    private func report(_ progress: OptimumSolver.Progress, after time: Duration) {
+        let layer = progress.tileSum == 0 ? "" : ", tile sum \(progress.tileSum)"
+        let line =
+            "\(progress.stage.rawValue): \(progress.states) boards\(layer), \(Int(time / .seconds(1))) s"
+        StandardError.shared.write(line) { "\($0) lines dropped" }
+    }
+
+    private func print(_ table: OptimumTable, _ path: String, seconds: Double) throws {
+        let results = table.results
+        let exponents = results.highestTiles.indices.filter { $0 >= 2 && results.reaching(exponent: $0) > 0 }
+        let reached = exponents.map { (1 << $0, results.reaching(exponent: $0)) }
+        if json {
+            let report = Report(
+                size: [size.rows, size.columns], objective: objective.rawValue, goal: goal,
+                stopAtGoal: stopAtGoal, fourProbability: fourProbability, startTiles: startTiles,
+                states: results.states, terminal: results.terminal, value: results.value,
+                errorBound: results.errorBound, score: results.score, moves: results.moves,
+                reached: Dictionary(uniqueKeysWithValues: reached.map { ("\($0.0)", $0.1) }), path: path,
+                bytes: table.bytes, seconds: seconds)
+            let encoder = JSONEncoder()
+            encoder.keyEncodingStrategy = .convertToSnakeCase
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            Swift.print(String(decoding: try encoder.encode(report), as: UTF8.self))
+            return
+        }
+        Swift.print(
+            """
+            \(size.rows) x \(size.columns), the best for \(objective.rawValue)
+            expected value   \(results.value)
+            score            \(results.score)
+            moves            \(results.moves)
+            """)
+        for (tile, probability) in reached {
+            let name = "\(tile)"
+            Swift.print(
+                "reaches \(name)\(String(repeating: " ", count: max(1, 9 - name.count)))\(probability)")
+        }
+        Swift.print(
+            """
+            boards           \(results.states) up to symmetry, \(results.terminal) of them terminal
+            error bound      \(results.errorBound)
+            table            \(path), \(table.bytes) bytes
+            seconds          \(seconds)
+            """)
+    }
+}
+
+/// The size of a board on the command line: "3", "2x4".
+struct BoardSize: ExpressibleByArgument {
+    let rows: Int
+    let columns: Int
+
+    init(rows: Int, columns: Int) { (self.rows, self.columns) = (rows, columns) }
+
+    init?(argument: String) {
+        let sides = argument.split(separator: "x", omittingEmptySubsequences: false).map { Int($0) }
+        guard (1...2).contains(sides.count), let rows = sides[0], let columns = sides.last! else {
+            return nil
+        }
+        self.init(rows: rows, columns: columns)
+    }
+
+    var defaultValueDescription: String { "\(rows)x\(columns)" }
+}

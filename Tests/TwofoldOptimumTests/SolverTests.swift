@@ -1,0 +1,119 @@
+import FoundationEssentials
+import Testing
+import TwofoldCore
+
+@testable import TwofoldOptimum
+
+@Suite struct SolverTests {
+    struct Case: CustomTestStringConvertible {
+        var config: Game2048.Config
+        var objective = OptimumProblem.Objective.score
+        var testDescription: String { (try? OptimumProblem(config, objective))?.name ?? "" }
+    }
+
+    static let cases = [
+        Case(config: .board(2, 2)),
+        Case(config: .board(2, 2), objective: .moves),
+        Case(config: .board(2, 2, goal: 16), objective: .goal),
+        Case(config: .board(2, 2, goal: 32), objective: .goal),
+        Case(config: .board(2, 2, goal: 16, stopAtGoal: true)),
+        Case(config: .board(2, 2, goal: 16, stopAtGoal: true), objective: .moves),
+        Case(config: .board(2, 2, fourProbability: 0)),
+        Case(config: .board(2, 2, fourProbability: 1)),
+        Case(config: .board(2, 2, fourProbability: 0.5, startTiles: 1)),
+        Case(config: .board(2, 2, startTiles: 3)),
+        Case(config: .board(2, 3)),
+        Case(config: .board(3, 2, goal: 64), objective: .goal),
+        Case(config: .board(3, 2, goal: 32, stopAtGoal: true, startTiles: 5)),
+    ]
+
+    @Test(arguments: cases)
+    func `every value is that of a search through all boards`(of each: Case) throws {
+        let directory = TemporaryDirectory()
+        let table = try solve(each.config, each.objective, in: directory, threads: 3)
+        let truth = BruteForce(each.config, each.objective)
+        #expect(abs(table.results.value - truth.start) <= 1e-11 * max(1, truth.start))
+        let cells = each.config.rows * each.config.columns
+        var wrong: [[UInt8]] = []
+        for board in truth.values.keys {
+            let actions = truth.actions(board)
+            let mask: [UInt8] = actions.map { $0 == nil ? 0 : 1 }
+            var values = [Float](repeating: 0, count: 4)
+            table.values(of: board, masks: mask, count: 1, into: &values)
+            for (action, value) in actions.enumerated() {
+                let isRight =
+                    value.map { abs($0 - Double(values[action])) <= table.results.errorBound }
+                    ?? (values[action] == -.infinity)
+                if !isRight { wrong.append(board) }
+            }
+        }
+        #expect(truth.values.count > 30 && cells <= 6)
+        #expect(wrong.isEmpty, "\(wrong.count) boards, the first \(wrong.first ?? [])")
+    }
+
+    @Test func `2 x 2 has its known boards, score, moves and tiles`() throws {
+        let results = try solve(.board(2, 2), in: TemporaryDirectory()).results
+        #expect((results.states, results.terminal) == (110, 36))
+        #expect(abs(results.value - 66.96414946) < 5e-9)
+        #expect(abs(results.score - results.value) < 1e-5)
+        #expect(abs(results.reaching(exponent: 4) - 0.9625112538) < 5e-11)
+        #expect(results.reaching(exponent: 3) == 1)
+        #expect(results.reaching(exponent: 6) == 0)
+        let best = try solve(.board(2, 2, goal: 32), .goal, in: TemporaryDirectory()).results
+        #expect(abs(best.value - 0.0828872891) < 5e-11)
+    }
+
+    @Test func `threads make no difference, not in one byte`() throws {
+        let (one, four) = (TemporaryDirectory(), TemporaryDirectory())
+        try solve(.board(2, 3), in: one)
+        try solve(.board(2, 3), in: four, threads: 4)
+        #expect(try bytes(.board(2, 3), in: one) == bytes(.board(2, 3), in: four))
+    }
+
+    /// Copies the folder of a solver at work.
+    private func copyPart(of problem: OptimumProblem, _ from: TemporaryDirectory, _ to: TemporaryDirectory)
+        throws
+    {
+        try FileManager.default.copyItem(
+            atPath: from.tables.path(of: problem) + ".part", toPath: to.tables.path(of: problem) + ".part")
+    }
+
+    @Test(
+        arguments: [
+            (OptimumSolver.Stage.forward, 4), (.forward, 60), (.forward, 250), (.backward, 250),
+            (.backward, 8),
+            (.play, 40),
+        ], [0, 1, 9])
+    func `a solver that was stopped goes on, even behind a torn layer, to the same bytes`(
+        at moment: (stage: OptimumSolver.Stage, tileSum: Int), cut: Int
+    ) throws {
+        let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
+        let problem = try OptimumProblem(.board(2, 3), .score)
+        var copied = 0
+        try solve(.board(2, 3), in: directory) { progress in
+            guard progress.stage == moment.stage, progress.tileSum == moment.tileSum else { return }
+            copied += 1
+            do { try copyPart(of: problem, directory, other) } catch { Issue.record(error) }
+        }
+        #expect(copied == 1)
+        for log in ["boards", "values"] {
+            let path = other.tables.path(of: problem) + ".part/" + log
+            guard let whole = try? Data(contentsOf: URL(filePath: path)) else { continue }
+            try whole.dropLast(min(cut, whole.count)).write(to: URL(filePath: path))
+        }
+        var done = 0
+        try solve(.board(2, 3), in: other, threads: 2) { progress in
+            if progress.stage == .forward { done += 1 }
+        }
+        // What was found before is not looked for again.
+        #expect(done < 110 || moment == (.forward, 4))
+        #expect(try bytes(.board(2, 3), in: directory) == bytes(.board(2, 3), in: other))
+    }
+
+    @Test func `nothing but the table stays behind`() throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 2), in: directory)
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        #expect(names == ["optimum-2x2-score-four0.1-start2.table"])
+    }
+}

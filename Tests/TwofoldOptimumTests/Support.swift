@@ -1,0 +1,63 @@
+import FoundationEssentials
+import Platform
+import TwofoldCore
+
+@testable import TwofoldOptimum
+
+/// A directory of its own, removed at the end.
+final class TemporaryDirectory {
+    let path: String
+
+    init() {
+        let name =
+            "\(FileManager.default.temporaryDirectory.path)/twofold-optimum-\(UInt64.random(in: 0...UInt64.max))"
+        path = name
+        mkdir(name, 0o700)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    var tables: TableDirectory { TableDirectory(path) }
+}
+
+/// A generator for tests whose draws never change.
+struct Draws: RandomNumberGenerator {
+    private var generator: Generator
+    init(_ seed: UInt64) { generator = Generator(seed: seed) }
+    mutating func next() -> UInt64 { UInt64(generator.next()) << 32 | UInt64(generator.next()) }
+}
+
+extension Game2048.Config {
+    static func board(
+        _ rows: Int, _ columns: Int, goal: Int = 2048, stopAtGoal: Bool = false,
+        fourProbability: Double = 0.1,
+        startTiles: Int = 2
+    ) -> Game2048.Config {
+        var config = Game2048.Config()
+        (config.rows, config.columns, config.goal, config.stopAtGoal) = (rows, columns, goal, stopAtGoal)
+        (config.fourProbability, config.startTiles) = (fourProbability, startTiles)
+        return config
+    }
+}
+
+/// Solves a problem in a directory.
+@discardableResult
+func solve(
+    _ config: Game2048.Config, _ objective: OptimumProblem.Objective = .score,
+    in directory: TemporaryDirectory,
+    threads: Int = 1, _ report: (OptimumSolver.Progress) -> Void = { _ in }
+) throws -> OptimumTable {
+    let problem = try OptimumProblem(config, objective)
+    // Small chunks, so that small layers use all threads.
+    let workers = Workers(threads: threads, chunk: 64)
+    return try OptimumSolver(problem, workers: workers).solve(in: directory.tables, report)
+}
+
+/// The bytes of a problem's table.
+func bytes(
+    _ config: Game2048.Config, _ objective: OptimumProblem.Objective = .score,
+    in directory: TemporaryDirectory
+) throws -> Data {
+    let problem = try OptimumProblem(config, objective)
+    return try Data(contentsOf: URL(filePath: directory.tables.path(of: problem)))
+}

@@ -1,0 +1,172 @@
+"""Regret: what a policy's moves cost against optimal play, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.envs.game2048 import Game2048VectorEnv
+from twofold.envs.results import Array
+from twofold.errors import InvalidArgument
+from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
+
+INFO = "regret"
+"""The info that a step reports it in."""
+OBJECTIVES = {"score": "points", "moves": "moves", "goal": "probability of the goal"}
+"""What the optimum may be the best for, and the unit of its values."""
+
+# At most nine cells: no tile sum reaches 2^11.
+_SUMS, _CELLS = 2048, 10
+
+
+@dataclass(frozen=True, eq=False)
+class Regret:
+    """What the moves of some games cost: the value of each board, less that of the chosen action.
+
+    A game's regrets sum up, on average, to the optimum's value less the policy's own.
+
+    Attributes:
+        objective: "score", "moves" or "goal": what the optimum is the best for.
+        games: float64 (E,), the sum of each game's regrets.
+        by_tile_sum: float64 (2048, 2): for boards by the sum of their tiles before the move, the
+            number of steps and the sum of their regrets.
+        by_empty_cells: float64 (10, 2): the same, by the number of empty cells.
+    """
+
+    objective: str
+    games: NDArray[np.float64] = field(repr=False)
+    by_tile_sum: NDArray[np.float64] = field(repr=False)
+    by_empty_cells: NDArray[np.float64] = field(repr=False)
+
+    @staticmethod
+    def join(parts: Sequence[Regret]) -> Regret:
+        """The regret of the parts' games together, in their order."""
+        return Regret(
+            parts[0].objective,
+            np.concatenate([part.games for part in parts]),
+            np.sum([part.by_tile_sum for part in parts], axis=0),
+            np.sum([part.by_empty_cells for part in parts], axis=0),
+        )
+
+    def summary(self, lengths: Array, results: Array | None) -> dict[str, Any]:
+        """The figures for a report.
+
+        Args:
+            lengths: (E,), each game's steps.
+            results: (E,), what each game got of the objective; None where that is not known.
+        """
+        total = float(self.games.sum())
+        summary = {
+            "objective": self.objective,
+            "unit": OBJECTIVES[self.objective],
+            "per_game": {
+                "mean": total / len(self.games),
+                "mean_interval": list(bootstrap_mean(self.games)),
+            },
+            "per_move": {
+                "mean": total / max(1, int(lengths.sum())),
+                "mean_interval": list(bootstrap_ratio(self.games, lengths)),
+            },
+            "by_tile_sum": _shares(_octaves(self.by_tile_sum), total),
+            "by_empty_cells": _shares(
+                {str(cells): row for cells, row in enumerate(self.by_empty_cells)}, total
+            ),
+        }
+        if results is not None:
+            together = results + self.games
+            summary["optimum"] = {
+                "mean": float(together.mean()),
+                "mean_interval": list(bootstrap_mean(together)),
+            }
+        return summary
+
+    def document(self) -> dict[str, Any]:
+        """In JSON's types."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return {"objective": self.objective, **arrays}
+
+    @staticmethod
+    def of_document(document: dict[str, Any]) -> Regret:
+        """From `document`."""
+        arrays = [np.array(document[name], np.float64) for name in _ARRAYS]
+        return Regret(document["objective"], *arrays)
+
+
+_ARRAYS = ("games", "by_tile_sum", "by_empty_cells")
+
+
+def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Tile sums from each power of two up to the next."""
+    starts = [2**k for k in range(2, 11)]
+    return {f"{low}-{2 * low - 1}": by_tile_sum[low : 2 * low].sum(axis=0) for low in starts}
+
+
+def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
+    """Steps, their mean regret and their share of all regret, where there were steps."""
+    return {
+        name: {
+            "steps": int(steps),
+            "mean": float(regret / steps),
+            "share": float(regret / total) if total > 0 else 0.0,
+        }
+        for name, (steps, regret) in rows.items()
+        if steps
+    }
+
+
+class RegretMeter:
+    """Adds up the regrets of games as they are played.
+
+    Args:
+        envs: The environment, which reports the info.
+        episodes: Number of games E.
+
+    Raises:
+        InvalidArgument: The environment does not report it.
+    """
+
+    def __init__(self, envs: Any, episodes: int) -> None:
+        base = envs.unwrapped
+        if not isinstance(base, Game2048VectorEnv) or INFO not in base._session.create.extra_infos:
+            raise InvalidArgument(
+                f'regret needs an environment of 2048 made with extra_infos=("{INFO}",)',
+                field="regret",
+            )
+        number = base._session.create.game2048.objective
+        # Unspecified is the score.
+        self._objective = list(OBJECTIVES)[max(0, number - 1)]
+        self._games = np.zeros(episodes)
+        self._lanes = np.zeros(envs.num_envs)
+        self._by_tile_sum = np.zeros((_SUMS, 2))
+        self._by_empty_cells = np.zeros((_CELLS, 2))
+        self._base = base
+
+    def boards(self) -> Array:
+        """The boards as they are, (N, rows, columns)."""
+        return self._base._boards()
+
+    def add(self, boards: Array, regrets: Array, playing: NDArray[np.bool_]) -> None:
+        """Adds steps: (…, N, rows, columns) before them, (…, N) their regrets, and which count."""
+        regrets = np.where(playing, regrets, 0).astype(np.float64)
+        self._lanes += regrets.reshape(-1, regrets.shape[-1]).sum(axis=0)
+        cells = boards[playing].reshape(-1, boards.shape[-2] * boards.shape[-1]).astype(np.int64)
+        sums = np.where(cells > 0, 1 << cells, 0).sum(axis=1)
+        for table, bins in (
+            (self._by_tile_sum, sums),
+            (self._by_empty_cells, (cells == 0).sum(axis=1)),
+        ):
+            table[:, 0] += np.bincount(bins, minlength=len(table))
+            table[:, 1] += np.bincount(bins, regrets[playing], minlength=len(table))
+
+    def end(self, lanes: NDArray[np.intp], episodes: NDArray[np.intp]) -> None:
+        """Ends the games of these lanes, which are these episodes, (k,) each."""
+        self._games[episodes] = self._lanes[lanes]
+        self._lanes[lanes] = 0
+
+    def result(self) -> Regret:
+        """Of all games."""
+        return Regret(self._objective, self._games, self._by_tile_sum, self._by_empty_cells)

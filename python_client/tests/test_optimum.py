@@ -1,0 +1,386 @@
+"""Optimal play of small boards: the table, the infos, the policy, and regret.
+
+The truth is certify/exact.py, which shares no code with the server.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import exact
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import twofold
+from twofold.client.lookup import find_program
+from twofold.errors import FailedPrecondition, InvalidArgument
+from twofold.evaluation import Evaluation
+
+EXTRAS = ("optimal_value", "action_values", "regret")
+OPTIMUM, UNIFORM = 66.96414946, 19.65654018
+GOALS: dict[str, Any] = {"objective": "goal", "goal": 16}
+
+
+def solve(*arguments: str) -> dict[str, Any]:
+    """Has the server solve a board; the JSON that it prints."""
+    command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+@pytest.fixture(scope="module")
+def tables() -> Path:
+    """The directory of the tables, with some of them."""
+    for arguments in (
+        ["--size", "2"],
+        ["--size", "2", "--objective", "goal", "--goal", "16"],
+        ["--size", "2", "--goal", "16", "--stop-at-goal"],
+        ["--size", "2x3"],
+    ):
+        solve(*arguments)
+    return Path(os.environ["TWOFOLD_TABLES"])
+
+
+@cache
+def exact_values(best: str | int = "score") -> tuple[dict[bytes, float], dict[bytes, Any]]:
+    """For each board of 2 x 2 its value and those of its actions, by its exponents."""
+    goal = best if isinstance(best, int) else None
+    solver = exact.Solver(2, 2, goal=goal)
+    values: dict[str, float] = {}
+    actions: dict[str, list[float]] = {}
+    for board in reversed(solver.boards()):
+        actions[board] = [-math.inf] * 4
+        for after, score, action in solver.after[board]:
+            reached = goal is not None and exact.exponent(after) >= solver.goal
+            gain = float(reached) if goal else score
+            rest = sum(chance * values[spawned] for spawned, chance in solver.spawns(after))
+            actions[board][action] = gain + rest
+        values[board] = max([0.0, *actions[board]])
+    packed = {board: bytes(exact.exponent(cell) for cell in board) for board in values}
+    return (
+        {packed[board]: value for board, value in values.items()},
+        {packed[board]: each for board, each in actions.items()},
+    )
+
+
+# ---- solve ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "best"),
+    [
+        ([], {}, "score"),
+        (["--objective", "moves"], {}, "moves"),
+        (["--four-probability", "0.4"], {"four_probability": 0.4}, "score"),
+        (["--start-tiles", "3"], {"start_tiles": 3}, "score"),
+        (["--objective", "goal", "--goal", "32"], {"goal": 32}, 32),
+        (["--goal", "16", "--stop-at-goal"], {"goal": 16}, "score"),
+    ],
+)
+def test_a_solved_board_has_the_exact_values(
+    arguments: list[str], changes: dict[str, Any], best: str | int, tmp_path: Path
+) -> None:
+    solved = solve("--size", "2", "--tables", str(tmp_path), *arguments)
+    known = exact.Solver(2, 2, **changes).solve(best=best)
+    assert solved["value"] == pytest.approx(known[best], rel=1e-12)
+    assert solved["moves"] == pytest.approx(known["moves"], rel=1e-5)
+    assert solved["score"] == pytest.approx(known["score"], rel=1e-5)
+    for tile, probability in solved["reached"].items():
+        assert probability == pytest.approx(known[int(tile)], abs=1e-5)
+    # Another run finds the table and checks it.
+    assert solve("--size", "2", "--tables", str(tmp_path), *arguments)["value"] == solved["value"]
+
+
+def test_the_known_boards_and_values_of_2x2(tmp_path: Path) -> None:
+    solved = solve("--size", "2", "--tables", str(tmp_path))
+    assert (solved["states"], solved["terminal"]) == (110, 36)
+    assert solved["value"] == pytest.approx(OPTIMUM, abs=5e-9)
+    assert solved["error_bound"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--size", "4"],
+        ["--size", "2x"],
+        ["--size", "2", "--objective", "goal"],
+        ["--size", "2", "--stop-at-goal"],
+        ["--size", "2", "--objective", "goal", "--goal", "64"],
+        ["--size", "2", "--four-probability", "2"],
+    ],
+    ids=" ".join,
+)
+def test_a_board_that_has_no_optimum_is_wrong_usage(arguments: list[str]) -> None:
+    command = [str(find_program()), "solve", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 64
+    assert done.stdout == ""
+
+
+# ---- infos ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make(tables: Path, endpoint: str) -> Iterator[Any]:
+    made: list[Any] = []
+
+    def make(num_envs: int = 64, **arguments: Any) -> Any:
+        usual: dict[str, Any] = {"size": 2, "extra_infos": EXTRAS, "endpoint": endpoint}
+        made.append(twofold.Game2048VectorEnv(num_envs, **(usual | arguments)))
+        return made[-1]
+
+    yield make
+    for envs in made:
+        envs.close()
+
+
+def random_actions(rng: np.random.Generator, mask: NDArray[Any]) -> NDArray[Any]:
+    """Mostly legal actions."""
+    chances = rng.random(mask.shape) * (mask + 0.05)
+    return np.asarray(chances.argmax(axis=1))
+
+
+@pytest.mark.parametrize("changes", [{}, GOALS], ids=["score", "goal"])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_every_step_reports_the_exact_values(make: Any, mode: str, changes: dict[str, Any]) -> None:
+    values, actions = exact_values(16 if changes else "score")
+    envs, rng = make(autoreset_mode=mode, **changes), np.random.default_rng(1)
+    boards, infos = envs.reset(seed=1)
+    begins = np.zeros(64, np.bool_)
+    for _ in range(200):
+        before, mask = boards, infos["action_mask"]
+        played = random_actions(rng, mask)
+        boards, _, terminated, _, infos = envs.step(played)
+        for lane in range(64):
+            board = boards[lane].tobytes()
+            # Once the goal is made, its probability is nothing that can still be won.
+            past = bool(changes) and boards[lane].max() >= 4
+            value = 0.0 if past else values[board]
+            assert infos["optimal_value"][lane] == pytest.approx(value, abs=1e-5)
+            known = np.where(infos["action_mask"][lane], 0.0, -np.inf) if past else actions[board]
+            assert infos["action_values"][lane] == pytest.approx(known, abs=1e-5)
+            old, was_past = before[lane].tobytes(), bool(changes) and before[lane].max() >= 4
+            regret = 0.0
+            if not begins[lane] and mask[lane, played[lane]] and not was_past:
+                regret = values[old] - actions[old][played[lane]]
+            assert infos["regret"][lane] == pytest.approx(regret, abs=2e-5)
+        begins = terminated if mode == "NextStep" else begins
+
+
+def test_an_illegal_action_costs_nothing_or_everything(make: Any) -> None:
+    board = np.array([[1, 2], [3, 3]], np.uint8)
+    values, _ = exact_values()
+    for illegal_action, cost in (("noop", 0.0), ("terminate", values[board.tobytes()])):
+        envs = make(1, illegal_action=illegal_action)
+        envs.reset(seed=0, options={"boards": board[np.newaxis]})
+        _, _, terminated, _, infos = envs.step([0])
+        assert infos["regret"] == pytest.approx([cost])
+        assert terminated == [illegal_action == "terminate"]
+        assert infos["optimal_value"] == pytest.approx([values[board.tobytes()] - cost])
+        assert np.isneginf(infos["action_values"]).all() == terminated[0]
+
+
+def test_the_values_follow_resets_snapshots_and_forks(make: Any) -> None:
+    envs = make(4)
+    envs.reset(seed=3)
+    blob = envs.snapshot()
+    actions = envs.rollout(1, policy="random").actions[0]
+    envs.restore(blob)
+    boards, *_, infos = envs.step(actions)
+    regrets = infos["regret"].copy()
+    envs.restore(blob)
+    assert envs.step(actions)[4]["regret"].tobytes() == regrets.tobytes()
+    fork = envs.fork([1], 3)
+    values, actions_of = exact_values()
+    rest = boards[1].tobytes()
+    legal = int(np.argmax(np.isfinite(actions_of[rest])))
+    regret = values[rest] - actions_of[rest][legal]
+    assert fork.step([legal] * 3)[4]["regret"] == pytest.approx([regret] * 3, abs=2e-5)
+    fork.close()
+    boards, infos = envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    begun = boards[0].tobytes()
+    legal = int(np.argmax(infos["action_mask"][0]))
+    regret = values[begun] - actions_of[begun][legal]
+    regrets = envs.step(infos["action_mask"].argmax(axis=1))[4]["regret"]
+    assert regrets[0] == pytest.approx(regret, abs=2e-5)
+
+
+def test_rollouts_have_the_same_infos_as_steps(make: Any) -> None:
+    envs = make(130, autoreset_mode="Disabled", extra_infos=("regret", "chance", "optimal_value"))
+    envs.reset(seed=5)
+    data = envs.rollout(40, policy="random", infos=("regret", "optimal_value", "chance"))
+    assert not data.infos["regret"][~data.valid].any()
+    values, actions = exact_values()
+    for step, lane in zip(*np.nonzero(data.valid), strict=True):
+        board = data.observations[step, lane].tobytes()
+        regret = values[board] - actions[board][data.actions[step, lane]]
+        assert data.infos["regret"][step, lane] == pytest.approx(regret, abs=2e-5)
+    again = make(130, extra_infos=("chance",))
+    again.reset(seed=5)
+    assert (again.step(data.actions[0])[4]["chance"] == data.infos["chance"][0]).all()
+
+
+def test_a_board_that_no_game_reaches_has_no_value(make: Any) -> None:
+    envs = make(2)
+    boards = np.array([[[9, 9], [0, 0]], [[1, 1], [0, 0]]], np.uint8)
+    envs.reset(seed=0, options={"boards": boards})
+    infos = envs.step([3, 3])[4]
+    assert np.isnan(infos["regret"]).tolist() == [True, False]
+    assert np.isnan(infos["optimal_value"]).tolist() == [True, False]
+    mask = infos["action_mask"] == 1
+    assert np.isnan(infos["action_values"][0][mask[0]]).all()
+    assert np.isneginf(infos["action_values"][0][~mask[0]]).all()
+    with pytest.raises(FailedPrecondition, match="no game reaches the board of lane 0") as refused:
+        envs.rollout(1, policy="optimal")
+    assert (refused.value.field, refused.value.lane) == ("policy", 0)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def test_without_a_table_the_refusal_names_the_command(make: Any) -> None:
+    with pytest.raises(
+        FailedPrecondition, match="`twofold solve --size 2x2 --start-tiles 1`"
+    ) as no:
+        make(start_tiles=1)
+    assert no.value.field == "extra_infos"
+    envs = make(start_tiles=1, extra_infos=())
+    envs.reset(seed=0)
+    with pytest.raises(FailedPrecondition, match="twofold solve --size 2x2") as no:
+        envs.rollout(1, policy="optimal")
+    assert no.value.field == "policy"
+
+
+def test_wrong_arguments_are_refused_by_name(make: Any, endpoint: str) -> None:
+    for arguments, field in (
+        ({"size": 4}, "size"),
+        ({"size": (2, 5)}, "size"),
+        ({"objective": "goal"}, "goal"),
+        ({"objective": "win"}, "objective"),
+        ({"extra_infos": ("regret", "regret")}, "extra_infos"),
+        ({"extra_infos": ("regrets",)}, "extra_infos"),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            make(**arguments)
+        assert refused.value.field == field
+    cards = twofold.ConcentrationVectorEnv(2, endpoint=endpoint)
+    cards.reset(seed=0)
+    with pytest.raises(InvalidArgument, match="boards of 2048"):
+        cards.rollout(1, policy="optimal")
+    cards.close()
+
+
+def test_a_damaged_table_is_refused(make: Any, tables: Path) -> None:
+    path = tables / "optimum-2x2-score-four0.1-start3.table"
+    solve("--size", "2", "--start-tiles", "3")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FailedPrecondition, match=r"can't be used: it has .* bytes; expected"):
+        make(start_tiles=3)
+    path.unlink()
+
+
+# ---- the policy, and regret ----------------------------------------------------------------------
+
+
+def standard_error(values: NDArray[Any]) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+@pytest.fixture(scope="module")
+def uniform(tables: Path) -> Evaluation:
+    return twofold.evaluate("random", size=2, episodes=20_000, regret=True)
+
+
+def test_optimal_play_gets_the_optimum_and_regrets_nothing(tables: Path) -> None:
+    played = twofold.evaluate("optimal", size=2, episodes=20_000, regret=True)
+    assert abs(played.scores.mean() - OPTIMUM) < 4 * standard_error(played.scores)
+    assert played.regret is not None
+    assert played.regret.games.max() < 1e-3
+    assert "regret of a game" in str(played)
+
+
+def test_optimal_play_makes_the_goal_as_often_as_can_be(tables: Path) -> None:
+    played = twofold.evaluate("optimal", size=2, episodes=20_000, **GOALS)
+    assert played.max_exponents is not None
+    reached = played.max_exponents >= 4
+    assert abs(reached.mean() - 0.9625112538) < 4 * standard_error(reached)
+
+
+def test_the_sum_of_regrets_is_on_average_what_the_policy_misses(uniform: Evaluation) -> None:
+    assert uniform.regret is not None
+    games = uniform.regret.games
+    assert abs(games.mean() - (OPTIMUM - UNIFORM)) < 4 * standard_error(games)
+    # With the regrets added, chance of the spawns alone is left.
+    together = uniform.scores + games
+    assert abs(together.mean() - OPTIMUM) < 4 * standard_error(together)
+
+
+def test_regret_is_reported_per_game_per_move_and_by_place(uniform: Evaluation) -> None:
+    assert uniform.regret is not None
+    report = uniform.summary["regret"]
+    steps, total = int(uniform.lengths.sum()), uniform.regret.games.sum()
+    assert report["per_game"]["mean"] == pytest.approx(total / 20_000)
+    assert report["per_move"]["mean"] == pytest.approx(total / steps)
+    for name in ("per_game", "per_move", "optimum"):
+        low, high = report[name]["mean_interval"]
+        assert low < report[name]["mean"] < high
+    assert report["optimum"]["mean"] == pytest.approx(OPTIMUM, rel=0.02)
+    for name in ("by_tile_sum", "by_empty_cells"):
+        rows = report[name].values()
+        assert sum(row["steps"] for row in rows) == steps
+        assert sum(row["share"] for row in rows) == pytest.approx(1)
+        assert sum(row["steps"] * row["mean"] for row in rows) == pytest.approx(total)
+    # A start board has two tiles on four cells.
+    assert list(report["by_empty_cells"]) == ["0", "1", "2"]
+    assert next(iter(report["by_tile_sum"])) == "4-7"
+    assert "empty cells" in uniform.to_markdown()
+
+
+def test_a_function_and_a_policy_in_the_server_have_the_same_regrets(tables: Path) -> None:
+    def first_legal(observations: Any, mask: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(mask.argmax(axis=1))
+
+    one = twofold.evaluate(first_legal, size=2, episodes=300, num_envs=7, regret=True)
+    flat = twofold.evaluate(first_legal, size=2, episodes=300, regret=True, obs="one_hot")
+    assert one.regret is not None
+    assert flat.regret is not None
+    assert one.regret.games.tolist() == flat.regret.games.tolist()
+    assert one.regret.by_tile_sum.tolist() == pytest.approx(flat.regret.by_tile_sum)
+    values, actions = exact_values()
+    envs = twofold.Game2048VectorEnv(1, size=2)
+    boards, infos = envs.reset(seed=[2**63 + 5])
+    total, is_over = 0.0, False
+    while not is_over:
+        action = infos["action_mask"].argmax(axis=1)
+        total += values[boards.tobytes()] - actions[boards.tobytes()][action[0]]
+        boards, _, terminated, _, infos = envs.step(action)
+        is_over = bool(terminated[0])
+    envs.close()
+    assert one.regret.games[5] == pytest.approx(total, abs=1e-4)
+
+
+def test_a_saved_evaluation_keeps_its_regret(uniform: Evaluation, tmp_path: Path) -> None:
+    again = Evaluation.from_json(uniform.to_json(games=True))
+    assert again.summary["regret"] == uniform.summary["regret"]
+    uniform.plot(tmp_path / "regret.png", uniform)
+    assert (tmp_path / "regret.png").stat().st_size > 10_000
+
+
+def test_regret_needs_a_board_with_an_optimum(tables: Path) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        twofold.evaluate("random", episodes=2, regret=True)
+    assert refused.value.field == "size"
+    envs = twofold.Game2048VectorEnv(2, size=2)
+    with pytest.raises(InvalidArgument, match="extra_infos") as refused:
+        twofold.evaluate(lambda o, m: m.argmax(axis=1), env=envs, episodes=2, regret=True)
+    assert refused.value.field == "regret"
+    envs.close()
