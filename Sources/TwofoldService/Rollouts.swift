@@ -153,7 +153,11 @@ final class Rollouts {
         let each = Self.isSearch(request) ? 4000 : environment.nanosecondsPerLane
         let frame = environment.lanes * environment.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
         let steps = min(Int(request.steps), max(1, Int(clamping: request.maxPayloadBytes) / frame))
-        return Cost(lanes: environment.lanes, nanosecondsPerLane: each, steps: steps, bytes: size)
+        var opensTable = false
+        if case .optimal = request.source { opensTable = last?.source != request.source }
+        return Cost(
+            lanes: environment.lanes, nanosecondsPerLane: each, steps: steps, bytes: size,
+            opensTable: opensTable)
     }
 
     /// Whether a request's actions are searched for.

@@ -1,3 +1,4 @@
+internal import TwofoldOptimum
 package import TwofoldProtocol
 package import TwofoldService
 
@@ -9,7 +10,10 @@ package enum SessionWork {
     /// About what it costs; `size` is its payload's. A create touches the memory of all its boards.
     package func cost(payload size: Int) -> Cost {
         switch self {
-        case .create(let create): Cost(lanes: Int(min(create.numEnvs, 1 << 32)), nanosecondsPerLane: 10)
+        case .create(let create):
+            Cost(
+                lanes: Int(min(create.numEnvs, 1 << 32)), nanosecondsPerLane: 10,
+                opensTable: create.extraInfos.contains(where: OptimumInfo.names.contains))
         case .request(let op, let host): host.environment.cost(op, payload: size)
         }
     }

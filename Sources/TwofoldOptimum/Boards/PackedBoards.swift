@@ -28,7 +28,8 @@ final class PackedBoards: @unchecked Sendable {
     }
 
     private let pieces: UnsafeMutablePointer<Piece>
-    private let piecesPerImage: Int
+    /// Where each image's pieces end.
+    private let ends: UnsafeMutablePointer<Int>
     private let shiftTable: UnsafeMutablePointer<UInt64>
     private let actionTable: UnsafeMutablePointer<UInt8>
 
@@ -55,20 +56,23 @@ final class PackedBoards: @unchecked Sendable {
             }
             return pieces.sorted { $0.key < $1.key }.map { Piece(mask: $0.value, shift: $0.key) }
         }
-        piecesPerImage = lists.map(\.count).max()!
-        pieces = .allocate(capacity: images * piecesPerImage)
-        pieces.initialize(repeating: Piece(), count: images * piecesPerImage)
+        pieces = .allocate(capacity: lists.reduce(0) { $0 + $1.count })
+        ends = .allocate(capacity: images)
         actionTable = .allocate(capacity: images * 4)
+        var end = 0
         for (image, symmetry) in symmetries.enumerated() {
-            for (index, piece) in lists[image].enumerated() {
-                pieces[image * piecesPerImage + index] = piece
+            for piece in lists[image] {
+                pieces[end] = piece
+                end += 1
             }
+            ends[image] = end
             for action in 0..<4 { actionTable[image * 4 + action] = symmetry.action(action) }
         }
     }
 
     deinit {
         pieces.deallocate()
+        ends.deallocate()
         shiftTable.deallocate()
         actionTable.deallocate()
     }
@@ -91,8 +95,9 @@ final class PackedBoards: @unchecked Sendable {
     func pack(_ exponents: UnsafePointer<UInt8>) -> (board: UInt64, largest: UInt8) {
         var board: UInt64 = 0
         var largest: UInt8 = 0
-        for cell in 0..<rows &* columns {
-            board |= UInt64(exponents[cell] & 15) &<< shiftTable[cell]
+        let (shifts, cells) = (shiftTable, cells)
+        for cell in 0..<cells {
+            board |= UInt64(exponents[cell] & 15) &<< shifts[cell]
             largest = max(largest, exponents[cell])
         }
         return (board, largest)
@@ -105,14 +110,16 @@ final class PackedBoards: @unchecked Sendable {
     @inline(__always)
     func canonicalWithImage(_ board: UInt64) -> UInt64 {
         var least = board &<< 3
-        var piece = pieces + piecesPerImage
+        let (pieces, ends, images) = (pieces, ends, images)
+        var index = ends[0]
         for image in 1..<images {
             var moved: UInt64 = 0
-            for _ in 0..<piecesPerImage {
-                let part = board & piece.pointee.mask
-                let shift = piece.pointee.shift
+            let end = ends[image]
+            while index < end {
+                let part = board & pieces[index].mask
+                let shift = pieces[index].shift
                 moved |= part &<< shift | part &>> (64 &- shift)
-                piece += 1
+                index &+= 1
             }
             least = min(least, moved &<< 3 | UInt64(truncatingIfNeeded: image))
         }

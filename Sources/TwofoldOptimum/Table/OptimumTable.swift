@@ -98,12 +98,15 @@ public final class OptimumTable: Sendable {
         of boards: UnsafePointer<UInt8>, masks: UnsafePointer<UInt8>, count: Int,
         into values: UnsafeMutablePointer<Float>
     ) {
+        let (packed, numbers, ranked, cells) = (rules.boards, rules.numbers, ranked, problem.cells)
+        let records = UnsafeRawPointer(file.bytes.baseAddress! + recordBase)
         withUnsafeTemporaryAllocation(of: (number: Int, image: Int).self, capacity: Self.block) { places in
+            let places = places.baseAddress!
             for index in 0..<count {
-                let (board, largest) = rules.boards.pack(boards + index &* problem.cells)
-                let canonical = rules.boards.canonicalWithImage(board)
-                let isInside = Int(largest) <= rules.numbers.limit
-                let number = isInside ? rules.numbers.number(canonical &>> 3) : 0
+                let (board, largest) = packed.pack(boards + index &* cells)
+                let canonical = packed.canonicalWithImage(board)
+                let isInside = Int(largest) <= numbers.limit
+                let number = isInside ? numbers.number(canonical &>> 3) : 0
                 let image = Int(truncatingIfNeeded: canonical & 7)
                 places[index] = (number, isInside ? image : isEnd(largest) ? Self.ended : Self.unknown)
             }
@@ -115,10 +118,11 @@ public final class OptimumTable: Sendable {
                 let (rank, image) = places[index]
                 let (mask, row) = (masks + 4 &* index, values + 4 &* index)
                 if image < Self.ended {
-                    let record = record(rank)
-                    let actions = rules.boards.actions(ofImage: image)
+                    let record = records + rank &* TableFile.recordBytes
+                    let actions = packed.actions(ofImage: image)
                     for action in 0..<4 {
-                        row[action] = mask[action] != 0 ? record[Int(actions[action])] : -.infinity
+                        let value = record.load(fromByteOffset: 4 &* Int(actions[action]), as: Float.self)
+                        row[action] = mask[action] != 0 ? value : -.infinity
                     }
                 } else {
                     let value: Float = image == Self.ended ? 0 : .nan
