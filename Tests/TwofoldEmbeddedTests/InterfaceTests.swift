@@ -84,8 +84,8 @@ import TwofoldTestSupport
         #expect(other.status == TWOFOLD_ANSWERED && other.error?.code == .conflict)
         let late = library.step(boards.id, seq: boards.seq + 2, [0, 1, 2])
         #expect(late.error?.code == .outOfSequence && late.error?.expectedSeq == boards.seq + 1)
-        let stale = library.step(boards.id, epoch: 2, seq: boards.seq + 1, [0, 1, 2])
-        #expect(stale.error?.field == "epoch")
+        let lost = library.step(boards.id, epoch: 2, seq: boards.seq + 1, [0, 1, 2])
+        #expect(lost.error?.code == .notFound && lost.error?.field == "session")
         try boards.step([0, 1, 2])
     }
 
