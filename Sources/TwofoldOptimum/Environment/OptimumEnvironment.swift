@@ -107,14 +107,17 @@ public final class OptimumEnvironment: VectorEnvironment {
     }
 
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        try inner.reset(input, into: arrays)
+        try inner.reset(input, into: resetRows(arrays))
         takeUp(arrays)
     }
 
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        try inner.restore(input, into: arrays)
+        try inner.restore(input, into: resetRows(arrays))
         takeUp(arrays)
     }
+
+    /// The arrays that a reset fills: the first ones of a step, which a rollout gives for all of these operations.
+    private func resetRows(_ arrays: BatchArrays) -> BatchArrays { arrays.picking(Array(resetArrays.indices)) }
 
     /// Looks all boards up, after an operation other than a step.
     private func takeUp(_ arrays: BatchArrays) {
@@ -132,7 +135,9 @@ public final class OptimumEnvironment: VectorEnvironment {
 
     public func isFinished(_ lane: Int) -> Bool { inner.isFinished(lane) }
     public func checkSeeded() throws(EnvironmentError) { try inner.checkSeeded() }
-    public func observe(into arrays: BatchArrays) throws(EnvironmentError) { try inner.observe(into: arrays) }
+    public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
+        try inner.observe(into: resetRows(arrays))
+    }
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try inner.afterstates(into: arrays)
     }
