@@ -116,8 +116,10 @@ public final class OptimumEnvironment: VectorEnvironment {
         takeUp(arrays)
     }
 
-    /// The arrays that a reset fills: the first ones of a step, which a rollout gives for all of these operations.
-    private func resetRows(_ arrays: BatchArrays) -> BatchArrays { arrays.picking(Array(resetArrays.indices)) }
+    /// The arrays that a reset fills: the first ones of a step, which a rollout gives for these operations, too.
+    private func resetRows(_ arrays: BatchArrays) -> BatchArrays {
+        arrays.picking(Array(resetArrays.indices))
+    }
 
     /// Looks all boards up, after an operation other than a step.
     private func takeUp(_ arrays: BatchArrays) {
