@@ -3,7 +3,7 @@
     network = twofold.policies.read_network("best_standard_network.bin")
     network.save("best_standard_network.npz")
 
-Two formats are known, and told apart by their first bytes: that of Szubert and Jaśkowski's 2048
+Two formats are known, and distinguished by their first bytes: that of Szubert and Jaśkowski's 2048
 (github.com/mszubert/2048), and that of TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are
 for boards of 4 x 4.
 """
