@@ -94,13 +94,13 @@ IN_SWIFT = (
     Defect(
         "the same holder gets another epoch",
         ENTRY,
-        "if open.holder != holder {",
-        "if open.holder != holder || true {",
+        "            if open.holders.last != holder {\n",
+        "            if open.holders.last == holder { open.holders.removeLast() }\n            do {\n",
     ),
     Defect(
         "a late copy of a resume takes the session back",
         ENTRY,
-        "guard !open.formerHolders.contains(holder) else { return .refuse(.shutOut) }",
+        "guard !open.holders.contains(holder) else { return .refuse(.shutOut) }",
         "",
     ),
     Defect(
