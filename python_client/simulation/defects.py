@@ -95,7 +95,8 @@ IN_SWIFT = (
         "the same holder gets another epoch",
         ENTRY,
         "            if open.holders.last != holder {\n",
-        "            if open.holders.last == holder { open.holders.removeLast() }\n            do {\n",
+        "            if open.holders.last == holder { open.holders.removeLast() }\n"
+        "            do {\n",
     ),
     Defect(
         "a late copy of a resume takes the session back",
