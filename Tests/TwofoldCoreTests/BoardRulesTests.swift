@@ -106,7 +106,7 @@ import Testing
         let readable = BoardRules(game, workers: Workers(threads: 2), engine: .reference)
         var generator = Generator(seed: 8)
         var full = 0
-        // On 4 x 4 2.1 million boards, each told by four operations.
+        // On 4 x 4: 2.1 million boards, each compared by four operations.
         for count in [1, 63, 64, 65] + [Int](repeating: 16_383, count: cells == 16 ? 128 : 16) {
             let question = Self.randomQuestion(count, cells: cells, &generator)
             let (kernel, reference) = (try everything(fast, question), try everything(readable, question))

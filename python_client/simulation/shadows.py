@@ -174,7 +174,7 @@ class Boards:
 
         Args:
             blob: A snapshot of the session; None if it was never reset.
-            pending: The operation; None where there is none.
+            pending: The operation, or None.
 
         Returns:
             Whether it was carried out to its end, or changes nothing.
