@@ -115,6 +115,7 @@ def test_the_ntuple_learner_is_measured_at_each_time_of_one_run(
     assert "| moves/s with learning | after 0.02 min | after 0.06 min |" in first
     result = json.loads((tmp_path / "ntuple-1" / "result.json").read_text())
     assert result["cores"] == 1
+    assert result["processor_seconds"] > 0
     early, late = result["points"]
     assert 1.2 <= early["seconds"] < late["seconds"]
     assert late["seconds"] >= 3.6
@@ -181,7 +182,8 @@ def test_the_table_leaves_out_what_was_not_measured() -> None:
             for at in minutes
         ]
         about = {"machine": {"processor": "Abacus"}}
-        return {"machine": about, "minutes": minutes, "points": points, **others}
+        used = {"processor_seconds": 57 * minutes[-1]}
+        return {"machine": about, "minutes": minutes, "points": points, **used, **others}
 
     text = score_per_second.table(
         {"tdl-demo": result([1], cores=1), "ppo": result([1, 10], cores=2)}
@@ -191,5 +193,5 @@ def test_the_table_leaves_out_what_was_not_measured() -> None:
     assert rows[0].endswith("| after 1 min | after 10 min |")
     score = "1,000 (900 ... 1,100)"
     ppo, demo = rows[2:]
-    assert ppo.endswith(f"| Abacus, 2 cores | 100 | {score} | {score} |")
-    assert demo.endswith(f"| Abacus, 1 core | 100 | {score} |  |")
+    assert ppo.endswith(f"| Abacus, 2 cores, 0.95 used | 100 | {score} | {score} |")
+    assert demo.endswith(f"| Abacus, 1 core, 0.95 used | 100 | {score} |  |")

@@ -8,8 +8,8 @@ One learner runs at a time, on `--cores` cores, as one run that saves its agent 
 times; the schedules of learning rates are those of the whole run. Afterwards each agent plays the
 same games greedily, learning nothing. TDL2048-Demo is compiled with its makefile's flags from a
 source that is fetched from its pinned commit, or that --tdl-demo names; without a source or a
-compiler it is left out, by name. Results are kept in runs/score_per_second; what is there is not
-run again.
+compiler it is left out, by name. The table says how much of its cores each learner used. Results
+are kept in runs/score_per_second; what is there is not run again.
 """
 
 from __future__ import annotations
@@ -153,6 +153,12 @@ def on_cores(number: int) -> Iterator[int]:
         os.sched_setaffinity(0, before)
 
 
+def processor_seconds() -> float:
+    """The processor time of all programs that this process has started and that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str, Any]:
     """Trains, if that is not done yet; what trained.json holds.
 
@@ -163,14 +169,16 @@ def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str,
     if not path.exists():
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
-        busy = machine.busy_cores()
+        busy, before = machine.busy_cores(), processor_seconds()
+        points = learner.train(options, out)
         result = {
             "machine": machine.describe(),
             "cores": learner.cores or options.cores,
             "busy_cores_before": busy,
             "seed": options.seed,
             "minutes": options.minutes,
-            "points": learner.train(options, out),
+            "processor_seconds": processor_seconds() - before,
+            "points": points,
         }
         path.write_text(json.dumps(result, indent=1) + "\n")
     return dict(json.loads(path.read_text()))
@@ -207,6 +215,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         result = results[learner.name]
         last = result["points"][-1]
         processor = result["machine"]["machine"]["processor"]
+        used = result["processor_seconds"] / last["seconds"]
         scores = dict.fromkeys(minutes, "")
         for at, point in zip(result["minutes"], result["points"], strict=True):
             score = point["evaluation"]["score"]
@@ -215,7 +224,8 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         cells = [
             learner.label,
             learner.policy,
-            f"{processor}, {result['cores']} {'core' if result['cores'] == 1 else 'cores'}",
+            f"{processor}, {result['cores']} {'core' if result['cores'] == 1 else 'cores'}, "
+            f"{used:.2f} used",
             f"{last['moves'] / last['seconds']:,.0f}",
             *scores.values(),
         ]
