@@ -100,9 +100,12 @@ openenv-test: ## Run the tests of the games for OpenEnv's clients; installs Open
 training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports trl mcp,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
 
-.PHONY: score-per-second published
+.PHONY: score-per-second regret published
 score-per-second: server $(VENV)/installed .build/trainers/sb3/installed ## Train each learner for an hour on two cores and print its scores after 1, 10 and 60 minutes.
 	$(VENV)/bin/python python_client/benchmarks/training/score_per_second.py $(SCORE_ARGS)
+
+regret: server $(VENV)/installed .build/trainers/sb3/installed ## Train learners on small boards and print their exact regret (an hour).
+	$(VENV)/bin/python python_client/benchmarks/training/regret.py $(REGRET_ARGS)
 
 published: server $(VENV)/installed ## Fetch published networks, evaluate them, and print their rows of results.
 	$(VENV)/bin/python python_client/benchmarks/published.py $(PUBLISHED_ARGS)

@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +59,14 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """Logits of the actions and the value of a board, from its planes (B, 18, 4, 4)."""
+    """Logits of the actions and the value of a board, from its planes (B, *shape)."""
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, shape: tuple[int, int, int], hidden: int) -> None:
         super().__init__()
-        self.hidden = hidden
+        self.shape, self.arguments = shape, {"shape": shape, "hidden": hidden}
         self.body = nn.Sequential(
             nn.Flatten(),
-            nn.Linear(18 * 16, hidden),
+            nn.Linear(math.prod(shape), hidden),
             nn.ReLU(),
             nn.Linear(hidden, hidden),
             nn.ReLU(),
@@ -101,22 +102,31 @@ def make_boards(options: argparse.Namespace) -> Any:
     )
 
 
-def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
-    """Trains an agent; writes the curve and the model to `out`."""
+def train(
+    options: argparse.Namespace,
+    envs: Any,
+    out: Path,
+    watch: Callable[[Agent, int], None] = lambda agent, steps: None,
+) -> Agent:
+    """Trains an agent; writes the curve and the model to `out`.
+
+    `watch` is called with the agent and the number of steps before each batch, and at the end.
+    """
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
-    agent = Agent(options.hidden)
+    shape = envs.single_observation_space.shape
+    agent = Agent(shape, options.hidden)
     optimizer = torch.optim.Adam(agent.parameters(), options.learning_rate, eps=1e-5)
     writer = SummaryWriter(str(out))
 
     times, lanes = options.num_steps, options.num_envs
-    planes = torch.zeros((times, lanes, 18, 4, 4))
+    planes = torch.zeros((times, lanes, *shape))
     masks = torch.zeros((times, lanes, 4), dtype=torch.int8)
     actions = torch.zeros((times, lanes), dtype=torch.int64)
     log_probs, rewards, dones, values = (torch.zeros((times, lanes)) for _ in range(4))
 
     def save(path: Path) -> None:
-        torch.save({"hidden": agent.hidden, "state": agent.state_dict()}, path)
+        torch.save({"arguments": agent.arguments, "state": agent.state_dict()}, path)
 
     curve: list[dict[str, float]] = []
     saved: list[dict[str, Any]] = []
@@ -131,6 +141,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
             path = out / f"model-{marks.pop(0):g}.pt"
             save(path)
             saved.append({"file": path.name, "seconds": elapsed, "steps": steps})
+        watch(agent, steps)
         if left <= 0:
             break
         optimizer.param_groups[0]["lr"] = left * options.learning_rate
@@ -215,7 +226,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
 def load(path: Path) -> Agent:
     """A saved agent."""
     saved = torch.load(path, weights_only=True)
-    agent = Agent(saved["hidden"])
+    agent = Agent(**saved["arguments"])
     agent.load_state_dict(saved["state"])
     return agent
 
@@ -225,7 +236,7 @@ def policy_of(agent: Agent) -> Any:
 
     def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         with torch.no_grad():
-            planes = torch.from_numpy(twofold.one_hot(boards))
+            planes = torch.from_numpy(twofold.one_hot(boards, agent.shape[0]))
             distribution, _ = agent(planes, torch.from_numpy(mask))
         actions: NDArray[np.int64] = distribution.logits.argmax(dim=1).numpy()
         return actions

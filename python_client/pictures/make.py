@@ -19,6 +19,7 @@ import boards
 import learning_curve
 import oxipng
 import plot
+import regret_curves
 import replay_page
 import training_curves
 import wall
@@ -50,6 +51,7 @@ def main() -> None:
     draw: dict[str, Callable[[Path], None]] = {
         "benchmark.png": benchmark,
         "training.png": partial(training_curves.draw, runs=RUNS / "training"),
+        "regret.png": partial(regret_curves.draw, runs=RUNS / "regret"),
         "replay.png": replay_page.draw,
         "wall.png": wall.draw,
         "game2048.gif": boards.draw_game2048,

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import gymnasium as gym
+import numpy as np
 import pytest
 from servers import Server
 
@@ -89,3 +91,31 @@ def test_an_example_keeps_its_agents_of_given_times(
         weights.append([array.numpy().tobytes() for array in parts[0].state_dict().values()])
     assert weights[0] != weights[1] == weights[2]
     assert twofold.evaluate(module.policy_of(*parts), episodes=50).scores.mean() > 500
+
+
+def test_ppo_plays_small_boards_and_is_watched_while_it_learns(tmp_path: Path) -> None:
+    words = ["--seconds", "inf", "--steps", "3000", "--num-envs", "32", "--num-steps", "32"]
+    options = ppo.parse_arguments([*words, "--threads", "1"])
+    envs = gym.make_vec(
+        "twofold/Game2048-v0",
+        num_envs=32,
+        size=(2, 3),
+        obs="one_hot",
+        extra_infos=("episode",),
+        autoreset_mode="SameStep",
+    )
+    watched = []
+
+    def watch(agent: ppo.Agent, steps: int) -> None:
+        weights = [array.numpy().tobytes() for array in agent.state_dict().values()]
+        watched.append((steps, weights))
+
+    agent = ppo.train(options, envs, tmp_path, watch)
+    assert [steps for steps, _ in watched] == [0, 1024, 2048, 3072]
+    assert watched[0][1] != watched[1][1]
+    loaded = ppo.load(tmp_path / "model.pt")
+    boards = np.array([[[1, 1, 0], [2, 0, 3]]], np.uint8)
+    mask = twofold.rules.legal(boards)
+    actions = [ppo.policy_of(each)(boards, mask).tolist() for each in (agent, loaded)]
+    assert actions[0] == actions[1]
+    assert twofold.evaluate(ppo.policy_of(loaded), size=(2, 3), episodes=50).scores.mean() > 20

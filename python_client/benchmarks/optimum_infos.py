@@ -1,0 +1,101 @@
+"""How fast steps are on small boards with the optimum's infos, and without them.
+
+    twofold solve --size 3                                             # once
+    taskset -c 0 .venv/bin/python python_client/benchmarks/optimum_infos.py     # on one core
+
+Games of random and of optimal play are recorded first. Then environments that differ only in their
+infos play them again in turns, round after round, with `copy=False`; only their steps are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from typing import Any
+
+import gymnasium as gym
+import machine
+import numpy as np
+from numpy.typing import NDArray
+
+INFOS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("regret",),
+    ("optimal_value",),
+    ("action_values",),
+    ("optimal_value", "action_values", "regret"),
+)
+
+
+def make(options: argparse.Namespace, infos: tuple[str, ...]) -> Any:
+    """The boards."""
+    return gym.make_vec(
+        "twofold/Game2048-v0",
+        num_envs=options.num_envs,
+        size=tuple(options.size),
+        extra_infos=infos,
+        autoreset_mode="SameStep",
+        copy=False,
+        endpoint="embedded",
+    )
+
+
+def record(options: argparse.Namespace, optimal: bool) -> NDArray[np.uint8]:
+    """The actions of some steps, (steps, N): optimal ones, or uniformly random legal ones."""
+    envs = make(options, ("action_values",))
+    rng = np.random.default_rng(0)
+    _, infos = envs.reset(seed=1)
+    actions = np.empty((options.steps, options.num_envs), np.uint8)
+    for row in actions:
+        row[:] = (rng.random(infos["action_mask"].shape) * infos["action_mask"]).argmax(axis=1)
+        if optimal and "action_values" in infos:  # a reset has none
+            row[:] = infos["action_values"].argmax(axis=1)
+        infos = envs.step(row)[4]
+    envs.close()
+    return actions
+
+
+def seconds(envs: Any, actions: NDArray[np.uint8]) -> float:
+    """The time of these steps."""
+    envs.reset(seed=1)
+    began = time.perf_counter()
+    for row in actions:
+        envs.step(row)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--size", type=int, nargs=2, default=[3, 3], metavar=("ROWS", "COLUMNS"))
+    add("--num-envs", type=int, default=4096, help="boards")
+    add("--steps", type=int, default=400, help="of all boards, in each round")
+    add("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    print(
+        f"{machine.describe()['machine']['processor']}, {cores} {'core' if cores == 1 else 'cores'}, other "
+        f"work on {machine.busy_cores():.2f} cores; {options.num_envs:,} boards of "
+        f"{options.size[0]} x {options.size[1]}; medians of {options.rounds} rounds\n"
+    )
+    print("| play | infos | million lanes/s | lowest to highest | of the rate without |")
+    print("|---|---|---:|---|---:|")
+    for play in ("random", "optimal"):
+        actions = record(options, play == "optimal")
+        contestants = [make(options, infos) for infos in INFOS]
+        rounds = [[seconds(one, actions) for one in contestants] for _ in range(options.rounds)]
+        for at, (infos, envs) in enumerate(zip(INFOS, contestants, strict=True)):
+            rates = sorted(actions.size / times[at] / 1e6 for times in rounds)
+            share = statistics.median(times[0] / times[at] for times in rounds)
+            print(
+                f"| {play} | {', '.join(infos) or 'none of them'} | {statistics.median(rates):.1f} "
+                f"| {rates[0]:.1f} to {rates[-1]:.1f} | {share:.0%} |"
+            )
+            envs.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Trains learners on small boards of 2048, where the optimum is known, and prints their regret.
+
+    make regret                                        # about an hour on two cores
+    make regret REGRET_ARGS="--boards 2x2 --seeds 1"   # a minute
+    make regret REGRET_ARGS=--report                   # the table of what is there
+
+All learners play equally many moves on a board. Now and then, 13 times over three factors of ten,
+each one plays whole games as it is then, without random actions and without learning, and the
+regret of each of these moves comes from the board's table (docs/reference/optimum.md): the value of
+the board less that of the action. So a game's regrets add up to how far the learner is from the
+optimum, without the luck of its new tiles. Tables are made first, once. Results are kept in
+runs/regret; what is there is not run again. `make pictures PICTURES_ARGS=regret.png` draws them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import twofold
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[2]
+PYTHON = REPOSITORY / ".build" / "trainers" / "sb3" / "bin" / "python"
+RUNS = REPOSITORY / "runs" / "regret"
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board, and for how many moves the learners play on it."""
+
+    rows: int
+    columns: int
+    moves: int
+
+    @property
+    def name(self) -> str:
+        """Rows x columns."""
+        return f"{self.rows}x{self.columns}"
+
+
+BOARDS = (Board(2, 2, 200_000), Board(2, 3, 2_000_000), Board(3, 3, 4_000_000))
+LEARNERS = {
+    "q": "Q-learning",
+    "td": "TD, afterstates",
+    "ntuple": "n-tuple network, TC",
+    "ppo": "PPO",
+}
+BASELINES = {"random": "random play", "greedy": "highest reward"}
+GAMES = 10_000
+"""Of the baselines' evaluations."""
+
+
+def solve(board: Board) -> float:
+    """Makes the board's table, or checks the one that is there; the optimum's score."""
+    words = [sys.executable, "-m", "twofold", "solve", "--size", board.name, "--json"]
+    solved = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(solved.stdout)["value"])
+
+
+def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
+    """What each board's optimum is, and the regret of the baselines; makes the tables."""
+    path = out / "known.json"
+    known: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    for board in boards:
+        optimum = solve(board)
+        if board.name not in known:
+            known[board.name] = {"optimum": optimum}
+            size = (board.rows, board.columns)
+            for policy in BASELINES:
+                played = twofold.evaluate(policy, size=size, episodes=GAMES, regret=True)
+                assert played.regret is not None
+                known[board.name][policy] = float(played.regret.games.mean())
+    path.write_text(json.dumps(known, indent=1) + "\n")
+    return known
+
+
+def run(name: str, words: Sequence[object], out: Path) -> None:
+    """Runs small_boards.py, if its result is not there yet; its output goes to a file."""
+    result, log = out / f"{name}.json", out / f"{name}.txt"
+    if result.exists():
+        return
+    command = [str(word) for word in (PYTHON, HERE / "small_boards.py", *words, "--out", result)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with log.open("w") as output:
+        code = subprocess.run(command, stdout=output, stderr=output, env=environment).returncode
+    print(f"{name}: {'done' if code == 0 else f'exit status {code}, see {log}'}", flush=True)
+
+
+def cell(regrets: Sequence[float], optimum: float) -> str:
+    """The median of regrets, their extremes, and the median's part of the optimum."""
+    middle = statistics.median(regrets)
+    digits = 2 if optimum < 100 else 0
+    text = f"{middle:,.{digits}f}"
+    if len(regrets) > 1:
+        text += f" ({min(regrets):,.{digits}f} ... {max(regrets):,.{digits}f})"
+    return f"{text}, {middle / optimum:.1%}"
+
+
+def table(boards: Sequence[Board], out: Path) -> str:
+    """The Markdown table: the regret of a game after all moves, and its part of the optimum."""
+    optima = json.loads((out / "known.json").read_text())
+    heads = [f"{board.name}, {board.moves / 1e6:g} M moves" for board in boards]
+    lines = [f"| regret of a game | {' | '.join(heads)} |", f"|---|{'---|' * len(boards)}"]
+    for learner, label in LEARNERS.items():
+        cells = []
+        for board in boards:
+            runs = [
+                json.loads(path.read_text()) for path in out.glob(f"{learner}-{board.name}-*.json")
+            ]
+            ends = [one["points"][-1]["regret_of_a_game"] for one in runs]
+            cells.append(cell(ends, optima[board.name]["optimum"]) if ends else "")
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    for policy, label in BASELINES.items():
+        cells = [cell([optima[one.name][policy]], optima[one.name]["optimum"]) for one in boards]
+        lines.append(f"| {label}, without learning | {' | '.join(cells)} |")
+    cells = [f"{optima[one.name]['optimum']:,.3f}" for one in boards]
+    return "\n".join([*lines, f"| the optimum's score | {' | '.join(cells)} |"])
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    names = [board.name for board in BOARDS]
+    add("--boards", nargs="+", choices=names, default=names, metavar="BOARD", help=", ".join(names))
+    learners = list(LEARNERS)
+    add("--learners", nargs="+", choices=learners, default=learners, help=", ".join(learners))
+    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="one training each")
+    add("--moves", type=int, help="of each training, instead of the board's own")
+    add("--games", type=int, default=1000, help="of each measurement")
+    add("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
+    add("--out", type=Path, default=RUNS, help="the folder of results")
+    add("--report", action="store_true", help="only print the table")
+    options = parser.parse_args(words)
+    boards = [board for board in BOARDS if board.name in options.boards]
+    if options.moves:
+        boards = [replace(board, moves=options.moves) for board in boards]
+    if not options.report:
+        options.out.mkdir(parents=True, exist_ok=True)
+        optima = known(boards, options.out)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for board in boards:
+                size = ["--size", board.rows, board.columns, "--moves", board.moves]
+                scale = ["--scale", optima[board.name]["optimum"], "--games", options.games]
+                for seed in options.seeds:
+                    for learner in options.learners:
+                        call = [learner, *size, *scale, "--seed", seed]
+                        pool.submit(run, f"{learner}-{board.name}-{seed}", call, options.out)
+    print(table(boards, options.out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Trains one learner on a small board of 2048, and measures its exact regret on the way.
+
+    python small_boards.py td --size 2 3 --moves 1000000 --seed 1 --out runs/regret/td-2x3-1
+
+`make regret` runs it for all learners, boards and seeds; regret.py says what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from numpy.typing import NDArray
+from tabular import Afterstates, Exploration, QLearning
+
+import twofold
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+# The cells of the n-tuple networks, row by row from 0.
+TUPLES = {
+    (2, 2): ((0, 1, 2, 3),),
+    (2, 3): ((0, 1, 3, 4), (0, 1, 2)),
+    (3, 3): ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4, 6)),
+}
+MARKS = [10 ** (k / 4 - 3) for k in range(13)]
+"""When to measure, as parts of all moves: from a thousandth to all."""
+
+Policy = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+
+
+class Curve:
+    """Measures a policy when enough moves have been played.
+
+    Args:
+        size: Of the board.
+        moves: Of the whole training.
+        games: Of each measurement.
+    """
+
+    def __init__(self, size: tuple[int, int], moves: int, games: int) -> None:
+        self.size, self.moves, self.games = size, moves, games
+        self.marks = [round(part * moves) for part in MARKS]
+        self.points: list[dict[str, Any]] = []
+        self.began = time.perf_counter()
+
+    def watch(self, policy: Policy, moves: int) -> None:
+        """Measures, if that is due. What time it takes does not count."""
+        if not self.marks or moves < self.marks[0]:
+            return
+        self.marks = [mark for mark in self.marks if mark > moves]
+        paused = time.perf_counter()
+        result = twofold.evaluate(policy, size=self.size, episodes=self.games, regret=True)
+        assert result.regret is not None
+        regrets = result.regret.games
+        self.points.append(
+            {
+                "moves": moves,
+                "seconds": paused - self.began,
+                "score": float(result.scores.mean()),
+                "regret_of_a_game": float(regrets.mean()),
+                "standard_error": float(regrets.std(ddof=1) / len(regrets) ** 0.5),
+                "regret_of_a_move": float(regrets.sum() / result.lengths.sum()),
+            }
+        )
+        self.began += time.perf_counter() - paused
+
+
+def make_boards(options: argparse.Namespace, **arguments: Any) -> Any:
+    """The boards."""
+    return gym.make_vec(
+        "twofold/Game2048-v0",
+        num_envs=options.num_envs,
+        size=tuple(options.size),
+        autoreset_mode="SameStep",
+        **arguments,
+    )
+
+
+def train_table(options: argparse.Namespace, curve: Curve) -> None:
+    """A learner with a table."""
+    envs = make_boards(options)
+    # No learner has more entries than moves but for the network, which has far fewer.
+    bits = max(16, (2 * options.moves).bit_length())
+    rows, columns = options.size
+    whole = (tuple(range(rows * columns)),)
+    learner: Any
+    if options.learner == "q":
+        learner = QLearning(envs, options.seed, bits, Exploration(options.seed, 0.1))
+    elif options.learner == "td":
+        exploration = Exploration(options.seed, 0.1)
+        learner = Afterstates(
+            envs, options.seed, bits, exploration, whole, images=False, coherence=False
+        )
+    else:
+        greedy = Exploration(options.seed, 0)  # new tiles explore enough
+        tuples = TUPLES[rows, columns]
+        learner = Afterstates(envs, options.seed, bits, greedy, tuples, images=True, coherence=True)
+    for played in range(0, options.moves, options.num_envs):
+        curve.watch(learner.policy, played)
+        learner.step(1 - played / options.moves)
+    curve.watch(learner.policy, options.moves)
+
+
+def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
+    """PPO of examples/ppo.py; its reward is the score, divided by the optimum's on the board."""
+    sys.path.insert(0, str(EXAMPLES))
+    ppo: Any = importlib.import_module("ppo")
+    out = options.out.with_suffix(".ppo")
+    out.mkdir(parents=True, exist_ok=True)
+    words = ["--seconds", "inf", "--steps", options.moves, "--num-envs", options.num_envs]
+    words += [
+        "--num-steps",
+        "32",
+        "--hidden",
+        "128",
+        "--gamma",
+        "1",
+        "--gae-lambda",
+        "0.95",
+        "--threads",
+        "1",
+    ]
+    words += ["--seed", options.seed]
+    envs = make_boards(
+        options,
+        obs="one_hot",
+        reward={"merge_score": 1 / options.scale},
+        extra_infos=("episode",),
+        copy=False,
+    )
+    ppo.train(
+        ppo.parse_arguments([str(word) for word in words]),
+        envs,
+        out,
+        lambda agent, steps: curve.watch(ppo.policy_of(agent), steps),
+    )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("learner", choices=("q", "td", "ntuple", "ppo"))
+    add("--size", type=int, nargs=2, required=True, metavar=("ROWS", "COLUMNS"))
+    add("--moves", type=int, required=True, help="of the training, on all boards together")
+    add("--seed", type=int, default=1, help="of boards, weights and random actions")
+    add("--num-envs", type=int, default=128, help="boards")
+    add("--games", type=int, default=1000, help="of each measurement")
+    add("--scale", type=float, default=1, help="what PPO's rewards are divided by")
+    add("--out", type=Path, required=True, help="the file of results, JSON")
+    options = parser.parse_args()
+    curve = Curve(tuple(options.size), options.moves, options.games)
+    (train_ppo if options.learner == "ppo" else train_table)(options, curve)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    report = {"options": vars(options), "points": curve.points}
+    options.out.write_text(json.dumps(report, default=str, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

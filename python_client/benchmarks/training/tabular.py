@@ -1,0 +1,252 @@
+"""Learners for small boards of 2048 that keep what they learn in tables.
+
+Q-learning, TD learning of afterstates, and an n-tuple network. All play the same way: each step
+plays one move on all boards, in autoreset mode SAME_STEP, and learns from it. An action is random
+with the probability `epsilon`, which falls to 0 over the training. Returns are not discounted, and
+their unit is the game's points.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import rules
+
+Array = NDArray[Any]
+
+
+class Table:
+    """Rows of numbers for keys: a dictionary for arrays of keys, by open addressing.
+
+    Args:
+        columns: Numbers in a row, float32, 0 at first.
+        bits: It has room for 2^bits keys.
+    """
+
+    def __init__(self, columns: int, bits: int) -> None:
+        self.places = 1 << bits
+        self.shift = np.uint64(64 - bits)
+        self.keys = np.zeros(self.places, np.uint64)  # 0: free
+        # The last row stands for all keys that are not there.
+        self.rows = np.zeros((self.places + 1, columns), np.float32)
+        self.count = 0
+
+    def find(self, keys: Array, insert: bool = False) -> Array:
+        """The rows' numbers, int64 (M,), of keys above 0, uint64 (M,).
+
+        Raises:
+            MemoryError: More than seven of eight places would be taken.
+        """
+        # Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4).
+        found: Array = ((keys * np.uint64(0x9E3779B97F4A7C15)) >> self.shift).astype(np.int64)
+        left = np.arange(len(keys))
+        while len(left):
+            at, wanted = found[left], keys[left]
+            there = self.keys[at]
+            free = there == 0
+            if insert and free.any():
+                self.keys[at[free]] = wanted[free]  # of several keys for one place the last stays
+                there = self.keys[at]
+                self.count += len(np.unique(at[free]))
+                if self.count > self.places - self.places // 8:
+                    raise MemoryError(f"a table of {self.places:,} places is full")
+            elif not insert:
+                found[left[free]] = self.places
+                there = np.where(free, wanted, there)
+            left = left[there != wanted]
+            found[left] = (found[left] + 1) & (self.places - 1)
+        return found
+
+
+def keys_of(boards: Array) -> Array:
+    """The cells of boards (…, rows, columns) as one number, four bits for each: uint64 (…)."""
+    cells = boards.reshape(*boards.shape[:-2], -1).astype(np.uint64)
+    shifts = np.arange(0, 4 * cells.shape[-1], 4, dtype=np.uint64)
+    keys: Array = (cells << shifts).sum(axis=-1, dtype=np.uint64) + np.uint64(1)
+    return keys
+
+
+def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
+    """The distinct entries, and the mean of each one's errors.
+
+    Not their sum: each of them asks for the whole correction.
+    """
+    distinct, which = np.unique(entries, return_inverse=True)
+    means: Array = np.bincount(which, errors) / np.bincount(which)
+    return distinct, means.astype(np.float32)
+
+
+def rate_of_visits(visits: Array) -> Array:
+    """A learning rate that falls polynomially (Even-Dar and Mansour, 2003)."""
+    rate: Array = visits**-0.6
+    return rate
+
+
+class Exploration:
+    """Random actions now and then.
+
+    Args:
+        seed: Of which, and of when.
+        epsilon: How often an action is random at the start.
+    """
+
+    def __init__(self, seed: int, epsilon: float) -> None:
+        self.rng, self.epsilon = np.random.default_rng(seed), epsilon
+
+    def mix(self, actions: Array, mask: Array, left: float) -> Array:
+        """The actions (M,), some of them random; `left` is the part of the training to come."""
+        at_random = (self.rng.random(mask.shape) * mask).argmax(axis=1)
+        explores = self.rng.random(len(actions)) < self.epsilon * left
+        return np.where(explores, at_random, actions)
+
+
+class QLearning:
+    """Q-learning (Watkins, 1989).
+
+    Args:
+        envs: Boards of 2048.
+        seed: Of the boards.
+        bits: Of its table.
+        exploration: Its random actions.
+    """
+
+    def __init__(self, envs: Any, seed: int, bits: int, exploration: Exploration) -> None:
+        self.envs, self.exploration = envs, exploration
+        self.table = Table(8, bits)  # the actions' values, and how often each was learnt
+        self.boards, infos = envs.reset(seed=seed)
+        self.mask = infos["action_mask"]
+
+    def values(self, boards: Array, mask: Array) -> Array:
+        """What the actions are worth, float32 (M, 4); -inf for the illegal ones."""
+        values = self.table.rows[self.table.find(keys_of(boards)), :4]
+        return np.where(mask == 1, values, -np.inf)
+
+    def policy(self, boards: Array, mask: Array) -> Array:
+        """The best actions (M,)."""
+        best: Array = self.values(boards, mask).argmax(axis=1)
+        return best
+
+    def step(self, left: float) -> None:
+        """Plays and learns a move on each board; `left` is the part of the training to come."""
+        best = self.policy(self.boards, self.mask)
+        actions = self.exploration.mix(best, self.mask, left)
+        rows = self.table.find(keys_of(self.boards), insert=True)
+        observations, rewards, terminations, _, infos = self.envs.step(actions)
+        following = self.values(observations, infos["action_mask"]).max(axis=1)
+        target = rewards + np.where(terminations, 0, following)
+        errors = target - self.table.rows[rows, actions]
+        entries, errors = by_entry(4 * rows + actions, errors)
+        rows, actions = entries // 4, entries % 4
+        self.table.rows[rows, 4 + actions] += 1
+        rate = rate_of_visits(self.table.rows[rows, 4 + actions])
+        self.table.rows[rows, actions] += rate * errors
+        self.boards, self.mask = observations.copy(), infos["action_mask"].copy()
+
+
+class Afterstates:
+    """TD(0) of the values of afterstates (Szubert and Jaśkowski, 2014).
+
+    The value of a board is the sum of an entry for each tuple and each of its images; with the
+    whole board as the only tuple, and no images, it's a plain table.
+
+    Args:
+        envs: Boards of 2048.
+        seed: Of the boards.
+        bits: Of its table.
+        exploration: Its random actions.
+        tuples: Cells, row by row from 0.
+        images: Whether all turned and mirrored images of a board share a tuple's entries.
+        coherence: Whether the learning rate of an entry is temporal coherence, |sum of its errors|
+            / sum of their sizes (Beal and Smith, 1999), instead of one that falls with its visits.
+    """
+
+    def __init__(
+        self,
+        envs: Any,
+        seed: int,
+        bits: int,
+        exploration: Exploration,
+        tuples: tuple[tuple[int, ...], ...],
+        images: bool,
+        coherence: bool,
+    ) -> None:
+        self.envs, self.exploration, self.coherence = envs, exploration, coherence
+        self.table = Table(3, bits)  # value; visits, or the sum of errors; the sum of their sizes
+        rows, columns = envs.single_observation_space.shape
+        self.layouts = self._layouts(rows, columns, tuples, images)
+        envs.reset(seed=seed)
+        self.entries: Array | None = None  # (F, N), of the afterstates of the last moves
+        self.predicted = np.zeros(envs.num_envs, np.float32)
+        self.ended = np.zeros(envs.num_envs, bool)
+
+    @staticmethod
+    def _layouts(
+        rows: int, columns: int, tuples: tuple[tuple[int, ...], ...], images: bool
+    ) -> list[tuple[int, Array]]:
+        """For each tuple and image the tuple's number and the cells to read."""
+        board = np.arange(rows * columns).reshape(rows, columns)
+        turned = [np.rot90(one, turns) for one in (board, board.T) for turns in range(4)]
+        of_shape = [one.ravel() for one in turned if one.shape == board.shape]
+        used = of_shape if images else of_shape[:1]
+        return [
+            (number, image[list(cells)]) for number, cells in enumerate(tuples) for image in used
+        ]
+
+    def keys(self, boards: Array) -> Array:
+        """The keys of the entries of boards (M, rows, columns): uint64 (F, M)."""
+        cells = boards.reshape(len(boards), -1)
+        keys = [
+            keys_of(cells[:, layout][:, None]) | np.uint64(number << 60)
+            for number, layout in self.layouts
+        ]
+        return np.stack(keys)
+
+    def look_up(self, boards: Array) -> Array:
+        """Values (M,) of boards (M, rows, columns)."""
+        keys = self.keys(boards)
+        values = self.table.rows[self.table.find(keys.ravel()), 0]
+        total: Array = values.reshape(keys.shape).sum(axis=0)
+        return total
+
+    def worth(self, boards: Array, rewards: Array, mask: Array) -> Array:
+        """Reward + value of each action's afterstate (M, 4); -inf for the illegal ones."""
+        worth = np.full(mask.shape, -np.inf, np.float32)
+        legal = mask == 1
+        worth[legal] = rewards[legal] + self.look_up(boards[legal])
+        return worth
+
+    def policy(self, boards: Array, mask: Array) -> Array:
+        """The best actions (M,)."""
+        after = rules.afterstates(boards)
+        best: Array = self.worth(after.boards, after.rewards, mask).argmax(axis=1)
+        return best
+
+    def step(self, left: float) -> None:
+        """Plays a move on each board, and learns from the one before."""
+        boards, rewards, mask = self.envs.unwrapped.afterstates()
+        worth = self.worth(boards, rewards, mask)
+        best = worth.max(axis=1)
+        if self.entries is not None:
+            self._learn(self.entries, np.where(self.ended, 0, best) - self.predicted)
+        actions = self.exploration.mix(worth.argmax(axis=1), mask, left)
+        keys = self.keys(boards[np.arange(len(actions)), actions])
+        self.entries = self.table.find(keys.ravel(), insert=True).reshape(keys.shape)
+        self.predicted = self.table.rows[self.entries, 0].sum(axis=0)
+        _, _, terminations, _, _ = self.envs.step(actions)
+        self.ended = terminations.copy()
+
+    def _learn(self, entries: Array, errors: Array) -> None:
+        """Moves the values of entries (F, N) by the errors (N,)."""
+        distinct, mean = by_entry(entries.ravel(), np.tile(errors, len(entries)))
+        value, signed, size = self.table.rows[distinct].T
+        if self.coherence:
+            rate = np.divide(np.abs(signed), size, out=np.ones_like(size), where=size > 0)
+            signed, size = signed + mean, size + np.abs(mean)
+        else:
+            signed = signed + 1
+            rate = rate_of_visits(signed)
+        value = value + rate * mean / len(entries)
+        self.table.rows[distinct] = np.stack([value, signed, size], axis=1)

@@ -1,0 +1,225 @@
+"""The learners of `make regret`, their tables, and what it prints."""
+
+import importlib
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import twofold
+
+CLIENT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(CLIENT / "benchmarks" / "training"), str(CLIENT / "pictures")]
+tabular: Any = importlib.import_module("tabular")
+small_boards: Any = importlib.import_module("small_boards")
+regret: Any = importlib.import_module("regret")
+regret_curves: Any = importlib.import_module("regret_curves")
+
+
+def make(*size: int, num_envs: int = 32) -> Any:
+    return gym.make_vec(
+        "twofold/Game2048-v0", num_envs=num_envs, size=size, autoreset_mode="SameStep"
+    )
+
+
+def some_boards(number: int, *size: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 8, (number, *size), dtype=np.uint8)
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+
+def test_a_table_keeps_what_a_dictionary_keeps() -> None:
+    rng, table = np.random.default_rng(0), tabular.Table(2, bits=8)
+    truth: dict[int, int] = {}
+    for _ in range(40):
+        # Few different keys, so that some of them come twice in a batch and again later.
+        keys = rng.integers(1, 200, 15).astype(np.uint64) << np.uint64(rng.integers(0, 2) * 40)
+        rows = table.find(keys, insert=True)
+        for key, row in zip(keys.tolist(), rows.tolist(), strict=True):
+            assert truth.setdefault(key, row) == row
+        if len(truth) > 190:
+            break
+    assert len(set(truth.values())) == len(truth) == table.count > 100
+    assert table.places not in truth.values()
+    table.rows[list(truth.values()), 0] = list(truth)
+    keys = np.array(list(truth), np.uint64)
+    np.testing.assert_array_equal(table.rows[table.find(keys), 0], keys.astype(np.float32))
+
+
+def test_what_a_table_does_not_have_is_zero_and_stays_out() -> None:
+    table = tabular.Table(3, bits=4)
+    table.rows[table.find(np.array([5], np.uint64), insert=True)] = 7
+    rows = table.find(np.array([5, 6, 7], np.uint64))
+    np.testing.assert_array_equal(table.rows[rows], [[7, 7, 7], [0, 0, 0], [0, 0, 0]])
+    assert table.count == 1
+
+
+def test_a_full_table_says_so() -> None:
+    table = tabular.Table(1, bits=4)
+    table.find(np.arange(1, 15, dtype=np.uint64), insert=True)
+    with pytest.raises(MemoryError, match="a table of 16 places is full"):
+        table.find(np.array([99], np.uint64), insert=True)
+
+
+def test_boards_have_keys_of_their_own() -> None:
+    boards = np.indices((6, 6, 6, 6), np.uint8).reshape(4, -1).T.reshape(-1, 2, 2)
+    assert len(np.unique(tabular.keys_of(boards))) == 6**4
+    highest = np.full((1, 3, 3), 15, np.uint8)
+    assert tabular.keys_of(highest).tolist() == [16**9]
+
+
+def test_an_entry_that_occurs_twice_gets_the_mean_of_its_errors() -> None:
+    entries, errors = tabular.by_entry(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]))
+    assert (entries.tolist(), errors.tolist()) == ([2, 4], [5.0, 1.5])
+
+
+# ---- the learners --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def solved() -> None:
+    """The table of 2 x 2."""
+    regret.solve(regret.BOARDS[0])
+
+
+def learners(envs: Any, seed: int = 1) -> dict[str, Any]:
+    def explore(epsilon: float) -> Any:
+        return tabular.Exploration(seed, epsilon)
+
+    after, table = tabular.Afterstates, {"images": False, "coherence": False}
+    network = {"images": True, "coherence": True}
+    whole = ((0, 1, 2, 3),)
+    return {
+        "q": lambda: tabular.QLearning(envs, seed, 12, explore(0.1)),
+        "td": lambda: after(envs, seed, 12, explore(0.1), whole, **table),
+        "ntuple": lambda: after(envs, seed, 12, explore(0), whole, **network),
+    }
+
+
+@pytest.mark.parametrize(("name", "most"), [("q", 8), ("td", 4), ("ntuple", 2)])
+def test_a_learner_comes_close_to_the_optimum_of_2x2(solved: None, name: str, most: float) -> None:
+    # The optimum gets 66.96 points, and random play 19.66.
+    learner = learners(make(2, 2))[name]()
+    for step in range(1500):
+        learner.step(1 - step / 1500)
+    played = twofold.evaluate(learner.policy, size=2, episodes=1000, regret=True)
+    assert played.regret is not None
+    assert played.regret.games.mean() < most
+    assert learner.table.count < 6**4
+
+
+def test_q_learning_moves_a_value_to_what_followed() -> None:
+    envs = make(2, 2, num_envs=1)
+    learner = tabular.QLearning(envs, 3, 8, tabular.Exploration(0, 0))
+    before = learner.boards.copy()
+    action = int(learner.policy(before, learner.mask)[0])
+    _, score = twofold.rules.move(before, [action])[:2]
+    learner.step(1)
+    row = learner.table.rows[learner.table.find(tabular.keys_of(before))][0]
+    # The first visit's rate is 1, and nothing is known of the next board.
+    assert row[action] == score[0]
+    assert row[4 + action] == 1
+    assert np.count_nonzero(row) == np.count_nonzero([score[0], 1])
+
+
+def test_the_images_of_a_board_share_a_networks_entries() -> None:
+    def keys(images: bool, boards: Any) -> Any:
+        learner = tabular.Afterstates(
+            make(2, 3), 1, 8, tabular.Exploration(1, 0), ((0, 1, 3, 4), (0, 1, 2)), images, True
+        )
+        return learner.keys(boards)
+
+    boards = some_boards(50, 2, 3)
+    turned = np.rot90(boards, 2, axes=(1, 2))
+    plain, shared = keys(False, boards), keys(True, boards)
+    assert (len(plain), len(shared)) == (2, 8)
+    np.testing.assert_array_equal(np.sort(shared, axis=0), np.sort(keys(True, turned), axis=0))
+    assert (np.sort(plain, axis=0) != np.sort(keys(False, turned), axis=0)).any()
+    # Entries of different tuples never coincide.
+    assert not np.intersect1d(shared[:4], shared[4:]).size
+
+
+def test_a_lost_game_is_worth_nothing_more() -> None:
+    learner = learners(make(2, 2, num_envs=8))["td"]()
+    for _ in range(200):
+        learner.step(0)
+        ended = learner.ended.copy()
+        entries = learner.entries[0]
+        visits = learner.table.rows[entries, 1].copy()
+        learner.step(0)
+        first = ended & (visits == 0)
+        # With a rate of 1 at the first visit, the value is the target itself.
+        np.testing.assert_array_equal(learner.table.rows[entries[first], 0], 0)
+
+
+def test_actions_are_random_as_often_as_they_should_be() -> None:
+    mask = np.tile(np.array([0, 1, 1, 0], np.int8), (20_000, 1))
+    best = np.full(20_000, 2)
+    mixed = tabular.Exploration(0, 0.4).mix(best, mask, left=0.5)
+    assert set(mixed.tolist()) == {1, 2}
+    assert math.isclose((mixed == 1).mean(), 0.1, abs_tol=0.01)
+    assert (tabular.Exploration(0, 0.4).mix(best, mask, left=0) == 2).all()
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_trains_reports_and_runs_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))
+    words = ["--boards", "2x2", "--seeds", "1", "2", "--moves", "4000", "--games", "50"]
+    words += ["--learners", "td", "ntuple", "--out", str(tmp_path)]
+    regret.main(words)
+    shown = capsys.readouterr().out
+    assert shown.count(": done\n") == 4
+    points = json.loads((tmp_path / "td-2x2-1.json").read_text())["points"]
+    moves = [point["moves"] for point in points]
+    assert moves == sorted(set(moves))
+    assert moves[-1] == 4000
+    assert points[-1]["regret_of_a_game"] < points[0]["regret_of_a_game"]
+    assert points[-1]["regret_of_a_move"] > 0
+    table = shown[shown.index("| regret of a game ") :]
+    assert "| TD, afterstates | " in table
+    assert "| Q-learning |  |" in table
+    assert "| the optimum's score | 66.964 |" in table
+    regret.main(words)
+    assert capsys.readouterr().out == table
+    (tmp_path / "td-2x2-1.json").unlink()
+    regret.main([*words, "--report"])
+    assert "..." not in capsys.readouterr().out.splitlines()[3]
+
+
+def test_a_training_that_fails_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))
+    regret.run("td-9x9-1", ["td", "--size", 9, 9, "--moves", 10], tmp_path)
+    log = tmp_path / "td-9x9-1.txt"
+    assert capsys.readouterr().out == f"td-9x9-1: exit status 1, see {log}\n"
+    assert "size is 9; expected 2 ... 8" in log.read_text()
+
+
+def test_the_picture_shows_all_learners_on_all_boards(tmp_path: Path) -> None:
+    boards = ("2x2", "2x3", "3x3")
+    with pytest.raises(SystemExit, match="run: make regret"):
+        regret_curves.draw(tmp_path / "regret.png", tmp_path)
+    known = {board: {"optimum": 100.0, "random": 70.0} for board in boards}
+    (tmp_path / "known.json").write_text(json.dumps(known))
+    for board in boards:
+        with pytest.raises(SystemExit, match=f"no run of ntuple on {board}"):
+            regret_curves.draw(tmp_path / "regret.png", tmp_path)
+        for learner in regret.LEARNERS:
+            for seed in (1, 2):
+                points = [{"moves": 10**k, "regret_of_a_game": 50 / k} for k in (2, 3, 4)]
+                file = tmp_path / f"{learner}-{board}-{seed}.json"
+                file.write_text(json.dumps({"points": points}))
+    regret_curves.draw(tmp_path / "regret.png", tmp_path)
+    assert (tmp_path / "regret.png").stat().st_size > 10_000
