@@ -10,7 +10,7 @@ from PIL import Image
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 ANIMATIONS = ["concentration.gif", "game2048.gif", "wall.png"]
-CHARTS = ["benchmark.png", "learning_curve.png", "training.png"]
+CHARTS = ["benchmark.png", "learning_curve.png", "regret.png", "training.png"]
 
 
 def test_every_picture_is_there_and_they_are_small() -> None:
