@@ -66,10 +66,10 @@ def draw(path: Path, runs: Path) -> None:
             axes.text(
                 moves[-1], optima[board]["random"] / optimum, "random play", ha="right", va="bottom"
             )
-            axes.set(xscale="log", yscale="log", title=title, xlabel="moves of training")
-            axes.set_ylim(1e-3, 1)
+            axes.set(xscale="log", title=title, xlabel="moves of training")
+            axes.set_ylim(0, 1)
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         panels[0].set_ylabel("regret of a game, of the optimum's score")
-        panels[0].legend(loc="lower left", frameon=False, labelcolor="linecolor")
+        panels[-1].legend(loc="lower left", frameon=False, labelcolor="linecolor")
         figure.savefig(path)
