@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -19,8 +20,10 @@ pytest.importorskip("tensorboard")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import dqn_afterstates
+import popgym_gru
 import ppo
 import recurrent_ppo
+import torch
 
 
 def turns(out: Path, *words: str) -> float:
@@ -67,6 +70,87 @@ def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: S
     assert list(tmp_path.glob("events.out.tfevents.*"))
     assert json.loads((tmp_path / "evaluation.json").read_text())["episodes"] == 100
     assert run("--evaluate", str(tmp_path / "model.pt")) == [trained]
+
+
+# POPGym's easy game with four cards instead of 52.
+FOUR_CARDS: dict[str, Any] = {
+    "size": (2, 2),
+    "peeks": 0,
+    "matched_cards": "face_up",
+    "illegal_action": "end_turn",
+    "max_episode_steps": 8,
+    "reward": {"match": 1 / 2, "mismatch": -1 / 4, "face_up_touch": -1 / 8},
+}
+
+
+def test_a_gru_learns_more_than_play_without_a_memory_attains(tmp_path: Path) -> None:
+    words = ["--steps", "16000", "--num-envs", "64", "--hidden", "32", "--learning-rate", "0.003"]
+    boards = gym.make_vec(
+        popgym_gru.ENVIRONMENT, num_envs=64, observe_last_action=True, **FOUR_CARDS
+    )
+    agent, report = popgym_gru.train(popgym_gru.parse_arguments(words), boards, tmp_path)
+    means = [row["mean_return"] for row in report["curve"]]
+    assert report["mmer"]["mean_return"] == max(means)
+    envs = gym.make_vec(
+        popgym_gru.ENVIRONMENT, num_envs=500, observe_last_action=True, **FOUR_CARDS
+    )
+    played = twofold.evaluate(
+        popgym_gru.Player(agent), env=popgym_gru.WithoutMask(envs), episodes=1000
+    )
+    without = twofold.ceilings.concentration(memory=0, **FOUR_CARDS).mean_return
+    perfect = twofold.ceilings.concentration(**FOUR_CARDS).mean_return
+    assert without < played.scores.mean() < perfect
+
+
+def test_a_gru_remembers_each_board_since_its_reset() -> None:
+    torch.manual_seed(0)
+    agent = popgym_gru.Agent(cards=4, symbols=2, hidden=8)
+    observations = np.random.default_rng(0).integers(3, size=(3, 2, 5), dtype=np.uint8)
+    player = popgym_gru.Player(agent)
+    mask = np.ones((2, 4), np.int8)
+    player.reset(np.array([True, True]))
+    for shown in observations[:2]:
+        player(shown, mask)
+    player.reset(np.array([False, True]))
+    player(observations[2], mask)
+    encoded = torch.stack([agent.encode(shown) for shown in observations])
+    for board, since in ((0, 0), (1, 2)):
+        _, _, state = agent(encoded[since:, board : board + 1])
+        assert torch.allclose(player.state[:, board], state[:, 0], atol=1e-6)
+
+
+def test_an_episode_is_worth_its_discounted_rewards_up_to_its_end() -> None:
+    rewards = torch.tensor([[1.0, 1.0], [2.0, 4.0], [4.0, 0.0]])
+    values = torch.tensor([[0.5, 0.5], [0.25, 0.25], [0.125, 0.0]])
+    advantages = popgym_gru.advantages_of(rewards, values, gamma=0.5, gae_lambda=1.0)
+    assert (advantages + values)[:, 0].tolist() == [3.0, 4.0, 4.0]
+    assert (advantages + values)[:, 1].tolist() == [3.0, 4.0, 0.0]
+
+
+def test_the_gru_example_prints_its_returns_beside_the_ceilings(
+    tmp_path: Path, server: Server
+) -> None:
+    def run(*words: str) -> list[tuple[str, str]]:
+        command = [sys.executable, str(popgym_gru.__file__), "--hidden", "8", *words]
+        ran = subprocess.run(
+            [*command, "--endpoint", server.ipc, "--episodes", "50", "--out", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return re.findall(r"^ +(-?[\d.]+)  (.*)$", ran.stdout, re.M)
+
+    trained = run("--steps", "3000", "--num-envs", "16")
+    report = json.loads((tmp_path / "result.json").read_text())
+    assert [row["steps"] for row in report["curve"]] == [1664, 3328]
+    assert report["evaluation"]["mean_steps"] <= 104
+    low, high = report["evaluation"]["interval"]
+    assert low < report["evaluation"]["mean_return"] < high
+    ceilings = [figure for figure, what in trained if what.startswith("the most")]
+    assert ceilings == ["0.4499", "0.7047", "0.8143", "0.8319", "0.8333"]
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+    assert run("--evaluate", str(tmp_path / "model.pt")) == trained[1:]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,357 @@
+"""A GRU under POPGym's protocol, scaled down for one core, beside Concentration's exact ceilings.
+
+    pip install torch tensorboard
+    python popgym_gru.py                              # popgym-easy, ten minutes on one core
+    python popgym_gru.py --preset popgym-hard --seed 2
+    python popgym_gru.py --endpoint tcp://127.0.0.1:5555
+    python popgym_gru.py --evaluate runs/popgym-gru-1/model.pt
+
+It follows POPGym's `popgym/baselines/ppo.py`: its network, PPO as RLlib has it, whole episodes with
+gradients through all of their steps, no action masks, and observations with the last action (which
+also marks the first step). The limit of steps ends an episode like any other end: nothing is
+expected after it. Scaled down are:
+
+|                               | POPGym               | here                                 |
+|-------------------------------|----------------------|--------------------------------------|
+| steps of the training         | 15,000,000           | those of ten minutes, `--seconds`    |
+| steps of a batch              | 65,536               | 128 episodes, at most 13,312 (26,624) |
+| steps of a minibatch          | 8,192                | 16 episodes, at most 1,664 (3,328)   |
+| passes over a batch           | 30                   | 4                                    |
+| learning rate                 | 0.00005              | 0.001                                |
+
+In brackets: popgym-medium. One core does the protocol's 15,000,000 steps in days, most of them for
+the 30 passes. Fewer steps need longer ones, hence the smaller batches and the learning rate.
+
+POPGym's score is the highest mean return of a batch (MMER: maximum mean episodic reward), the mean
+of some seeds. At the end the network plays games from seeds of their own, choosing as in training.
+"""
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.distributions import Categorical, kl_divergence
+from torch.nn.functional import one_hot
+from torch.utils.tensorboard import SummaryWriter
+
+import twofold
+
+ENVIRONMENT = "twofold/Concentration-v0"
+PRESETS = ("popgym-easy", "popgym-medium", "popgym-hard")
+KL_TARGET = 0.01  # RLlib's
+
+
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--preset", choices=PRESETS, default=PRESETS[0], help="the game")
+    add("--seed", type=int, default=1, help="of boards, weights and actions")
+    add("--endpoint", help="a server's address; without it, the boards are in this process")
+    add("--seconds", type=float, default=600, help="duration of the training")
+    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
+    add("--num-envs", type=int, default=128, help="episodes of a batch")
+    add("--minibatch", type=int, default=16, help="episodes of a minibatch")
+    add("--epochs", type=int, default=4, help="passes over a batch")
+    add("--learning-rate", type=float, default=1e-3, help="constant")
+    add("--gamma", type=float, default=0.99, help="discount")
+    add("--gae-lambda", type=float, default=1.0, help="of the advantages")
+    add("--clip", type=float, default=0.3, help="largest change of a probability ratio")
+    add("--kl", type=float, default=0.2, help="weight of the KL divergence at the start")
+    add("--entropy", type=float, default=0.0, help="weight of the entropy")
+    add("--value", type=float, default=1.0, help="weight of the value's error")
+    add("--value-clip", type=float, default=10.0, help="largest squared error of a value")
+    add("--hidden", type=int, default=256, help="numbers in the state")
+    add("--threads", type=int, default=1, help="threads of PyTorch")
+    add("--out", type=Path, help="a folder; runs/popgym-gru-<seed> by default")
+    add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
+    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    return parser.parse_args(words)
+
+
+class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
+    """Logits of the cards and values, from all that an episode has shown so far.
+
+    Args:
+        cards: Number of cards C, which is the number of actions.
+        symbols: Number of symbols; one more number stands for a card that is face down.
+        hidden: Numbers in the state.
+    """
+
+    def __init__(self, cards: int, symbols: int, hidden: int) -> None:
+        super().__init__()
+        self.arguments = {"cards": cards, "symbols": symbols, "hidden": hidden}
+        width = 128
+        inputs = cards * (symbols + 1) + cards + 1
+
+        def head(outputs: int) -> nn.Sequential:
+            return nn.Sequential(
+                orthogonal(nn.Linear(hidden, width)),
+                nn.LeakyReLU(),
+                orthogonal(nn.Linear(width, width)),
+                nn.LeakyReLU(),
+                small(nn.Linear(width, outputs)),
+            )
+
+        self.features = nn.Sequential(
+            orthogonal(nn.Linear(inputs, width)),
+            nn.LayerNorm(width, elementwise_affine=False),
+            orthogonal(nn.Linear(width, width)),
+            nn.LeakyReLU(),
+        )
+        self.memory = nn.GRU(width, hidden)
+        self.actor, self.critic = head(cards), head(1)
+
+    def encode(self, observations: NDArray[np.uint8]) -> Tensor:
+        """One-hot numbers, float32 (N, inputs), of observations with the last action (N, C + 1)."""
+        numbers = torch.from_numpy(observations).long()
+        cards = one_hot(numbers[:, :-1], self.arguments["symbols"] + 1).flatten(1)
+        last = one_hot(numbers[:, -1], self.arguments["cards"] + 1)
+        return torch.cat([cards, last], dim=1).float()
+
+    def forward(
+        self, encoded: Tensor, state: Tensor | None = None
+    ) -> tuple[Categorical, Tensor, Tensor]:
+        """The distribution over the cards and values (T, N) of T steps, and the state after them.
+
+        Args:
+            encoded: The observations of T steps of N boards, (T, N, inputs).
+            state: The state before, (1, N, hidden); None where episodes begin.
+        """
+        remembered, state = self.memory(self.features(encoded), state)
+        distribution = Categorical(logits=self.actor(remembered), validate_args=False)
+        return distribution, self.critic(remembered).squeeze(-1), state
+
+
+def orthogonal(layer: nn.Linear) -> nn.Linear:
+    """The layer, with orthogonal weights."""
+    nn.init.orthogonal_(layer.weight)
+    return layer
+
+
+def small(layer: nn.Linear) -> nn.Linear:
+    """The layer, with small weights: the first choices are almost uniform."""
+    nn.init.normal_(layer.weight, std=0.01)
+    return layer
+
+
+def make_boards(options: argparse.Namespace, num_envs: int) -> Any:
+    """The boards."""
+    return gym.make_vec(
+        ENVIRONMENT,
+        num_envs=num_envs,
+        endpoint=options.endpoint,
+        preset=options.preset,
+        observe_last_action=True,
+    )
+
+
+def advantages_of(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: float) -> Tensor:
+    """Generalized advantage estimation (Schulman et al., 2016) of whole episodes, (T, N) each.
+
+    Rewards and values are 0 after an episode's end.
+    """
+    advantages = torch.zeros_like(rewards)
+    advantage, following = torch.zeros_like(rewards[0]), torch.zeros_like(values[0])
+    for t in reversed(range(len(rewards))):
+        error = rewards[t] + gamma * following - values[t]
+        advantage = error + gamma * gae_lambda * advantage
+        advantages[t], following = advantage, values[t]
+    return advantages
+
+
+def train(options: argparse.Namespace, envs: Any, out: Path) -> tuple[Agent, dict[str, Any]]:
+    """Trains an agent, writes the model to `out`; the agent, and the report of the training."""
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(options.threads)
+    highest = envs.single_observation_space.high
+    cards, symbols = int(highest[-1]), int(highest[0])
+    times, lanes = 2 * cards, options.num_envs  # the limit of each preset
+    agent = Agent(cards, symbols, options.hidden)
+    optimizer = torch.optim.Adam(agent.parameters(), options.learning_rate)
+    writer = SummaryWriter(str(out))
+
+    shown = torch.zeros((times, lanes, agent.features[0].in_features))
+    actions = torch.zeros((times, lanes), dtype=torch.int64)
+    playing = torch.zeros((times, lanes), dtype=torch.bool)
+    logits = torch.zeros((times, lanes, cards))
+    rewards, values = (torch.zeros((times, lanes)) for _ in range(2))
+
+    curve: list[dict[str, float]] = []
+    steps, seconds, kl_weight = 0, 0.0, options.kl
+    began = time.perf_counter()
+    while seconds < options.seconds and steps < options.steps:
+        # One episode on each board. A board that has finished early begins another, which does not
+        # count.
+        observation, _ = envs.reset(seed=None if curve else options.seed)
+        goes_on, state = torch.ones(lanes, dtype=torch.bool), None
+        with torch.no_grad():
+            for t in range(times):
+                shown[t], playing[t] = agent.encode(observation), goes_on
+                distribution, values[t], state = agent(shown[t : t + 1], state)
+                logits[t] = distribution.logits
+                actions[t] = distribution.sample()
+                observation, reward, terminations, truncations, _ = envs.step(actions[t].numpy())
+                rewards[t] = torch.from_numpy(reward)
+                goes_on = goes_on & ~torch.from_numpy(terminations | truncations)
+            rewards, values = rewards * playing, values * playing
+            advantages = advantages_of(rewards, values, options.gamma, options.gae_lambda)
+            targets = advantages + values
+            counted = advantages[playing]
+            advantages = (advantages - counted.mean()) / counted.std().clamp(min=1e-4)
+        steps += int(playing.sum())
+        returns = rewards.sum(dim=0)
+
+        for _ in range(options.epochs):
+            divergences = []
+            for of in torch.randperm(lanes).split(options.minibatch):
+                distribution, value, _ = agent(shown[:, of])
+                before = Categorical(logits=logits[:, of], validate_args=False)
+                action, gain = actions[:, of], advantages[:, of]
+                ratio = (distribution.log_prob(action) - before.log_prob(action)).exp()
+                clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
+                divergence = kl_divergence(before, distribution)
+                error = (value - targets[:, of]).square().clamp(max=options.value_clip)
+                loss = (
+                    -torch.min(gain * ratio, gain * clipped)
+                    + kl_weight * divergence
+                    + options.value * error
+                    - options.entropy * distribution.entropy()
+                )[playing[:, of]].mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                divergences.append(divergence[playing[:, of]].mean().item())
+        # RLlib's rule.
+        mean_kl = float(np.mean(divergences))
+        if mean_kl > 2 * KL_TARGET:
+            kl_weight *= 1.5
+        elif mean_kl < KL_TARGET / 2:
+            kl_weight *= 0.5
+
+        seconds = time.perf_counter() - began
+        row = {
+            "steps": steps,
+            "seconds": seconds,
+            "mean_return": returns.mean().item(),
+            "standard_error": returns.std().item() / math.sqrt(lanes),
+            "entropy": distribution.entropy()[playing[:, of]].mean().item(),
+            "kl": mean_kl,
+        }
+        curve.append(row)
+        for name, number in row.items():
+            writer.add_scalar(name, number, steps)
+        print(
+            f"{seconds:5.0f} s  {steps:>10,} steps  {steps / seconds:6,.0f} steps/s  "
+            f"entropy {row['entropy']:.2f}  KL {mean_kl:.4f}  return {row['mean_return']:7.4f}",
+            flush=True,
+        )
+    envs.close()
+    writer.close()
+    torch.save({"arguments": agent.arguments, "state": agent.state_dict()}, out / "model.pt")
+    best = max(curve, key=lambda row: row["mean_return"])
+    return agent, {"mmer": best, "curve": curve}
+
+
+class Player:
+    """The agent with its memory, for `twofold.evaluate`; it draws its actions as in training."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.state: Any = None
+
+    def reset(self, lanes: NDArray[np.bool_]) -> None:
+        """Forgets the games of these lanes, bool (N,)."""
+        if self.state is None:
+            self.state = torch.zeros((1, len(lanes), self.agent.memory.hidden_size))
+        self.state[:, torch.from_numpy(lanes)] = 0
+
+    def __call__(
+        self, observations: NDArray[np.uint8], mask: NDArray[np.int8]
+    ) -> NDArray[np.int64]:
+        """Actions (N,), any cards."""
+        with torch.no_grad():
+            encoded = self.agent.encode(observations)[None]
+            distribution, _, self.state = self.agent(encoded, self.state)
+            actions: NDArray[np.int64] = distribution.sample()[0].numpy()
+        return actions
+
+
+class WithoutMask(gym.vector.VectorWrapper):
+    """Boards whose infos have no `action_mask`: `twofold.evaluate` then allows any card."""
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        """As the boards'."""
+        observations, infos = self.env.reset(**arguments)
+        return observations, {k: v for k, v in infos.items() if k != "action_mask"}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """As the boards'."""
+        *results, infos = self.env.step(actions)
+        observations, rewards, terminations, truncations = results
+        infos = {k: v for k, v in infos.items() if k != "action_mask"}
+        return observations, rewards, terminations, truncations, infos
+
+
+def evaluate(policy: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """The mean return of a policy that may choose any card, with its 95 % interval."""
+    envs = WithoutMask(make_boards(options, min(options.episodes, 1000)))
+    played = twofold.evaluate(policy, env=envs, episodes=options.episodes)
+    envs.close()
+    score = played.summary["score"]
+    return {
+        "episodes": played.episodes,
+        "mean_return": score["mean"],
+        "interval": score["mean_interval"],
+        "mean_steps": float(played.lengths.mean()),
+    }
+
+
+def main() -> None:
+    """Trains, or loads a model, evaluates it, and prints it beside the ceilings."""
+    options = parse_arguments()
+    out = options.out or Path(f"runs/popgym-gru-{options.seed}")
+    out.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"options": vars(options)}
+    if options.evaluate is None:
+        agent, trained = train(options, make_boards(options, options.num_envs), out)
+        report |= trained
+    else:
+        saved = torch.load(options.evaluate, weights_only=True)
+        agent = Agent(**saved["arguments"])
+        agent.load_state_dict(saved["state"])
+    torch.manual_seed(options.seed)
+    report["evaluation"] = evaluate(Player(agent), options)
+    rng = np.random.default_rng(options.seed)
+    report["random"] = evaluate(
+        lambda _, mask: rng.integers(mask.shape[1], size=len(mask)), options
+    )
+    report["ceilings"] = {
+        "all" if memory is None else str(memory): twofold.ceilings.concentration(
+            preset=options.preset, memory=memory
+        ).mean_return
+        for memory in (0, 1, 2, 4, None)
+    }
+    (out / "result.json").write_text(json.dumps(report, default=str))
+
+    print(f"\n{options.preset}\n")
+    if "mmer" in report:
+        best = report["mmer"]
+        print(f"{best['mean_return']:8.4f}  highest mean return of a batch (MMER)")
+    for name, of in (("this network", "evaluation"), ("random play of any card", "random")):
+        low, high = report[of]["interval"]
+        print(f"{report[of]['mean_return']:8.4f}  {name}, {low:.4f} to {high:.4f}")
+    for memory, ceiling in report["ceilings"].items():
+        print(f"{ceiling:8.4f}  the most with a memory of {memory} cards")
+
+
+if __name__ == "__main__":
+    main()
