@@ -84,7 +84,7 @@ FOUR_CARDS: dict[str, Any] = {
 
 
 def test_a_gru_learns_more_than_play_without_a_memory_attains(tmp_path: Path) -> None:
-    words = ["--steps", "16000", "--num-envs", "64", "--hidden", "32", "--learning-rate", "0.003"]
+    words = ["--steps", "16000", "--num-envs", "64", "--hidden", "32", "--epochs", "4"]
     boards = gym.make_vec(
         popgym_gru.ENVIRONMENT, num_envs=64, observe_last_action=True, **FOUR_CARDS
     )
