@@ -26,7 +26,8 @@ takes a core about seven hours (popgym-medium: 316 and 40 instead of 631 and 79)
     --seconds inf --steps 15e6 --num-envs 631 --minibatch 79 --epochs 30 --learning-rate 5e-5
 
 POPGym's score is the highest mean return of a batch (MMER: maximum mean episodic reward), the mean
-of some seeds. At the end the network plays games from seeds of their own, choosing as in training.
+of some seeds. By chance alone it is higher than the mean return, so random play's MMER is printed
+too. At the end the network plays games from seeds of their own, choosing as in training.
 """
 
 import argparse
@@ -46,6 +47,7 @@ from torch.nn.functional import one_hot
 from torch.utils.tensorboard import SummaryWriter
 
 import twofold
+from twofold.evaluation import Evaluation
 
 ENVIRONMENT = "twofold/Concentration-v0"
 PRESETS = ("popgym-easy", "popgym-medium", "popgym-hard")
@@ -304,11 +306,16 @@ class WithoutMask(gym.vector.VectorWrapper):
         return observations, rewards, terminations, truncations, infos
 
 
-def evaluate(policy: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """The mean return of a policy that may choose any card, with its 95 % interval."""
-    envs = WithoutMask(make_boards(options, min(options.episodes, 1000)))
-    played = twofold.evaluate(policy, env=envs, episodes=options.episodes)
+def evaluate(policy: Any, options: argparse.Namespace, episodes: int) -> Evaluation:
+    """Games with a policy that may choose any card."""
+    envs = WithoutMask(make_boards(options, min(episodes, 1024)))
+    played = twofold.evaluate(policy, env=envs, episodes=episodes)
     envs.close()
+    return played
+
+
+def summary(played: Evaluation) -> dict[str, Any]:
+    """The mean return with its 95 % interval, and the mean number of steps."""
     score = played.summary["score"]
     return {
         "episodes": played.episodes,
@@ -318,40 +325,52 @@ def evaluate(policy: Any, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
+    """The summary of random play of any card, with the highest mean return of so many batches."""
+    rng = np.random.default_rng(options.seed)
+
+    def choose(observations: Any, mask: NDArray[np.int8]) -> NDArray[np.int64]:
+        return rng.integers(mask.shape[1], size=len(mask))
+
+    played = evaluate(choose, options, batches * options.num_envs)
+    means = played.scores.reshape(batches, options.num_envs).mean(axis=1)
+    return {**summary(played), "mmer": float(means.max())}
+
+
 def main() -> None:
     """Trains, or loads a model, evaluates it, and prints it beside the ceilings."""
     options = parse_arguments()
     out = options.out or Path(f"runs/popgym-gru-{options.seed}")
-    out.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"options": vars(options)}
+    batches = math.ceil(options.episodes / options.num_envs)
     if options.evaluate is None:
+        out.mkdir(parents=True, exist_ok=True)
         agent, trained = train(options, make_boards(options, options.num_envs), out)
         report |= trained
+        batches = len(trained["curve"])
     else:
         saved = torch.load(options.evaluate, weights_only=True)
         agent = Agent(**saved["arguments"])
         agent.load_state_dict(saved["state"])
     torch.manual_seed(options.seed)
-    report["evaluation"] = evaluate(Player(agent), options)
-    rng = np.random.default_rng(options.seed)
-    report["random"] = evaluate(
-        lambda _, mask: rng.integers(mask.shape[1], size=len(mask)), options
-    )
+    report["evaluation"] = summary(evaluate(Player(agent), options, options.episodes))
+    report["random"] = random_play(options, batches)
     report["ceilings"] = {
         "all" if memory is None else str(memory): twofold.ceilings.concentration(
             preset=options.preset, memory=memory
         ).mean_return
         for memory in (0, 1, 2, 4, None)
     }
-    (out / "result.json").write_text(json.dumps(report, default=str))
+    if options.evaluate is None:
+        (out / "result.json").write_text(json.dumps(report, default=str))
 
     print(f"\n{options.preset}\n")
-    if "mmer" in report:
-        best = report["mmer"]
-        print(f"{best['mean_return']:8.4f}  highest mean return of a batch (MMER)")
     for name, of in (("this network", "evaluation"), ("random play of any card", "random")):
         low, high = report[of]["interval"]
         print(f"{report[of]['mean_return']:8.4f}  {name}, {low:.4f} to {high:.4f}")
+    if "mmer" in report:
+        print(f"{report['mmer']['mean_return']:8.4f}  MMER of the training")
+        print(f"{report['random']['mmer']:8.4f}  MMER of random play, in as many batches")
     for memory, ceiling in report["ceilings"].items():
         print(f"{ceiling:8.4f}  the most with a memory of {memory} cards")
 
