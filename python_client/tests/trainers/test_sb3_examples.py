@@ -127,6 +127,7 @@ def test_an_episode_is_worth_its_discounted_rewards_up_to_its_end() -> None:
     assert (advantages + values)[:, 1].tolist() == [3.0, 4.0, 0.0]
 
 
+@pytest.mark.timeout(300)
 def test_the_gru_example_prints_its_returns_beside_the_ceilings(
     tmp_path: Path, server: Server
 ) -> None:
