@@ -1,6 +1,6 @@
 """Prints the ceilings of Concentration's presets as a table, and plays games that attain them.
 
-    python ceilings.py                                # the table; two minutes
+    python ceilings.py                                # the table; ten minutes, 6 GB
     python ceilings.py --only popgym-hard --memory 6
     python ceilings.py --episodes 100000              # with the means of so many games each
 

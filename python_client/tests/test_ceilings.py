@@ -12,7 +12,9 @@ from exact_concentration import Rewards, best_return, fewest_turns
 
 import twofold
 from twofold import ConcentrationVectorEnv, ceilings, errors
-from twofold.ceilings.turns import count_states, explore
+from twofold.ceilings import solution, turns
+from twofold.ceilings.solution import solve
+from twofold.ceilings.turns import StepRewards, count_states, explore
 from twofold.policies import LastKMemory, PerfectMemory
 
 ID = "twofold/Concentration-v0"
@@ -119,6 +121,22 @@ def test_there_are_no_more_states_than_are_counted(
     assert len(np.unique(game.begins.rows, axis=0)) == len(game.begins)
 
 
+@pytest.mark.parametrize("memory", [3, None])
+@pytest.mark.parametrize("steps", [None, 41])
+def test_a_game_solved_in_many_parts_has_the_same_ceiling(
+    monkeypatch: pytest.MonkeyPatch, memory: int | None, steps: int | None
+) -> None:
+    rewards = StepRewards(first=0, match=1, last_match=1, mismatch=-0.1)
+    whole = explore(6, 4, memory)
+    expected = solve(whole, rewards, steps).expected
+    monkeypatch.setattr(turns, "_PART", 50)
+    monkeypatch.setattr(solution, "_PART", 30)
+    parts = explore(6, 4, memory)
+    assert (len(parts.begins), len(parts.opens)) == (len(whole.begins), len(whole.opens))
+    assert min(len(parts.begins), len(parts.opens)) > 5 * 50
+    assert solve(parts, rewards, steps).expected == pytest.approx(expected, rel=1e-13)
+
+
 def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None:
     # A peek costs as much as five turns in vain. Later than the start, at most one turn in vain
     # comes before the next of these states.
@@ -150,7 +168,7 @@ def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
     [
         ("memory", {"memory": -1}),
         ("memory", {"memory": 1.5}),
-        ("memory", {"memory": 8, "preset": "popgym-hard"}),
+        ("memory", {"memory": 9, "preset": "popgym-hard"}),
         ("memory", {"memory": 103, "preset": "popgym-medium"}),
         ("preset", {"preset": "popgym"}),
         ("symbols", {"symbols": 3}),

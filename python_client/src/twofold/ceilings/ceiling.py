@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing_extensions import Unpack
 
 from twofold import _arguments
-from twofold.ceilings.solution import Solution, StepRewards, solve
-from twofold.ceilings.turns import explore
+from twofold.ceilings.solution import Solution, solve
+from twofold.ceilings.turns import StepRewards, explore
 from twofold.errors import InvalidArgument
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.games.rewards import reward_spec
@@ -52,8 +52,9 @@ def concentration(
     - It turns face-down cards only and never peeks; `peeks` makes no difference.
 
     Dynamic programming over all such states maximises the return, without rounding rewards to
-    float32. Relative errors are about 1e-12. A memory of 4 cards takes a second or two,
-    "popgym-hard" with all cards half a minute.
+    float32. Relative errors are about 1e-12. On "popgym-hard" a memory of 4 cards takes a second,
+    one of all cards half a minute, and one of 8 cards, which is close to the limit of 3,500,000
+    states, eight minutes and 5.4 GB.
 
     Args:
         memory: Number of cards, 0 or more; None for all cards.

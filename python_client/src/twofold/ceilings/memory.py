@@ -39,38 +39,42 @@ class Memory:
 
     Attributes:
         capacity: The same.
+        dtype: The smallest dtype of a code.
     """
 
     def __init__(self, capacity: int | None, copies: int) -> None:
         self.capacity = capacity
         self._base = copies + 1 if capacity is None else 2**capacity
-
-    def choices(self, symbols: int) -> int:
-        """Number of ways to choose a remembered card: its place in the memory, or its symbol."""
-        return symbols if self.capacity is None else self.capacity
+        self.dtype = np.min_scalar_type((copies + 1) * self._base - 1)
 
     def count(self, held: Array) -> Array:
         """Number of remembered cards of each symbol."""
         if self.capacity is None:
             return held
-        bits = np.arange(self.capacity)
-        return np.asarray((held[..., None] >> bits & 1).sum(axis=-1))
+        number = np.zeros_like(held)
+        for place in range(self.capacity):
+            number += held >> place & 1
+        return number
 
-    def take(self, held: Array, choice: int) -> tuple[Array, Array]:
-        """Takes a remembered card out.
+    def take(self, held: Array) -> tuple[Array, Array, Array, Array]:
+        """Every way to take a remembered card out.
 
         Returns:
-            The column of its symbol (N,), -1 where there is no such card; and what remains held.
+            For each of W ways, by rows: the row, and the choice: the card's place in the memory, or
+            its symbol's column in an unbounded one, int64 (W,); the column of its symbol, int64
+            (W,); and what remains held, int64 (W, symbols).
         """
-        held = held.copy()
         if self.capacity is None:
-            has = held[:, choice] > 0
-            held[has, choice] -= 1
-            return np.where(has, choice, -1), held
-        has_it = held >> choice & 1
-        column = np.where(has_it.any(axis=1), has_it.argmax(axis=1), -1)
-        newer, older = held & (1 << choice) - 1, held >> choice + 1
-        return column, newer | older << choice
+            rows, column = np.nonzero(held)
+            held = held[rows]
+            held[np.arange(len(rows)), column] -= 1
+            return rows, column, column, held
+        places = np.bitwise_or.reduce(held, axis=1)[:, None] >> np.arange(self.capacity) & 1
+        rows, place = np.nonzero(places)
+        held, at = held[rows], place[:, None]
+        column = (held >> at & 1).argmax(axis=1)
+        newer = held & (1 << at) - 1
+        return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
         """What is held after two cards, of the symbols in these columns, were turned in vain."""
@@ -92,61 +96,64 @@ class Memory:
             known: The knowledge.
             opened: 1 if column 0 is the symbol of an open card, which stays first; else 0.
         """
-        codes = known.in_play * self._base + known.held
-        codes[:, opened:] = -np.sort(-codes[:, opened:], axis=1)
+        codes = (known.in_play * self._base + known.held).astype(self.dtype)
+        codes[:, opened:].sort(axis=1)
         return codes
 
     def unpack(self, codes: Array) -> Known:
         """The inverse of `pack`."""
-        return Known(*np.divmod(codes, self._base))
+        return Known(*np.divmod(codes.astype(np.int64), self._base))
 
 
 class Numbering:
-    """Consecutive numbers for rows of codes, in the order in which they are first met.
+    """Consecutive numbers for rows of codes, in the order of the calls in which they are first met.
 
     Args:
         width: Columns of a row.
+        dtype: The dtype of a code.
 
     Attributes:
-        rows: int64 (numbers, width), the rows.
+        rows: (numbers, width), the rows.
     """
 
-    def __init__(self, width: int) -> None:
-        self.rows: Array = np.empty((0, width), np.int64)
+    def __init__(self, width: int, dtype: np.dtype[Any]) -> None:
+        self.rows: Array = np.empty((0, width), dtype)
         # Odd factors for a hash; rows of equal hashes are compared.
         rng = np.random.default_rng(2048)
         self._factors = rng.integers(0, 2**63, width, np.uint64) * np.uint64(2) + np.uint64(1)
         self._hashes: Array = np.empty(0, np.uint64)
-        self._numbers: Array = np.empty(0, np.int64)
+        self._numbers: Array = np.empty(0, np.int32)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def find(self, rows: Array) -> Array:
         """The numbers (N,) of rows; -1 for a row that has none."""
-        hashes = self._hash(rows)
-        if not len(self):
-            return np.full(len(rows), -1)
-        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self) - 1)
-        numbers = self._numbers[at]
-        is_it = (self._hashes[at] == hashes) & (self.rows[numbers] == rows).all(axis=1)
-        return np.where(is_it, numbers, -1)
+        numbers = self._look_up(self._hash(rows))
+        return np.where((self.rows[numbers] == rows).all(axis=1), numbers, -1)
 
     def number(self, rows: Array) -> Array:
-        """The numbers (N,) of rows; those that have none get the next ones."""
-        numbers = self.find(rows)
-        is_new = numbers < 0
-        if is_new.any():
-            hashes, first = np.unique(self._hash(rows[is_new]), return_index=True)
-            numbers_of_new = np.arange(len(self), len(self) + len(first))
-            at = np.searchsorted(self._hashes, hashes)
-            self._hashes = np.insert(self._hashes, at, hashes)
-            self._numbers = np.insert(self._numbers, at, numbers_of_new)
-            self.rows = np.concatenate([self.rows, rows[is_new][first]])
-            numbers[is_new] = self.find(rows[is_new])
-            if (numbers < 0).any():
-                raise RuntimeError("two rows have the same hash")
+        """The numbers int32 (N,) of rows; those that have none get the next ones."""
+        hashes, first, inverse = np.unique(self._hash(rows), return_index=True, return_inverse=True)
+        numbers = self._look_up(hashes)
+        (new,) = np.nonzero(numbers < 0)
+        if len(new):
+            numbers[new] = np.arange(len(self), len(self) + len(new))
+            at = np.searchsorted(self._hashes, hashes[new])
+            self._hashes = np.insert(self._hashes, at, hashes[new])
+            self._numbers = np.insert(self._numbers, at, numbers[new])
+            self.rows = np.concatenate([self.rows, rows[first[new]]])
+        numbers = numbers[inverse]
+        if (self.rows[numbers] != rows).any():
+            raise RuntimeError("two rows have the same hash")
         return numbers
+
+    def _look_up(self, hashes: Array) -> Array:
+        """The number of the row with each hash; -1 where there is none."""
+        if not len(self):
+            return np.full(len(hashes), -1, np.int32)
+        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self) - 1)
+        return np.where(self._hashes[at] == hashes, self._numbers[at], np.int32(-1))
 
     def _hash(self, rows: Array) -> Array:
         hashes = np.zeros(len(rows), np.uint64)

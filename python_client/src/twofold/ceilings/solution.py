@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.ceilings.memory import Memory, Numbering
-from twofold.ceilings.turns import Game, Half
+from twofold.ceilings.turns import Game, Half, StepRewards, Ways
 
 Array = NDArray[Any]
 
+_PART = 2**16
+"""States that are solved at once."""
+
 # Without a limit of steps, turns are added until nothing changes by more, relative to the largest.
 _TOLERANCE = 1e-15
-
-
-class StepRewards(NamedTuple):
-    """The reward of each kind of step that a legal turn without peeks has."""
-
-    first: float
-    """A turn's first card."""
-    match: float
-    """A pair, not the last one."""
-    last_match: float
-    """The last pair."""
-    mismatch: float
-    """Two different cards."""
 
 
 @dataclass(frozen=True)
@@ -64,38 +55,33 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
         max_steps: The limit of steps; None for none, with rewards that no endless play increases.
     """
     limit = None if max_steps is None else max_steps // 2
-    pair = np.where(game.is_last, rewards.last_match, rewards.match)
-    choose_first = _Chooser(game.first, np.zeros(len(game.left)), 0.0)
-    choose_second = _Chooser(game.second, pair, rewards.mismatch)
-    is_over = game.left == 0
+    choose_first, choose_second = _Chooser(game.first, rewards), _Chooser(game.second, rewards)
+    states, open_states = game.reached[-1]
     # For each state: return, turns and probability of a cleared table from here on.
-    values = np.zeros((3, len(game.left)))
-    values[2, is_over] = 1
+    values, opened = np.zeros((3, states)), np.zeros((3, open_states))
+    values[2, game.is_over] = 1
     if max_steps is not None and max_steps % 2:
-        values[0, ~is_over] = rewards.first  # a single step is left when no turn is
-    firsts: list[Array] = []
-    seconds: list[Array] = []
-    while limit is None or len(firsts) < limit:
-        opened, second = choose_second(values)
+        values[0, ~game.is_over] = rewards.first  # a single step is left when no turn is
+    # Nothing is chosen when no turn is left, but a last step may be.
+    first = np.zeros((1 if limit is None else limit + 1, states), np.int8)
+    second = np.zeros((len(first), open_states), np.int8)
+    turns = 0
+    while turns != limit:
+        turns += 1
+        row = 0
+        if limit is not None:
+            row = turns
+            states, open_states = game.reached[min(limit - turns, len(game.reached) - 1)]
+        before = values.copy() if limit is None else values
+        choose_second(values, opened, second[row], open_states)
         opened[1] += 1
-        before = values
-        values, first = choose_first(opened)
-        values[0] += rewards.first
-        values[:, is_over] = before[:, is_over]
-        firsts.append(first)
-        seconds.append(second)
+        choose_first(opened, values, first[row], states)
         if limit is None:
-            del firsts[:-1], seconds[:-1]
-            if np.abs(values - before).max() < _TOLERANCE * max(1.0, np.abs(values).max()):
+            change = np.abs(values - before).max()
+            if change < _TOLERANCE * max(1.0, np.abs(values).max()):
                 break
-    if limit is not None:
-        # Nothing is chosen when no turn is left, but a last step may be.
-        firsts.insert(0, np.zeros(len(game.left), np.int8))
-        seconds.insert(0, np.zeros(len(game.is_last), np.int8))
-    start = values[:, 0]
-    expected = (float(start[0]), float(start[1]), float(start[2]))
-    choices = np.array(firsts), np.array(seconds)
-    return Solution(game.memory, game.begins, game.opens, *choices, expected)
+    expected = (float(values[0, 0]), float(values[1, 0]), float(values[2, 0]))
+    return Solution(game.memory, game.begins, game.opens, first, second, expected)
 
 
 class _Chooser:
@@ -103,49 +89,67 @@ class _Chooser:
 
     Args:
         half: The choices.
-        pair: float64 (S,), for each state, the reward of a card that matches the open one.
-        mismatch: The reward of another card.
+        rewards: The rewards.
     """
 
-    def __init__(self, half: Half, pair: Array, mismatch: float) -> None:
-        self._unknown, self._known = half
-        self._states = len(pair)
-        self._starts, self._known_starts = _starts(half.unknown.state), _starts(half.known.state)
-        # The states that have such a card.
-        self._with_unknown = half.unknown.state[self._starts]
-        self._with_known = half.known.state[self._known_starts]
-        rewards = [
-            np.where(ways.is_match, pair[ways.state], mismatch)
-            for ways in (half.unknown, half.known)
-        ]
-        self._reward, self._known_reward = rewards
-        self._reward *= half.unknown.chance
+    def __init__(self, half: Half, rewards: StepRewards) -> None:
+        self._rewards = np.array(rewards)
+        self._parts = list(zip(*map(_parts, half), strict=True))
 
-    def __call__(self, after: Array) -> tuple[Array, Array]:
-        """The values (3, S) of the best choices, and the choices (S,), from the values after."""
-        best, chosen = np.zeros((3, self._states)), np.zeros(self._states, np.int8)
-        best[0] = -np.inf
-        if len(self._starts):
+    def __call__(self, after: Array, values: Array, chosen: Array, states: int) -> None:
+        """Writes the values of the best choices, and the choices.
+
+        Args:
+            after: float64 (3, targets), the values of the states that can follow.
+            values: float64 (3, S), the values; those of a state without choices stay as they are.
+            chosen: int8 (S,), the choices.
+            states: The number of states, the first ones, that are needed; others may be left out.
+        """
+        for number, (unknown, known) in enumerate(self._parts[: -(-states // _PART)]):
+            some = slice(number * _PART, (number + 1) * _PART)
+            self._choose(unknown, known, after, values[:, some], chosen[some])
+
+    def _choose(
+        self, unknown: Ways, known: Ways, after: Array, values: Array, chosen: Array
+    ) -> None:
+        best = np.full(len(chosen), -np.inf)
+        chosen[:] = 0
+        if len(unknown.target):
+            has, starts = _runs(unknown)
+            cards = np.add.reduceat(unknown.weight, starts, dtype=np.float64)
             for index, of_target in enumerate(after):
-                products = of_target[self._unknown.target] * self._unknown.chance
+                found = of_target.take(unknown.target)
                 if index == 0:
-                    products += self._reward
-                best[index, self._with_unknown] = np.add.reduceat(products, self._starts)
-        if len(self._known_starts):
-            values = after[0, self._known.target] + self._known_reward
-            highest = np.maximum.reduceat(values, self._known_starts)
-            is_better = np.zeros(self._states, np.bool_)
-            is_better[self._with_known] = highest > best[0, self._with_known]
-            best[0, self._with_known] = np.maximum(highest, best[0, self._with_known])
-            state = self._known.state
-            (ways,) = np.nonzero(is_better[state] & (values == best[0, state]))
+                    found += self._rewards.take(unknown.kind)
+                found *= unknown.weight
+                values[index, has] = np.add.reduceat(found, starts) / cards
+            best[has] = values[0, has]
+        if len(known.target):
+            has, starts = _runs(known)
+            found = after[0].take(known.target) + self._rewards.take(known.kind)
+            highest = np.maximum.reduceat(found, starts)
+            wanted = np.where(highest > best[has], highest, np.inf)
+            (ways,) = np.nonzero(found == np.repeat(wanted, known.number[has]))
             # Backwards: of several, the first one stays.
             ways = ways[::-1]
-            chosen[state[ways]] = self._known.choice[ways]
-            best[1:, state[ways]] = after[1:, self._known.target[ways]]
-        return best, chosen
+            state = np.repeat(has, known.number[has])[ways]
+            chosen[state] = known.choice[ways]
+            values[0, state] = found[ways]
+            values[1:, state] = after[1:, known.target[ways]]
 
 
-def _starts(state: Array) -> Array:
-    """The places where runs of the same state begin."""
-    return np.flatnonzero(np.diff(state, prepend=-1))
+def _parts(ways: Ways) -> Iterator[Ways]:
+    """The ways in the first `_PART` states, in as many states from there on, and so on."""
+    start = 0
+    for first in range(0, len(ways.number), _PART):
+        number = ways.number[first : first + _PART]
+        end = start + int(number.sum(dtype=np.int64))
+        yield Ways(number, *(array[start:end] for array in ways[1:]))
+        start = end
+
+
+def _runs(ways: Ways) -> tuple[Array, Array]:
+    """The states that have ways, and where the ways of each begin."""
+    (has,) = np.nonzero(ways.number)
+    ends = ways.number.cumsum(dtype=np.int64)
+    return has, (ends - ways.number)[has]

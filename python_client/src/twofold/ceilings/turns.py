@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,24 +16,43 @@ from twofold.errors import InvalidArgument
 
 Array = NDArray[Any]
 
-MAX_STATES = 2**19
-"""States at the beginning of a turn, beyond which a game counts as too large."""
+MAX_STATES = 3_500_000
+"""States at the beginning of a turn, beyond which a game counts as too large; so many take 6 GB."""
+
+_PART = 2**16
+"""States that are explored at once."""
+
+
+class StepRewards(NamedTuple):
+    """The reward of each kind of step that a legal turn without peeks has."""
+
+    first: float
+    """A turn's first card."""
+    match: float
+    """A pair, not the last one."""
+    last_match: float
+    """The last pair."""
+    mismatch: float
+    """Two different cards."""
+
+
+FIRST, MATCH, LAST_MATCH, MISMATCH = range(len(StepRewards._fields))
 
 
 class Ways(NamedTuple):
-    """Ways to turn a card, one entry for each and each of the states that has it."""
+    """Ways to turn a card, those of one state after those of another: W ways in S states."""
 
-    state: Array
-    """int32, the state, ascending."""
+    number: Array
+    """uint8 (S,), the number of ways that each state has."""
     target: Array
-    """int32, the state that follows."""
-    is_match: Array
-    """bool, whether the card matches the open one."""
-    chance: Array
-    """float64, the probability of the card's symbol, if the card is not remembered; equal columns
-    have theirs in the first."""
+    """int32 (W,), the state that follows."""
+    kind: Array
+    """uint8 (W,), the kind of the step, by its place in `StepRewards`."""
+    weight: Array
+    """uint8 (W,), of a card that is not remembered the number of such cards of its symbol, those of
+    equal columns counted in the first; else 1."""
     choice: Array
-    """int8, 0 if the card is not remembered, else 1 and its number among the choices."""
+    """uint8 (W,), 0 if the card is not remembered, else 1 and its number among the choices."""
 
 
 class Half(NamedTuple):
@@ -50,7 +69,8 @@ class Game:
     """All states that can be reached, numbered.
 
     A state at the beginning of a turn is a row of `Memory.pack`; one with an open card has that
-    card's symbol in column 0. State 0 of `begins` is the start.
+    card's symbol in column 0. State 0 of `begins` is the start. States are in the order of the
+    turns that it takes to reach them.
 
     Attributes:
         memory: The memory.
@@ -58,8 +78,9 @@ class Game:
         opens: The states with an open card.
         first: From `begins` to `opens`.
         second: From `opens` to `begins`.
-        left: int64, the number of cards in play for each of `begins`.
-        is_last: bool, for each of `opens`, whether only one pair is in play.
+        reached: For 0, 1, 2 ... turns, how many of `begins` so many can reach, and how many of
+            `opens` can follow; the last entry has all.
+        is_over: bool, for each of `begins`, whether all pairs are found.
     """
 
     memory: Memory
@@ -67,8 +88,8 @@ class Game:
     opens: Numbering
     first: Half
     second: Half
-    left: Array
-    is_last: Array
+    reached: Sequence[tuple[int, int]]
+    is_over: Array
 
 
 def explore(symbols: int, copies: int, capacity: int | None) -> Game:
@@ -90,28 +111,35 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
             field="memory",
         )
     memory = Memory(capacity, copies)
-    begins, opens = Numbering(symbols), Numbering(symbols)
+    begins, opens = Numbering(symbols, memory.dtype), Numbering(symbols, memory.dtype)
     start = Known(np.full((1, symbols), copies), np.zeros((1, symbols), np.int64))
     begins.number(memory.pack(start))
     firsts: list[Half] = []
     seconds: list[Half] = []
-    explored_begins = explored_opens = 0
-    while explored_begins < len(begins):
-        known, offset = memory.unpack(begins.rows[explored_begins:]), explored_begins
-        explored_begins = len(begins)
-        firsts.append(_first(memory, known, offset, opens))
-        known, offset = memory.unpack(opens.rows[explored_opens:]), explored_opens
-        explored_opens = len(opens)
-        seconds.append(_second(memory, known, offset, begins))
+    reached: list[tuple[int, int]] = [(0, 0)]
+    while len(begins) > reached[-1][0]:
+        with_begins = len(begins)
+        for codes in _parts(begins, reached[-1][0]):
+            firsts.append(_first(memory, memory.unpack(codes), opens))
+        for codes in _parts(opens, reached[-1][1]):
+            seconds.append(_second(memory, memory.unpack(codes), begins))
+        reached.append((with_begins, len(opens)))
     return Game(
         memory,
         begins,
         opens,
-        Half(*map(_joined, zip(*firsts, strict=True))),
-        Half(*map(_joined, zip(*seconds, strict=True))),
-        memory.unpack(begins.rows).in_play.sum(axis=1),
-        memory.unpack(opens.rows).in_play.sum(axis=1) == 2,
+        _joined(firsts),
+        _joined(seconds),
+        reached[1:],
+        np.logical_not(begins.rows.any(axis=1)),
     )
+
+
+def _parts(states: Numbering, start: int) -> Iterator[Array]:
+    """The rows of the states that are there now, from a number on."""
+    end = len(states)
+    for first in range(start, end, _PART):
+        yield states.rows[first : min(first + _PART, end)]
 
 
 def count_states(symbols: int, copies: int, capacity: int | None) -> int:
@@ -148,85 +176,68 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
     )
 
 
-def _first(memory: Memory, known: Known, offset: int, opens: Numbering) -> Half:
-    """Turns the first card of a turn, in states that are numbered from `offset` on."""
-    unseen = known.in_play - memory.count(known.held)
+def _first(memory: Memory, known: Known, opens: Numbering) -> Half:
+    """Turns the first card of a turn."""
 
-    def next_state(before: Known, column: Array) -> Array:
-        return opens.number(pack_opened(memory, before, column))
+    def step(before: Known, column: Array) -> tuple[Array, Array]:
+        return opens.number(pack_opened(memory, before, column)), np.full(len(column), FIRST)
 
-    return _half(memory, known, _chances(unseen, known, 0), offset, next_state, None)
+    return _half(memory, known, known.in_play - memory.count(known.held), 0, step)
 
 
-def _second(memory: Memory, known: Known, offset: int, begins: Numbering) -> Half:
+def _second(memory: Memory, known: Known, begins: Numbering) -> Half:
     """Turns the second card: a pair leaves play, or both are remembered as the newest."""
+
+    def step(before: Known, column: Array) -> tuple[Array, Array]:
+        match = np.where(before.in_play.sum(axis=1) == 2, LAST_MATCH, MATCH)
+        kind = np.where(column == 0, match, MISMATCH)
+        return begins.number(_ended(memory, before, column)), kind
+
     unseen = known.in_play - memory.count(known.held)
     unseen[:, 0] -= 1
-
-    def next_state(before: Known, column: Array) -> Array:
-        return begins.number(_ended(memory, before, column))
-
-    return _half(memory, known, _chances(unseen, known, 1), offset, next_state, 0)
+    return _half(memory, known, unseen, 1, step)
 
 
 def _half(
     memory: Memory,
     known: Known,
-    chance: Array,
-    offset: int,
-    next_state: Callable[[Known, Array], Array],
-    match: int | None,
+    unseen: Array,
+    opened: int,
+    step: Callable[[Known, Array], tuple[Array, Array]],
 ) -> Half:
-    """Every way to turn a card; one of the symbol in the column `match` matches."""
+    """Every way to turn a card.
 
-    def ways(rows: Array, column: Array, held: Array, chance: Array, choice: int) -> Ways:
-        return Ways(
-            (rows + offset).astype(np.int32),
-            next_state(Known(known.in_play[rows], held), column).astype(np.int32),
-            column == match,
-            chance,
-            np.full(len(rows), choice, np.int8),
-        )
+    Args:
+        memory: The memory.
+        known: The knowledge in each state.
+        unseen: For each symbol, the number of face-down cards that are not remembered.
+        opened: 1 if column 0 is the symbol of an open card, else 0.
+        step: The states that follow, and the kinds of the steps, from what is known without the
+            cards that are turned, and the columns of their symbols.
+    """
 
-    symbols = known.in_play.shape[1]
-    unknown_ways, known_ways = [], []
-    for column in range(symbols):
-        rows = np.flatnonzero(chance[:, column])
-        columns = np.full(len(rows), column)
-        unknown_ways.append(ways(rows, columns, known.held[rows], chance[rows, column], 0))
-    for choice in range(memory.choices(symbols)):
-        columns, held = memory.take(known.held, choice)
-        rows = np.flatnonzero(columns >= 0)
-        certain = np.ones(len(rows))
-        known_ways.append(ways(rows, columns[rows], held[rows], certain, choice + 1))
-    return Half(_sorted(unknown_ways), _sorted(known_ways))
+    def ways(rows: Array, held: Array, column: Array, weight: Array, choice: Array) -> Ways:
+        target, kind = step(Known(known.in_play[rows], held), column)
+        of_state = np.bincount(rows, minlength=len(unseen))
+        number, *small = (array.astype(np.uint8) for array in (of_state, kind, weight, choice))
+        return Ways(number, target, *small)
 
-
-def _sorted(parts: Sequence[Ways]) -> Ways:
-    """Ways of the same states, by states."""
-    joined = _joined(parts)
-    order = joined.state.argsort(kind="stable")
-    return Ways(*(array[order] for array in joined))
+    for right in range(unseen.shape[1] - 1, opened, -1):
+        left = right - 1
+        is_same = known.in_play[:, left] == known.in_play[:, right]
+        is_same &= known.held[:, left] == known.held[:, right]
+        unseen[:, left] += np.where(is_same, unseen[:, right], 0)
+        unseen[is_same, right] = 0
+    rows, column = np.nonzero(unseen)
+    unknown = ways(rows, known.held[rows], column, unseen[rows, column], np.zeros_like(rows))
+    rows, choice, column, held = memory.take(known.held)
+    return Half(unknown, ways(rows, held, column, np.ones_like(rows), choice + 1))
 
 
-def _joined(parts: Sequence[Ways]) -> Ways:
-    if not parts:  # nothing is remembered
-        none = np.empty(0, np.int32)
-        return Ways(none, none, none.astype(np.bool_), none.astype(np.float64), none)
-    return Ways(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _chances(unseen: Array, known: Known, opened: int) -> Array:
-    """The probability of each column, summed up in the first of equal columns."""
-    total = np.maximum(unseen.sum(axis=1, keepdims=True), 1)
-    chance = np.asarray(unseen / total)
-    for column in range(unseen.shape[1] - 1, opened, -1):
-        is_same = (known.in_play[:, column] == known.in_play[:, column - 1]) & (
-            known.held[:, column] == known.held[:, column - 1]
-        )
-        chance[:, column - 1] += np.where(is_same, chance[:, column], 0)
-        chance[is_same, column] = 0
-    return chance
+def _joined(halves: Sequence[Half]) -> Half:
+    """The choices in all of these states, one after another."""
+    unknown, known = zip(*halves, strict=True)
+    return Half(*(Ways(*map(np.concatenate, zip(*ways, strict=True))) for ways in (unknown, known)))
 
 
 def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
