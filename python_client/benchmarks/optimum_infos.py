@@ -75,11 +75,12 @@ def main() -> None:
     add("--steps", type=int, default=400, help="of all boards, in each round")
     add("--rounds", type=int, default=7)
     options = parser.parse_args()
-    cores = len(os.sched_getaffinity(0))
+    cores, processor = len(os.sched_getaffinity(0)), machine.describe()["machine"]["processor"]
+    where = f"{processor}, {cores} {'core' if cores == 1 else 'cores'}"
+    size = " x ".join(map(str, options.size))
     print(
-        f"{machine.describe()['machine']['processor']}, {cores} {'core' if cores == 1 else 'cores'}, other "
-        f"work on {machine.busy_cores():.2f} cores; {options.num_envs:,} boards of "
-        f"{options.size[0]} x {options.size[1]}; medians of {options.rounds} rounds\n"
+        f"{where}, other work on {machine.busy_cores():.2f} cores; {options.num_envs:,} boards of "
+        f"{size}; medians of {options.rounds} rounds\n"
     )
     print("| play | infos | million lanes/s | lowest to highest | of the rate without |")
     print("|---|---|---:|---|---:|")
