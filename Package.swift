@@ -124,7 +124,9 @@ let package = Package(
             name: "TwofoldProtocolTests",
             dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
             swiftSettings: settings),
-        .testTarget(name: "TwofoldServiceTests", dependencies: ["TwofoldService"], swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldServiceTests", dependencies: ["TwofoldOptimum", "TwofoldService"],
+            swiftSettings: settings),
         .target(
             name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",
             swiftSettings: settings),

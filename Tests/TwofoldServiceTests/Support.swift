@@ -1,12 +1,15 @@
 import Foundation
 import Testing
 import TwofoldCore
+import TwofoldOptimum
 import TwofoldProtocol
 import TwofoldService
 
-/// A service with the given limits that spreads batches over so many threads.
-func service(threads: Int = 1, limits: Limits = Limits()) -> EnvironmentService {
-    EnvironmentService(limits: limits, workers: Workers(threads: threads))
+/// A service with the given limits and tables that spreads batches over so many threads.
+func service(
+    threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere")
+) -> EnvironmentService {
+    EnvironmentService(limits: limits, workers: Workers(threads: threads), tables: tables)
 }
 
 /// A session as a carrier has it: it lends the memory for the replies, and looks whether it is used well.
@@ -24,10 +27,11 @@ final class Session {
 
     private static let margin = (before: 3, behind: 8)
 
-    init(threads: Int = 1, limits: Limits = Limits(), _ change: (inout CreateRequest) -> Void = { _ in })
-        throws
-    {
-        let service = service(threads: threads, limits: limits)
+    init(
+        threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere"),
+        _ change: (inout CreateRequest) -> Void = { _ in }
+    ) throws {
+        let service = service(threads: threads, limits: limits, tables: tables)
         stop = service.stop
         (session, created) = try service.create(createRequest(change))
     }

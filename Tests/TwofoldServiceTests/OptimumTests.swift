@@ -1,0 +1,235 @@
+import Foundation
+import Testing
+import TwofoldCore
+import TwofoldProtocol
+import TwofoldService
+
+@testable import TwofoldOptimum
+
+/// The infos of the optimum on 2 x 2, beside the table that they come from.
+@Suite struct OptimumTests {
+    /// A directory with the table of 2 x 2, removed at the end.
+    final class Solved {
+        let tables: TableDirectory
+        private let table: OptimumTable
+        private let path: String
+
+        init() throws {
+            path =
+                FileManager.default.temporaryDirectory.path
+                + "/twofold-service-\(UInt64.random(in: 0 ... .max))"
+            tables = TableDirectory(path)
+            var config = Game2048.Config()
+            (config.rows, config.columns) = (2, 2)
+            table = try OptimumSolver(OptimumProblem(config, .score), workers: Workers(threads: 1))
+                .solve(in: tables) { _ in }
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: path) }
+
+        /// The table's values of a board's actions; -infinity for one that the mask forbids.
+        func actions(_ board: [UInt8], _ mask: [UInt8]) -> [Float] {
+            var values = [Float](repeating: .nan, count: 4)
+            table.values(of: board, masks: mask, count: 1, into: &values)
+            return values
+        }
+
+        /// A session with boards of 2 x 2 and the infos of the optimum.
+        func session(_ change: (inout CreateRequest) -> Void = { _ in }) throws -> Session {
+            try Session(tables: tables) {
+                ($0.game2048.rows, $0.game2048.columns) = (2, 2)
+                $0.extraInfos = ["optimal_value", "action_values", "regret"]
+                change(&$0)
+            }
+        }
+    }
+
+    /// The best of a board's actions, 0 where none is legal.
+    private func best(_ actions: [Float]) -> Float {
+        let best = actions.max()!
+        return best == -.infinity ? 0 : best
+    }
+
+    @Test(arguments: [Twofold_V1_AutoresetMode.nextStep, .sameStep, .disabled])
+    func `each step reports the table's values of its boards, and what its actions have cost`(
+        mode: Twofold_V1_AutoresetMode
+    ) throws {
+        let solved = try Solved()
+        let session = try solved.session {
+            $0.numEnvs = 100
+            $0.autoresetMode = mode
+            $0.maxEpisodeSteps = 9
+        }
+        let lanes = session.lanes
+        let started = try session.reset(seed: 5)
+        var known = try (0..<lanes).map { lane in
+            solved.actions(
+                try session.observed("observation", lane: lane, of: started),
+                try session.observed("action_mask", lane: lane, of: started))
+        }
+        var over = [UInt8](repeating: 0, count: lanes)
+        var wrong: [String] = []
+        var (costly, ended) = (0, 0)
+        for step in 0..<60 {
+            let actions = (0..<lanes).map { UInt8(($0 &* 7 &+ step &* step) % 11 % 4) }
+            let answer = try session.step(actions)
+            for lane in 0..<lanes {
+                func row(_ name: String) throws -> [UInt8] {
+                    try session.stepped(name, lane: lane, of: answer)
+                }
+                let values = solved.actions(try row("observation"), try row("action_mask"))
+                let ofAction = known[lane][Int(actions[lane])]
+                let onlyBegins = mode == .nextStep && over[lane] == 1
+                let isPlayed = !onlyBegins && ofAction != -.infinity
+                let regret = isPlayed ? best(known[lane]) - ofAction : 0
+                let expected = [
+                    ("action_values", values), ("optimal_value", [best(values)]), ("regret", [regret]),
+                ]
+                for (name, info) in expected where floats(try row(name)) != info {
+                    wrong.append("\(name) of lane \(lane) in step \(step)")
+                }
+                if regret > 0 { costly += 1 }
+                over[lane] = try row("terminated")[0] | row("truncated")[0]
+                ended += Int(over[lane])
+                known[lane] = values
+            }
+            guard mode == .disabled else { continue }
+            let restarted = try session.call(.reset(announcing(mask: true)), over)
+            for lane in 0..<lanes where over[lane] == 1 {
+                known[lane] = solved.actions(
+                    try session.observed("observation", lane: lane, of: restarted),
+                    try session.observed("action_mask", lane: lane, of: restarted))
+            }
+        }
+        #expect(wrong.isEmpty, "\(wrong.count) infos, the first \(wrong.first ?? "")")
+        #expect(costly > 500 && ended > 100)
+    }
+
+    /// How a player chooses among the legal actions.
+    enum Play: CaseIterable {
+        case uniform, lowestLegal, highestLegal
+
+        /// The probabilities of these legal actions.
+        func chances(of legal: [Int]) -> [Double] {
+            switch self {
+            case .uniform: legal.map { _ in 1 / Double(legal.count) }
+            case .lowestLegal: legal.map { $0 == legal.first ? 1 : 0 }
+            case .highestLegal: legal.map { $0 == legal.last ? 1 : 0 }
+            }
+        }
+    }
+
+    @Test(arguments: Play.allCases)
+    func `the score and the regrets of a game add up to the optimum on average, whoever plays`(
+        play: Play
+    ) throws {
+        let games = Games()
+        // Each action on each board of all games, in a lane of its own.
+        let boards = games.playable()
+        let session = try Solved().session { $0.numEnvs = UInt64(4 * boards.count) }
+        try session.call(
+            .reset(announcing(seeds: true, boards: true)),
+            packed(seeds((0..<session.lanes).map { UInt64($0) }), boards.flatMap { $0 + $0 + $0 + $0 }))
+        let answer = try session.step((0..<session.lanes).map { UInt8($0 % 4) })
+        let scores = floats(try session.array("reward", of: answer, in: session.created.step))
+        let regrets = floats(try session.array("regret", of: answer, in: session.created.step))
+
+        let number = Dictionary(uniqueKeysWithValues: zip(boards, boards.indices))
+        let score = games.mean(play) { Double(scores[4 * number[$0]! + $1]) }
+        let regret = games.mean(play) { Double(regrets[4 * number[$0]! + $1]) }
+        #expect(abs(score + regret - 66.96414946) < 1e-4)
+        #expect(regret > 10)
+        if play == .uniform { #expect(abs(score - 19.65654018) < 1e-8) }
+    }
+
+    @Test func `without a table the refusal names the command that makes it`() throws {
+        let solved = try Solved()
+        let infos = try #require(throws: ServiceError.self) {
+            try solved.session { $0.game2048.startTiles = 1 }
+        }
+        #expect(infos.code == .failedPrecondition && infos.field == "extra_infos")
+        #expect(infos.message.contains("`twofold solve --size 2x2 --start-tiles 1`"), "\(infos.message)")
+        let session = try solved.session {
+            $0.game2048.startTiles = 1
+            $0.extraInfos = []
+        }
+        try session.reset()
+        var rollout = RolloutRequest()
+        rollout.steps = 1
+        rollout.maxPayloadBytes = 1 << 20
+        rollout.optimal = .init()
+        let policy = try session.refusal(.rollout(rollout))
+        #expect(policy.code == .failedPrecondition && policy.field == "policy")
+        #expect(policy.message.contains("`twofold solve --size 2x2 --start-tiles 1`"), "\(policy.message)")
+    }
+}
+
+/// All games on 2 x 2 with two start tiles, by the readable rules.
+private struct Games {
+    typealias Exponents = [UInt8]
+
+    /// The boards that one new tile makes, with their probabilities.
+    private func spawned(_ board: Exponents) -> [(board: Exponents, probability: Double)] {
+        let empty = board.indices.filter { board[$0] == 0 }
+        return empty.flatMap { cell in
+            [(UInt8(1), 0.9), (2, 0.1)].map { tile, probability in
+                var next = board
+                next[cell] = tile
+                return (next, probability / Double(empty.count))
+            }
+        }
+    }
+
+    private var starts: [(board: Exponents, probability: Double)] {
+        spawned([0, 0, 0, 0]).flatMap { one in
+            spawned(one.board).map { ($0.board, one.probability * $0.probability) }
+        }
+    }
+
+    /// The legal actions, with what they make of a board.
+    private func legal(_ board: Exponents) -> [(action: Int, afterstate: Exponents)] {
+        Direction.allCases.compactMap { direction in
+            let slide = Slide(Board(rows: 2, columns: 2, exponents: board), towards: direction)
+            guard slide.moved else { return nil }
+            return (Int(direction.rawValue), (0..<4).map { slide.afterstate[$0] })
+        }
+    }
+
+    /// The boards that a game can come to and go on from.
+    func playable() -> [Exponents] {
+        var found: Set<Exponents> = []
+        var open = starts.map(\.board)
+        while let board = open.popLast() {
+            let legal = legal(board)
+            guard !legal.isEmpty, found.insert(board).inserted else { continue }
+            open += legal.flatMap { spawned($0.afterstate).map(\.board) }
+        }
+        return Array(found)
+    }
+
+    /// The mean over all games of a sum over their moves.
+    func mean(_ play: OptimumTests.Play, of part: (Exponents, Int) -> Double) -> Double {
+        var known: [Exponents: Double] = [:]
+        func rest(_ board: Exponents) -> Double {
+            if let rest = known[board] { return rest }
+            let legal = legal(board)
+            let rest = zip(legal, play.chances(of: legal.map(\.action))).reduce(0) { sum, each in
+                let (move, chance) = each
+                let later = spawned(move.afterstate).reduce(0) { $0 + $1.probability * rest($1.board) }
+                return sum + chance * (part(board, move.action) + later)
+            }
+            known[board] = rest
+            return rest
+        }
+        return starts.reduce(0) { $0 + $1.probability * rest($1.board) }
+    }
+}
+
+/// Floats as they travel.
+private func floats(_ bytes: [UInt8]) -> [Float] {
+    bytes.withUnsafeBytes { bytes in
+        stride(from: 0, to: bytes.count, by: 4).map {
+            bytes.loadUnaligned(fromByteOffset: $0, as: Float.self)
+        }
+    }
+}
