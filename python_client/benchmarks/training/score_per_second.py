@@ -21,6 +21,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,15 +170,17 @@ def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str,
     if not path.exists():
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
-        busy, before = machine.busy_cores(), processor_seconds()
+        busy = machine.busy_cores()
+        began, before = time.perf_counter(), processor_seconds()
         points = learner.train(options, out)
+        used = (processor_seconds() - before) / (time.perf_counter() - began)
         result = {
             "machine": machine.describe(),
             "cores": learner.cores or options.cores,
             "busy_cores_before": busy,
             "seed": options.seed,
             "minutes": options.minutes,
-            "processor_seconds": processor_seconds() - before,
+            "cores_used": used,
             "points": points,
         }
         path.write_text(json.dumps(result, indent=1) + "\n")
@@ -215,7 +218,6 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         result = results[learner.name]
         last = result["points"][-1]
         processor = result["machine"]["machine"]["processor"]
-        used = result["processor_seconds"] / last["seconds"]
         scores = dict.fromkeys(minutes, "")
         for at, point in zip(result["minutes"], result["points"], strict=True):
             score = point["evaluation"]["score"]
@@ -225,7 +227,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
             learner.label,
             learner.policy,
             f"{processor}, {result['cores']} {'core' if result['cores'] == 1 else 'cores'}, "
-            f"{used:.2f} used",
+            f"{result['cores_used']:.2f} used",
             f"{last['moves'] / last['seconds']:,.0f}",
             *scores.values(),
         ]
