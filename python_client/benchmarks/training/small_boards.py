@@ -87,8 +87,7 @@ def make_boards(options: argparse.Namespace, **arguments: Any) -> Any:
 def train_table(options: argparse.Namespace, curve: Curve) -> None:
     """A learner with a table."""
     envs = make_boards(options)
-    # No learner has more entries than moves but for the network, which has far fewer.
-    bits = max(16, (2 * options.moves).bit_length())
+    bits = max(16, (2 * options.moves).bit_length())  # an entry for each move, at most
     rows, columns = options.size
     whole = (tuple(range(rows * columns)),)
     learner: Any
@@ -102,7 +101,8 @@ def train_table(options: argparse.Namespace, curve: Curve) -> None:
     else:
         greedy = Exploration(options.seed, 0)  # new tiles explore enough
         tuples = TUPLES[rows, columns]
-        learner = Afterstates(envs, options.seed, bits, greedy, tuples, images=True, coherence=True)
+        # On 3 x 3, 2 * 11^6 entries are possible.
+        learner = Afterstates(envs, options.seed, 22, greedy, tuples, images=True, coherence=True)
     for played in range(0, options.moves, options.num_envs):
         curve.watch(learner.policy, played)
         learner.step(1 - played / options.moves)
@@ -115,20 +115,10 @@ def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
     ppo: Any = importlib.import_module("ppo")
     out = options.out.with_suffix(".ppo")
     out.mkdir(parents=True, exist_ok=True)
-    words = ["--seconds", "inf", "--steps", options.moves, "--num-envs", options.num_envs]
-    words += [
-        "--num-steps",
-        "32",
-        "--hidden",
-        "128",
-        "--gamma",
-        "1",
-        "--gae-lambda",
-        "0.95",
-        "--threads",
-        "1",
-    ]
-    words += ["--seed", options.seed]
+    words = (
+        f"--seconds inf --steps {options.moves} --num-envs {options.num_envs} --num-steps 32 "
+        f"--hidden 128 --gamma 1 --gae-lambda 0.95 --threads 1 --seed {options.seed}"
+    )
     envs = make_boards(
         options,
         obs="one_hot",
@@ -137,7 +127,7 @@ def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
         copy=False,
     )
     ppo.train(
-        ppo.parse_arguments([str(word) for word in words]),
+        ppo.parse_arguments(words.split()),
         envs,
         out,
         lambda agent, steps: curve.watch(ppo.policy_of(agent), steps),
