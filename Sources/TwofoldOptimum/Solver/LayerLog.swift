@@ -35,7 +35,7 @@ final class LayerLog {
         try system(named: "ftruncate") { ftruncate(file.number, end) }
     }
 
-    /// The layer at the end that was read so far; nil if there is none, or if it is damaged.
+    /// The layer at the end that was read so far; nil if it is missing or damaged.
     private func next() throws(SystemError) -> Layer? {
         let head = LayerRows(bytes: Self.headWords * 8)
         guard try file.read(head.memory, at: end) else { return nil }

@@ -24,7 +24,7 @@ public final class TableDirectory: Sendable {
     /// Where the table of a problem is.
     public func path(of problem: OptimumProblem) -> String { "\(directory)/\(problem.name).table" }
 
-    /// The table of a problem; throws if there is none, or if it is damaged.
+    /// The table of a problem; throws if it is missing or damaged.
     public func table(of problem: OptimumProblem) throws(OptimumFailure) -> OptimumTable {
         if let table = tables.withLock({ $0[problem] }) { return table }
         let table = try OptimumTable(path(of: problem), problem)

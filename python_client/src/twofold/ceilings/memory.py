@@ -149,7 +149,7 @@ class Numbering:
         return numbers
 
     def _look_up(self, hashes: Array) -> Array:
-        """The number of the row with each hash; -1 where there is none."""
+        """The number of the row with each hash, or -1."""
         if not len(self):
             return np.full(len(hashes), -1, np.int32)
         at = np.minimum(np.searchsorted(self._hashes, hashes), len(self) - 1)
