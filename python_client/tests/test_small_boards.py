@@ -192,6 +192,10 @@ def test_the_command_trains_reports_and_runs_nothing_twice(
     assert "| the optimum's score | 66.964 |" in table
     regret.main(words)
     assert capsys.readouterr().out == table
+    # A table of other moves does not have these runs.
+    more = ["5000" if word == "4000" else word for word in words]
+    regret.main([*more, "--report"])
+    assert "| TD, afterstates |  |" in capsys.readouterr().out
     (tmp_path / "td-2x2-1.json").unlink()
     regret.main([*words, "--report"])
     assert "..." not in capsys.readouterr().out.splitlines()[3]
@@ -201,7 +205,7 @@ def test_a_training_that_fails_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))
-    regret.run("td-9x9-1", ["td", "--size", 9, 9, "--moves", 10], tmp_path)
+    regret.run("td-9x9-1", 10, ["td", "--size", 9, 9], tmp_path)
     log = tmp_path / "td-9x9-1.txt"
     assert capsys.readouterr().out == f"td-9x9-1: exit status 1, see {log}\n"
     assert "size is 9; expected 2 ... 8" in log.read_text()

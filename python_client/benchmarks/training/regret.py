@@ -9,7 +9,8 @@ each one plays whole games as it is then, without random actions and without lea
 regret of each of these moves comes from the board's table (docs/reference/optimum.md): the value of
 the board less that of the action. So a game's regrets add up to how far the learner is from the
 optimum, without the luck of its new tiles. Tables are made first, once. Results are kept in
-runs/regret; what is there is not run again. `make pictures PICTURES_ARGS=regret.png` draws them.
+runs/regret; what is there, with as many moves, is not run again. The command
+`make pictures PICTURES_ARGS=regret.png` draws them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import twofold
 
@@ -83,11 +85,18 @@ def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
     return known
 
 
-def run(name: str, words: Sequence[object], out: Path) -> None:
+def read(path: Path, moves: int) -> dict[str, Any] | None:
+    """The result of a training of so many moves, if it is there."""
+    result: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    return result if result and result["options"]["moves"] == moves else None
+
+
+def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
     """Runs small_boards.py, if its result is not there yet; its output goes to a file."""
     result, log = out / f"{name}.json", out / f"{name}.txt"
-    if result.exists():
+    if read(result, moves):
         return
+    words = [*words, "--moves", moves]
     command = [str(word) for word in (PYTHON, HERE / "small_boards.py", *words, "--out", result)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with log.open("w") as output:
@@ -113,9 +122,8 @@ def table(boards: Sequence[Board], out: Path) -> str:
     for learner, label in LEARNERS.items():
         cells = []
         for board in boards:
-            runs = [
-                json.loads(path.read_text()) for path in out.glob(f"{learner}-{board.name}-*.json")
-            ]
+            paths = out.glob(f"{learner}-{board.name}-*.json")
+            runs = [one for path in paths if (one := read(path, board.moves))]
             ends = [one["points"][-1]["regret_of_a_game"] for one in runs]
             cells.append(cell(ends, optima[board.name]["optimum"]) if ends else "")
         lines.append(f"| {label} | {' | '.join(cells)} |")
@@ -149,12 +157,13 @@ def main(words: list[str] | None = None) -> None:
         optima = known(boards, options.out)
         with ThreadPoolExecutor(options.jobs) as pool:
             for board in boards:
-                size = ["--size", board.rows, board.columns, "--moves", board.moves]
+                size = ["--size", board.rows, board.columns]
                 scale = ["--scale", optima[board.name]["optimum"], "--games", options.games]
                 for seed in options.seeds:
                     for learner in options.learners:
                         call = [learner, *size, *scale, "--seed", seed]
-                        pool.submit(run, f"{learner}-{board.name}-{seed}", call, options.out)
+                        name = f"{learner}-{board.name}-{seed}"
+                        pool.submit(run, name, board.moves, call, options.out)
     print(table(boards, options.out))
 
 
