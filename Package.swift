@@ -76,7 +76,7 @@ let package = Package(
             dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")]),
         .target(
             name: "TwofoldService",
-            dependencies: ["TwofoldCore", "TwofoldOptimum", "TwofoldProtocol"],
+            dependencies: ["Platform", "TwofoldCore", "TwofoldOptimum", "TwofoldProtocol"],
             swiftSettings: settings),
         .target(
             name: "TwofoldSessions",
@@ -143,11 +143,13 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldSessionsTests",
-            dependencies: ["Platform", "TwofoldSessions", "TwofoldTestSupport"],
+            dependencies: ["Platform", "TwofoldOptimum", "TwofoldSessions", "TwofoldTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldEmbeddedTests",
-            dependencies: ["CTwofold", "TwofoldEmbedded", "TwofoldSessions", "TwofoldTestSupport"],
+            dependencies: [
+                "CTwofold", "Platform", "TwofoldEmbedded", "TwofoldSessions", "TwofoldTestSupport",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "TwofoldServerTests",

@@ -28,7 +28,7 @@ static int ceiling_of(int listener) {
     return atomic_load(domain == AF_UNIX ? &local_ceiling : &network_ceiling);
 }
 
-// A connection that was aborted is nothing special to libzmq's listeners of either kind.
+// An aborted connection is a normal event for libzmq's listeners of both kinds.
 static int refuse(void) {
     atomic_fetch_add(&refused_connections, 1);
     errno = ECONNABORTED;
@@ -44,13 +44,14 @@ int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict
         return refuse();
     }
     switch (errno) {
-    case EMFILE: case ENFILE: case ENOBUFS: case ENOMEM:
-        // The connection stays in the queue, so the listener stays readable: without a pause libzmq's thread would
-        // do nothing but ask again. A short one, since all clients wait meanwhile.
+    case EAGAIN: case EINTR: case ECONNABORTED: case EPROTO:
+        return -1;
+    default:
+        // A lack of descriptors or memory, a firewall (EPERM), or an error of the network (accept(2)). The connection
+        // may stay in the queue, so that the listener stays readable: without a pause libzmq's thread would only ask
+        // again. The pause is short, because all clients wait meanwhile.
         poll(NULL, 0, 1);
         return refuse();
-    default:
-        return -1;
     }
 }
 

@@ -22,6 +22,39 @@ package struct Descriptor: ~Copyable, Sendable {
     /// The corresponding C function is `flock`.
     package func lock() throws(SystemError) { try system { flock(number, LOCK_EX | LOCK_NB) } }
 
+    /// Opens a file, or makes it, and locks it as ``lock()``; nil if another process has it locked. Its owner may remove
+    /// the file while it is locked.
+    package static func locking(_ path: String, mode: mode_t) throws(SystemError) -> Descriptor? {
+        while true {
+            let file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: mode)
+            do throws(SystemError) { try file.lock() } catch {
+                guard error.code == EWOULDBLOCK else { throw error }
+                return nil
+            }
+            // because: between open and flock its owner may have removed the file, and then the lock means nothing.
+            var held = stat()
+            var there = stat()
+            if fstat(file.number, &held) == 0, stat(path, &there) == 0, held.st_ino == there.st_ino {
+                return file
+            }
+        }
+    }
+
+    /// Fills memory from a place in the file, however many calls that takes; false if the file ends before.
+    ///
+    /// The corresponding C function is `pread`.
+    package func read(_ memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Bool {
+        var done = 0
+        while done < memory.count {
+            let count = try system(named: "pread") {
+                pread(number, memory.baseAddress! + done, memory.count - done, offset + done)
+            }
+            guard count > 0 else { return false }
+            done += count
+        }
+        return true
+    }
+
     /// Writes all of it, however many calls that takes.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         var rest = bytes[...]
@@ -33,10 +66,48 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
+    /// Fills memory with the file's bytes from `offset` on; returns how many there were, fewer at the file's end.
+    ///
+    /// The corresponding C function is `pread`.
+    package func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
+        var done = 0
+        while done < memory.count {
+            let count = try system(named: "pread") {
+                pread(number, memory.baseAddress! + done, memory.count - done, offset + done)
+            }
+            guard count > 0 else { break }
+            done += count
+        }
+        return done
+    }
+
+    /// Bytes in the file; throws EINVAL for a FIFO, a directory or a device.
+    package var regularFileSize: Int {
+        get throws(SystemError) {
+            var status = stat()
+            try system(named: "fstat") { fstat(number, &status) }
+            guard status.st_mode & S_IFMT == S_IFREG else { throw SystemError(code: EINVAL) }
+            return Int(status.st_size)
+        }
+    }
+
     /// Returns once what was written (or, in a directory, named) outlives a loss of power.
     ///
     /// The corresponding C function is `fsync`.
     package func flush() throws(SystemError) { try system { fsync(number) } }
+
+    /// The bytes of any file, also behind a link; throws EFBIG if there are more than `limit`.
+    package static func contents(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
+        let file = try Descriptor { open(path, O_RDONLY | O_CLOEXEC) }
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 1 << 16)
+        while bytes.count <= limit {
+            let count = try system { Platform.read(file.number, &part, part.count) }
+            if count == 0 { return bytes }
+            bytes += part[..<count]
+        }
+        throw SystemError(code: EFBIG)
+    }
 
     /// Makes a file of these bytes, which is on the disk when this returns. There must be none in its place, and none
     /// stays behind when it can't be made.
@@ -52,4 +123,28 @@ package struct Descriptor: ~Copyable, Sendable {
             throw error
         }
     }
+}
+
+/// The names of all files in a directory, in no order.
+///
+/// The corresponding C function is `readdir`.
+package func fileNames(in directory: String) throws(SystemError) -> [String] {
+    guard let stream = opendir(directory) else { throw SystemError(code: errno, name: "opendir") }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+        names.append(
+            withUnsafeBytes(of: &entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            })
+    }
+    return names
+}
+
+/// Whether there is something to read from a descriptor, or it hung up; it does not wait.
+///
+/// The corresponding C function is `poll`.
+package func isReadable(_ descriptor: Int32) -> Bool {
+    var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&item, 1, 0) > 0
 }

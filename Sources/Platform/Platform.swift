@@ -4,6 +4,8 @@
 // Another system needs that folder and CLinux written for it. On macOS this might do; none of it has been tried:
 //
 //     Memory         availableMemory        sysctl hw.memsize, and getrlimit
+//                    memoryLeft             getrlimit, and proc_pidinfo with PROC_PIDTASKINFO
+//                    threadStackBytes       pthread_attr_getstacksize of a new pthread_attr_t
 //                    returnFreedMemory      malloc_zone_pressure_relief
 //     Processors     availableProcessors    sysctl hw.activecpu
 //                    hasAVX2                the same

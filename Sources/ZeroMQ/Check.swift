@@ -65,3 +65,14 @@ func check(
     }
     return made!  // because: null was thrown above
 }
+
+/// Calls `body` with memory for this many bytes of text, which libzmq ends with a zero.
+func withText<Result>(
+    capacity: Int, _ body: (UnsafeMutablePointer<CChar>) throws(ZeroMQError) -> Result
+) throws(ZeroMQError) -> Result {
+    // because: the standard library's own function loses the error's type before Swift 6.3.
+    let result = withUnsafeTemporaryAllocation(of: CChar.self, capacity: capacity) { memory in
+        Swift.Result { () throws(ZeroMQError) in try body(memory.baseAddress!) }
+    }
+    return try result.get()
+}

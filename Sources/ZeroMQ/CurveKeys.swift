@@ -89,19 +89,17 @@ private enum CurveKeyText {
     }
 
     static func makePair() throws(ZeroMQError) -> (publicText: String, secretText: String) {
-        try withUnsafeTemporaryAllocation(of: CChar.self, capacity: 2 * (length + 1)) {
-            (text) throws(ZeroMQError) in
-            let (first, second) = (text.baseAddress!, text.baseAddress! + length + 1)
+        try withText(capacity: 2 * (length + 1)) { (text) throws(ZeroMQError) in
+            let (first, second) = (text, text + length + 1)
             try check("zmq_curve_keypair") { zmq_curve_keypair(first, second) }
             return (String(cString: first), String(cString: second))
         }
     }
 
     static func publicText(of secretText: String) throws(ZeroMQError) -> String {
-        try withUnsafeTemporaryAllocation(of: CChar.self, capacity: length + 1) {
-            (text) throws(ZeroMQError) in
-            try check("zmq_curve_public") { zmq_curve_public(text.baseAddress, secretText) }
-            return String(cString: text.baseAddress!)
+        try withText(capacity: length + 1) { (text) throws(ZeroMQError) in
+            try check("zmq_curve_public") { zmq_curve_public(text, secretText) }
+            return String(cString: text)
         }
     }
 }

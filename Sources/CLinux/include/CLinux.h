@@ -16,6 +16,9 @@
 // Processors that the calling thread may run on; 0 when that can't be found out.
 int twofold_processor_count(void);
 
+// Bytes of address space that a new thread takes for its stack; 0 when that can't be found out.
+size_t twofold_thread_stack_bytes(void);
+
 // Whether the processor and the system can do AVX2.
 bool twofold_has_avx2(void);
 
@@ -23,14 +26,15 @@ bool twofold_has_avx2(void);
 // to it, so libzmq calls these. Until ceilings are set they do what libc's do. (libtwofold.so has them, too, but does
 // not show them: twofold.map.)
 //
-// They refuse connections before those take the last descriptors. libzmq can't: its ipc listener ends the process when
-// accept fails for want of a descriptor, and its tcp listener asks again at once, for as long as that lasts.
+// They refuse connections before those take the last descriptors, and report each failure as one that libzmq tolerates.
+// Its listeners end the process when accept fails for most other reasons: for want of a descriptor (ipc), or because a
+// firewall refuses the connection (both).
 
 // From now on a connection whose descriptor would not be below the ceiling of its kind is closed at once:
 // `local` is for those of Unix sockets, `network` for all others.
 void twofold_set_connection_ceilings(int local, int network);
 
-// Connections that were refused so far, or had to wait because accept had no descriptor or memory for them.
+// Connections refused so far, or delayed because accept failed.
 long twofold_refused_connections(void);
 
 #endif

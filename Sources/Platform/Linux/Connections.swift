@@ -18,7 +18,7 @@ package func setConnectionCeilings(local: Int, network: Int) {
     twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))
 }
 
-/// Connections that were refused since the start, or had to wait for want of a descriptor or memory.
+/// Connections refused since the start, or delayed because the system did not accept them.
 package var refusedConnections: Int { twofold_refused_connections() }
 
 extension Descriptor {

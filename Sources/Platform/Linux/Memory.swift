@@ -1,12 +1,31 @@
 internal import CLinux
 
-/// How many bytes of memory this process may use: the smallest of the machine's, its cgroup's limit (of version 2 or
-/// 1), and its own limits of address space and data (`ulimit -v`, `ulimit -d`).
+/// How many bytes of memory this process may still take: the smallest of what the machine and its cgroup's limit (of
+/// version 2 or 1) leave beside what it has, and of ``memoryLeft()`` without what is always kept free.
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
-    let limits = [cgroupMemoryLimit(), resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA)]
-    return limits.compactMap(\.self).reduce(machine, min)
+    let whole = min(machine, cgroupMemoryLimit() ?? machine)
+    let own = memoryLeft().map { $0 - MemoryPromise.kept }
+    return max(0, min(whole - ProcessUsage.residentBytes, own ?? whole))
 }
+
+/// How many bytes the process's own limits of address space and data (`ulimit -v`, `ulimit -d`) leave; nil without any.
+package func memoryLeft() -> Int? {
+    let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
+    guard space != nil || data != nil else { return nil }
+    let (usedSpace, usedData) = (ProcessUsage.addressSpaceBytes, ProcessUsage.dataBytes)
+    return [space.map { $0 - usedSpace }, data.map { $0 - usedData }].compactMap(\.self).min()
+}
+
+/// Prepares a process whose own limits leave `left` bytes: has all threads allocate from the same memory, since glibc
+/// takes 64 MiB of address space for most threads. Returns false if less is left than is kept free.
+package func prepareForMemoryLimit(_ left: Int) -> Bool {
+    mallopt(M_ARENA_MAX, 1)
+    return left >= MemoryPromise.kept
+}
+
+/// Bytes of address space that a new thread takes for its stack.
+func threadStackBytes() -> Int { twofold_thread_stack_bytes() }
 
 /// A soft limit of this process; nil for "unlimited".
 private func resourceLimit(_ resource: __rlimit_resource) -> Int? {

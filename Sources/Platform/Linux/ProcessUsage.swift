@@ -1,11 +1,33 @@
-internal import FoundationEssentials
-
 /// What this process uses of the system.
 package enum ProcessUsage {
     /// Bytes of memory that are resident; 0 where /proc can't be read.
-    package static var residentBytes: Int {
-        let pages = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
-        return (pages.flatMap { Int($0[1]) } ?? 0) * sysconf(Int32(_SC_PAGESIZE))
+    package static var residentBytes: Int { statm(1) }
+
+    /// Bytes of address space, as `ulimit -v` counts them; 0 where /proc can't be read.
+    package static var addressSpaceBytes: Int { statm(0) }
+
+    /// Bytes of private memory, as `ulimit -d` counts them; 0 where /proc can't be read.
+    static var dataBytes: Int { statm(5) }
+
+    /// A number of pages in /proc/self/statm, in bytes; 0 where it can't be read. Allocates nothing, since it is asked
+    /// for when memory is short.
+    private static func statm(_ index: Int) -> Int {
+        let file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return 0 }
+        defer { close(file) }
+        return withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { text in
+            let count = read(file, text.baseAddress!, text.count)
+            guard count > 0 else { return 0 }
+            var (field, pages) = (0, 0)
+            for byte in text[..<count] {
+                if byte == UInt8(ascii: " ") {
+                    field += 1
+                } else if field == index, byte >= UInt8(ascii: "0") {
+                    pages = pages * 10 + Int(byte - UInt8(ascii: "0"))
+                }
+            }
+            return pages * sysconf(Int32(_SC_PAGESIZE))
+        }
     }
 
     /// Open file descriptors; 0 where /proc can't be read.

@@ -34,12 +34,13 @@ extension Socket {
         get throws(ZeroMQError) {
             // because: an ipc or tcp endpoint is far below 4096 bytes; libzmq refuses with EINVAL
             // rather than write past the end, and ends what it writes with a zero.
-            try withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { (buffer) throws(ZeroMQError) in
-                var size = buffer.count
+            let capacity = 4096
+            return try withText(capacity: capacity) { (text) throws(ZeroMQError) in
+                var size = capacity
                 try check("zmq_getsockopt", on: "ZMQ_LAST_ENDPOINT") {
-                    zmq_getsockopt(pointer, ZMQ_LAST_ENDPOINT, buffer.baseAddress, &size)
+                    zmq_getsockopt(pointer, ZMQ_LAST_ENDPOINT, text, &size)
                 }
-                return String(decoding: buffer[..<size].prefix { $0 != 0 }, as: UTF8.self)
+                return String(cString: text)
             }
         }
     }

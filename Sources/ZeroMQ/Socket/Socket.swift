@@ -14,7 +14,7 @@ public struct Socket: ~Copyable {
     private let context: ContextHandle
 
     /// Tells pollers that this socket is gone.
-    let liveness = SocketLiveness()
+    let liveness: SocketLiveness
 
     /// A socket of `kind`, neither bound nor connected.
     ///
@@ -25,6 +25,8 @@ public struct Socket: ~Copyable {
         let handle = context.handle
         pointer = try check("zmq_socket", on: "\(kind)") { zmq_socket(handle.pointer, kind.rawValue) }
         self.context = handle
+        // because: Swift 6.2 destroys a property twice that has a value when an initialiser throws.
+        liveness = SocketLiveness()
     }
 
     deinit {

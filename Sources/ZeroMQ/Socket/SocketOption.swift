@@ -54,6 +54,17 @@ extension SocketOption where Value == Int64? {
     }
 }
 
+extension SocketOption where Value == Int {
+    /// The most messages of one peer that wait until they are received, whatever their number of frames. Beyond it
+    /// libzmq stops reading from that peer. 1000 by default. (`ZMQ_RCVHWM`)
+    public static var receiveHighWaterMark: Self {
+        Self(code: ZMQ_RCVHWM, name: "ZMQ_RCVHWM", width: .int32) { mark in
+            precondition(mark > 0, "libzmq takes 0 for no limit")
+            return Int64(mark)
+        }
+    }
+}
+
 extension SocketOption where Value == Bool {
     /// Whether a REQ puts a number before each request and drops replies that don't bring it back, as
     /// our clients do. (`ZMQ_REQ_CORRELATE`)

@@ -1,0 +1,79 @@
+import Dispatch
+import Glibc
+import Testing
+
+@testable import Platform
+
+@Suite struct OwnedMemoryTests {
+    @Test func `without limits of its own a process is promised everything`() throws {
+        try #require(memoryLeft() == nil)
+        _ = try MemoryPromise.make(1 << 45)
+        let memory = try OwnedMemory(byteCount: 1000)
+        #expect(memory.bytes.count == 1000 && UInt(bitPattern: memory.start) % 64 == 0)
+        #expect(try OwnedMemory(byteCount: 0).bytes.isEmpty)
+    }
+
+    @Test func `what the system can't give is an error`() {
+        #expect(throws: OutOfMemory.self) { _ = try OwnedMemory(byteCount: 1 << 60) }
+    }
+
+    @Test func `memory is refused as soon as less would stay free than is kept`() async {
+        await #expect(processExitsWith: .success) {
+            leave(MemoryPromise.kept + 50 << 20)
+            do {
+                let memory = try OwnedMemory(byteCount: 40 << 20)
+                #expect(memory.bytes.count == 40 << 20)
+                let refusal = #expect(throws: OutOfMemory.self) {
+                    _ = try OwnedMemory(byteCount: 40 << 20)
+                }
+                #expect(refusal?.description.contains("ulimit -v") == true)
+                #expect(memoryLeft()! >= MemoryPromise.kept)
+            }
+            // It was given back.
+            _ = try OwnedMemory(byteCount: 40 << 20)
+        }
+    }
+
+    @Test func `two that are promised memory are not promised the same`() async {
+        await #expect(processExitsWith: .success) {
+            leave(MemoryPromise.kept + 50 << 20)
+            var first: MemoryPromise? = try MemoryPromise.make(30 << 20)
+            #expect(throws: OutOfMemory.self) { try MemoryPromise.make(30 << 20) }
+            #expect(throws: OutOfMemory.self) { _ = try OwnedMemory(byteCount: 30 << 20) }
+            #expect(first != nil)
+            first = nil
+            #expect(throws: Never.self) { try MemoryPromise.make(30 << 20) }
+        }
+    }
+
+    @Test func `threads that allocate at the same time leave what is kept`() async {
+        await #expect(processExitsWith: .success) {
+            leave(MemoryPromise.kept + 100 << 20)
+            #expect(prepareForMemoryLimit(memoryLeft()!))
+            DispatchQueue.concurrentPerform(iterations: 4) { _ in
+                for _ in 0..<200 {
+                    guard let memory = try? OwnedMemory(byteCount: 40 << 20) else { continue }
+                    #expect(memoryLeft()! >= 64 << 20)
+                    withExtendedLifetime(memory.bytes) {}
+                }
+            }
+        }
+    }
+
+    @Test func `a process that may take too little is told so`() async {
+        await #expect(processExitsWith: .success) {
+            leave(MemoryPromise.kept - 1 << 20)
+            #expect(!prepareForMemoryLimit(memoryLeft()!))
+            leave(MemoryPromise.kept + 1 << 20)
+            #expect(prepareForMemoryLimit(memoryLeft()!))
+        }
+    }
+}
+
+/// Limits the process's address space to what it has, and this much more.
+private func leave(_ bytes: Int) {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+    limit.rlim_cur = rlim_t(ProcessUsage.addressSpaceBytes + bytes)
+    setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+}
