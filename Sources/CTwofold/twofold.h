@@ -6,7 +6,8 @@
 // callers are one client, so `resume` and `stats` are refused.
 //
 // Every function may be called from any thread, and nothing that its arguments hold ends the process, as long as
-// pointers lead to as many bytes as is said of them. Calls of one session are made one at a time: a second one is
+// pointers lead to as many bytes as is said of them. A request that the process has no memory for is refused with
+// RESOURCE_EXHAUSTED. Calls of one session are made one at a time: a second one is
 // refused while the first lasts. A call lasts about 0.1 s at most, where a single step of all boards does not take
 // longer. Batches are spread over threads with Dispatch; in a process that was forked after it had used this library
 // they run on one thread, and the services of its parent are not to be used there: it makes its own.
@@ -69,7 +70,8 @@ uint32_t twofold_interface(void);
 const char *twofold_version(void);
 
 // Makes a service with sessions, limits and memory of its own. Its settings are a server's, from the same TWOFOLD_
-// variables of the environment (docs/operations/server.md); no session of it is ever idle for too long.
+// variables of the environment (docs/operations/server.md); no session of it is ever idle for too long. A process has
+// 4,096 services at a time; a number is never given twice.
 //
 // `service` gets its number; `message`, which has room for `capacity` bytes, what is wrong, with a closing zero.
 int32_t twofold_create(uint64_t *service, char *message, size_t capacity);
@@ -83,7 +85,7 @@ int32_t twofold_call(
     twofold_reply *reply);
 
 // Carries out one step, without protobuf: the request's seq, and the actions; the one that is out of range is named
-// with its lane. A repeat has to come this way, too.
+// with its lane. Actions are read only if there are as many as boards. A repeat has to come this way, too.
 int32_t twofold_step(const twofold_steps *steps, uint64_t seq, const void *actions);
 
 #endif

@@ -21,7 +21,7 @@ final class RandomPlay {
         self.workers = workers
         let lanes = environment.lanes
         actionCount = environment.actions.count
-        stepReply = ArrayMemory(environment.stepArrays, lanes: lanes)
+        stepReply = try ArrayMemory(environment.stepArrays, lanes: lanes)
         stepReply.bytes.initializeMemory(as: UInt8.self, repeating: 0)
         resetReply = BatchLayout(environment.resetArrays, lanes: lanes).arrays(in: stepReply.bytes)
         actions = .allocate(byteCount: lanes, alignment: 64)
@@ -47,7 +47,8 @@ final class RandomPlay {
             stepping += clock.now - start
             steps += 1
         }
-        return Double(steps * environment.lanes) / (stepping / .seconds(1))
+        let seconds = stepping / .seconds(1)
+        return Double(steps * environment.lanes) / seconds
     }
 
     /// All replies of this many steps, and of a last reset that continues the streams, as one number (FNV-1a).

@@ -35,17 +35,17 @@ private final class RolloutPlayer {
         self.environment = environment
         let lanes = environment.lanes
         rollout = try BatchRollout(environment, infos: [])
-        streams = PolicyStreams(lanes: lanes)
+        streams = try PolicyStreams(lanes: lanes)
         let bytes = (rollout.frameArrays + rollout.stepArrays).reduce(0) { $0 + $1.bytesPerLane }
         let steps = max(1, (4 << 20) / bytes)
         self.steps = steps
-        frames = ArrayMemory(rollout.frameArrays, lanes: steps + 1)
-        rows = ArrayMemory(rollout.stepArrays, lanes: steps)
-        finals = ArrayMemory(rollout.finalArrays, lanes: 0)
+        frames = try ArrayMemory(rollout.frameArrays, lanes: steps + 1)
+        rows = try ArrayMemory(rollout.stepArrays, lanes: steps)
+        finals = try ArrayMemory(rollout.finalArrays, lanes: 0)
 
         let seeds = (0..<lanes).map { UInt64($0).littleEndian }
         for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
-        let reply = ArrayMemory(environment.resetArrays, lanes: lanes)
+        let reply = try ArrayMemory(environment.resetArrays, lanes: lanes)
         defer { withExtendedLifetime(reply) {} }
         do {
             try seeds.withUnsafeBytes { try environment.reset(ResetInput(seeds: $0), into: reply.arrays) }

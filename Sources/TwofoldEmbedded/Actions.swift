@@ -1,11 +1,12 @@
+internal import Platform
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// Actions as a caller has them: integers of any width, which a step takes as bytes.
+/// Actions as a caller has them: integers of any width, which a step takes as bytes. A payload is such bytes, too.
 struct Actions {
     /// All of them, in the caller's memory.
     private let bytes: UnsafeRawBufferPointer
-    private let count: Int
+    let count: Int
     private let width: Int32
 
     /// Nil when the pointer is missing, the count is impossible, or there are no integers of that width; negative widths
@@ -17,6 +18,42 @@ struct Actions {
         bytes = UnsafeRawBufferPointer(start: start, count: size)
         self.count = count
         self.width = width
+    }
+
+    /// Bytes of the caller, as actions of one byte.
+    init(_ bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+        (count, width) = (bytes.count, 1)
+    }
+
+    /// Whether they are the same in whatever width; false where one does not fit into a byte.
+    func isSame(as other: Actions) -> Bool {
+        guard count == other.count else { return false }
+        if width == 1, other.width == 1 {
+            return count == 0 || memcmp(bytes.baseAddress!, other.bytes.baseAddress!, count) == 0
+        }
+        return (0..<count).allSatisfy { lane in
+            if let mine = self[lane], let theirs = other[lane] { mine == theirs } else { false }
+        }
+    }
+
+    /// One as a byte; nil where it does not fit.
+    private subscript(lane: Int) -> UInt8? {
+        switch width {
+        case 1: bytes[lane]
+        case -1: UInt8(exactly: value(lane, Int8.self))
+        case 2: UInt8(exactly: value(lane, UInt16.self))
+        case -2: UInt8(exactly: value(lane, Int16.self))
+        case 4: UInt8(exactly: value(lane, UInt32.self))
+        case -4: UInt8(exactly: value(lane, Int32.self))
+        case 8: UInt8(exactly: value(lane, UInt64.self))
+        default: UInt8(exactly: value(lane, Int64.self))
+        }
+    }
+
+    @inline(__always)
+    private func value<Value: FixedWidthInteger & BitwiseCopyable>(_ lane: Int, _: Value.Type) -> Value {
+        bytes.loadUnaligned(fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self)
     }
 
     /// One byte for each. Throws for what does not fit, with the lane; the environment checks the rest.
@@ -36,12 +73,11 @@ struct Actions {
     private func narrowed<Value: FixedWidthInteger & BitwiseCopyable>(
         _: Value.Type
     ) throws(ServiceError) -> [UInt8] {
-        let stride = MemoryLayout<Value>.size
         // All bits that any of them has: one look at the end, and no branch on the way.
         var bits: Value = 0
         let actions = [UInt8](unsafeUninitializedCapacity: count) { actions, initialized in
             for lane in 0..<count {
-                let value = bytes.loadUnaligned(fromByteOffset: lane * stride, as: Value.self)
+                let value = value(lane, Value.self)
                 bits |= value
                 actions[lane] = UInt8(truncatingIfNeeded: value)
             }
@@ -49,7 +85,7 @@ struct Actions {
         }
         guard bits < 0 || bits >> 7 != 0 else { return actions }
         for lane in 0..<count {
-            let value = bytes.loadUnaligned(fromByteOffset: lane * stride, as: Value.self)
+            let value = value(lane, Value.self)
             guard UInt8(exactly: value) == nil else { continue }
             throw ServiceError(
                 .invalidArgument, field: "actions", lane: lane,

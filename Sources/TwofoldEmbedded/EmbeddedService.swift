@@ -20,8 +20,8 @@ final class EmbeddedService: @unchecked Sendable {
     private var ledger: Ledger
 
     init(_ settings: ServiceSettings) {
-        service = settings.service()
         budget = MemoryBudget(limit: settings.limits.maxBytes)
+        service = settings.service(budget)
         ledger = Ledger(settings.limits)
     }
 
@@ -33,7 +33,7 @@ final class EmbeddedService: @unchecked Sendable {
 
     /// The answer to a request.
     enum Answer {
-        /// A session's: its reply is kept, and may be asked for again.
+        /// One whose payload is still to be copied. A session's is kept, and may be asked for again.
         case kept(KeptAnswer)
         /// One whose payload, if any, went to the caller's memory; it is kept nowhere.
         case done(Reply.OneOf_Result, payloadSize: Int)
@@ -42,10 +42,11 @@ final class EmbeddedService: @unchecked Sendable {
         case tooSmall(Int)
     }
 
-    /// Carries out the request in a header; returns its seq, too. `memory` is the caller's for the payload.
+    /// Carries out the request in a header; returns its seq, too. `memory` is the caller's for the payload; nil where
+    /// nothing may be written before the reply's header is known.
     func call(
         _ header: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer?,
-        memory: UnsafeMutableRawBufferPointer
+        memory: UnsafeMutableRawBufferPointer?
     ) -> (seq: UInt64, Answer) {
         let request: Request
         do throws(ServiceError) {
@@ -59,7 +60,7 @@ final class EmbeddedService: @unchecked Sendable {
 
     private func answer(
         _ request: Request, _ header: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer?,
-        _ memory: UnsafeMutableRawBufferPointer
+        _ memory: UnsafeMutableRawBufferPointer?
     ) -> Answer {
         switch request.op {
         case nil: return .refused(.unknownOp)
@@ -77,23 +78,39 @@ final class EmbeddedService: @unchecked Sendable {
                     .invalidArgument, field: "op",
                     "sessions in this process have no statistics, and nobody else can resume them"))
         case .some(let op):
-            let kept = KeptBytes(header: Array(header), payload: payload.map { Array($0) })
+            let kept: KeptBytes
+            do throws(ServiceError) {
+                kept = try KeptBytes(header: Array(header), ofCaller: payload.map(Actions.init))
+            } catch {
+                return .refused(error)
+            }
             var verdict: Ledger.Verdict!
             locked { verdict = $0.admit(request, kept, from: caller, at: .now) }
             return settle(verdict, kept, op)
         }
     }
 
-    /// Carries out a step.
+    /// Carries out a step. Only as many actions as there are boards are read.
     func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: Actions) -> Answer {
+        var isRead = actions.count <= KeptBytes.smallBytes
+        if !isRead { locked { isRead = $0.boards(of: session) == actions.count } }
         let kept: KeptBytes
         do throws(ServiceError) {
-            kept = KeptBytes(header: [], payload: try actions.narrowed())
+            kept =
+                isRead
+                ? try KeptBytes(header: [], ofCaller: actions) : KeptBytes(header: [], payload: [])
         } catch {
             return .refused(error)
         }
         var verdict: Ledger.Verdict!
         locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: caller, at: .now) }
+        if case .execute(let entry, _) = verdict, kept.payloadSize != entry.boards {
+            locked { $0.abandon(entry, at: .now) }
+            return .refused(
+                ServiceError(
+                    .invalidArgument, field: "actions",
+                    "there are \(actions.count) actions; the session has \(entry.boards) boards"))
+        }
         return settle(verdict, kept, .step(.init()))
     }
 
@@ -113,34 +130,42 @@ final class EmbeddedService: @unchecked Sendable {
 
     private func carryOut(_ work: SessionWork, _ request: KeptBytes, of entry: Ledger.Entry) -> Answer {
         do throws(ServiceError) {
-            try request.reserve(in: budget)
+            if let copy = try request.reserve(in: budget) { locked { _ in request.keep(copy) } }
             let outcome = try request.withPayload { (payload) throws(ServiceError) in
                 try work.perform(payload: payload, service, budget)
             }
-            let answer = KeptAnswer(outcome)
-            locked { $0.complete(entry, reply: answer, change: outcome.change) }
+            let answer = KeptAnswer(result: outcome.result, payload: outcome.payload)
+            locked { $0.complete(entry, reply: answer, change: outcome.change, at: .now) }
             return .kept(answer)
         } catch {
-            locked { $0.abandon(entry) }
+            locked { $0.abandon(entry, at: .now) }
             return .refused(error)
         }
     }
 
-    /// The rules over arrays of boards, straight into the caller's memory.
+    /// The rules over arrays of boards, straight into the caller's memory, if it may be written.
     private func expand(
-        _ request: ExpandRequest, _ payload: UnsafeRawBufferPointer?, _ memory: UnsafeMutableRawBufferPointer
+        _ request: ExpandRequest, _ payload: UnsafeRawBufferPointer?, _ memory: UnsafeMutableRawBufferPointer?
     ) -> Answer {
         var wanted = 0
+        var buffer: PayloadPool.Buffer?
         do throws(ServiceError) {
             let expansion = try service.expansion(request)
             let reply = try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
                 wanted = size
+                guard let memory else {
+                    let taken = try PayloadPool.Buffer(in: budget, size: size)
+                    buffer = taken
+                    return taken.bytes
+                }
                 guard size <= memory.count else { throw .exhausted("", "no memory for the reply") }
                 return UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
             }
-            return .done(.expand(reply), payloadSize: wanted)
+            guard memory == nil else { return .done(.expand(reply), payloadSize: wanted) }
+            let kept = buffer.map { EnvironmentHost.Payload($0, size: wanted) }
+            return .kept(KeptAnswer(result: .expand(reply), payload: kept))
         } catch {
-            return wanted > memory.count ? .tooSmall(wanted) : .refused(error)
+            return memory.map { wanted > $0.count } == true ? .tooSmall(wanted) : .refused(error)
         }
     }
 

@@ -8,54 +8,89 @@ internal import TwofoldSessions
 // The functions of twofold.h, which describes them. This is the room for the pointers of callers: here they become
 // buffers, checked, and nowhere else.
 
-/// The services of this process by their numbers, from 1 on. A number is never given twice and a service never freed,
-/// only emptied: so they are found without a lock, which a fork in the wrong moment would leave locked in the child.
+/// The services of this process by their numbers. A number is never given twice; its remainder is the service's slot.
+/// They are found without a lock, which a fork in the wrong moment would leave locked in the child.
 private enum Services {
-    private static let limit = 4096
-    private static let count = Atomic(0)
+    static let limit = 4096
+    /// Numbers that were given, without their remainders.
+    private static let given = Atomic<UInt64>(0)
     private static let all = (0..<limit).map { _ in Slot() }
 
+    /// The place of one service at a time:
+    ///
+    ///     free ──add──► number, then its service ──remove──► no service, then free
     private final class Slot: Sendable {
+        static let free: UInt64 = 0
+        static let emptied = UInt64.max
+
+        let number = Atomic<UInt64>(free)
+        /// The address of the service, to which the slot holds a reference; 0 without one.
         let service = Atomic<UInt>(0)
+        /// Threads that have read the address, and may not hold a reference yet.
+        let finders = Atomic(0)
     }
 
-    /// The number of a service that was just made; nil when there were too many.
+    /// The number of a service that was just made; nil when there are too many.
     static func add(_ service: EmbeddedService) -> UInt64? {
-        let index = count.add(1, ordering: .relaxed).oldValue
-        guard index < limit else { return nil }
-        let address = UInt(bitPattern: Unmanaged.passRetained(service).toOpaque())
-        all[index].service.store(address, ordering: .releasing)
-        return UInt64(index) + 1
+        let turn = given.add(1, ordering: .relaxed).newValue
+        // Another slot each time, since all but a few are free.
+        for offset in 0..<UInt64(limit) {
+            let index = (turn &+ offset) % UInt64(limit)
+            let (slot, number) = (all[Int(index)], turn * UInt64(limit) + index)
+            guard
+                slot.number.compareExchange(
+                    expected: Slot.free, desired: number, ordering: .sequentiallyConsistent
+                ).exchanged
+            else { continue }
+            slot.service.store(
+                UInt(bitPattern: Unmanaged.passRetained(service).toOpaque()),
+                ordering: .sequentiallyConsistent)
+            return number
+        }
+        return nil
     }
 
     static func find(_ number: UInt64) -> EmbeddedService? {
-        guard (1...UInt64(limit)).contains(number) else { return nil }
-        return find(all[Int(number) - 1].service.load(ordering: .acquiring))
+        let slot = all[Int(number % UInt64(limit))]
+        slot.finders.add(1, ordering: .sequentiallyConsistent)
+        defer { slot.finders.subtract(1, ordering: .sequentiallyConsistent) }
+        let address = slot.service.load(ordering: .sequentiallyConsistent)
+        guard slot.number.load(ordering: .sequentiallyConsistent) == number else { return nil }
+        return reference(address)?.takeUnretainedValue()
     }
 
     /// Forgets a service, and returns it.
     static func remove(_ number: UInt64) -> EmbeddedService? {
-        guard (1...UInt64(limit)).contains(number) else { return nil }
-        return find(all[Int(number) - 1].service.exchange(0, ordering: .acquiring))
+        guard number != Slot.free, number != Slot.emptied else { return nil }
+        let slot = all[Int(number % UInt64(limit))]
+        guard
+            slot.number.compareExchange(
+                expected: number, desired: Slot.emptied, ordering: .sequentiallyConsistent
+            ).exchanged
+        else { return nil }
+        defer { slot.number.store(Slot.free, ordering: .sequentiallyConsistent) }
+        let reference = reference(slot.service.exchange(0, ordering: .sequentiallyConsistent))
+        // because: a thread that has found the address and holds no reference yet must not find the memory freed; it
+        // stays for ever then.
+        let isFound = slot.finders.load(ordering: .sequentiallyConsistent) > 0
+        return isFound ? reference?.takeUnretainedValue() : reference?.takeRetainedValue()
     }
 
-    private static func find(_ address: UInt) -> EmbeddedService? {
-        UnsafeRawPointer(bitPattern: address).map {
-            Unmanaged<EmbeddedService>.fromOpaque($0).takeUnretainedValue()
-        }
+    private static func reference(_ address: UInt) -> Unmanaged<EmbeddedService>? {
+        UnsafeRawPointer(bitPattern: address).map { Unmanaged<EmbeddedService>.fromOpaque($0) }
     }
 }
 
-@c(twofold_interface)
+@_cdecl("twofold_interface")
 public func interface() -> UInt32 { UInt32(TWOFOLD_INTERFACE) }
 
-@c(twofold_version)
+@_cdecl("twofold_version")
 public func version() -> UnsafePointer<CChar>? { versionText }
 
 /// Lives for as long as the process.
 nonisolated(unsafe) private let versionText = UnsafePointer(strdup(EnvironmentService.version))
 
-@c(twofold_create)
+@_cdecl("twofold_create")
 public func create(
     _ service: UnsafeMutablePointer<UInt64>?, _ message: UnsafeMutablePointer<CChar>?, _ capacity: Int
 ) -> Int32 {
@@ -73,7 +108,7 @@ public func create(
         var settings = try ServiceSettings()
         settings.limits.idleTimeout = nil
         guard let number = Services.add(EmbeddedService(settings)) else {
-            return fail("this process has made too many services")
+            return fail("this process has \(Services.limit) services: destroy one")
         }
         service.pointee = number
         return status(TWOFOLD_ANSWERED)
@@ -82,14 +117,14 @@ public func create(
     }
 }
 
-@c(twofold_destroy)
+@_cdecl("twofold_destroy")
 public func destroy(_ service: UInt64) -> Int32 {
     guard let service = Services.remove(service) else { return status(TWOFOLD_NO_SERVICE) }
     service.end()
     return status(TWOFOLD_ANSWERED)
 }
 
-@c(twofold_call)
+@_cdecl("twofold_call")
 public func call(
     _ service: UInt64, _ header: UnsafePointer<UInt8>?, _ headerSize: Int,
     _ payload: UnsafePointer<UInt8>?, _ payloadSize: Int, _ reply: UnsafeMutablePointer<twofold_reply>?
@@ -99,11 +134,11 @@ public func call(
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }
     let payload = payload.map { UnsafeRawBufferPointer(start: $0, count: payloadSize) }
-    let (seq, answer) = service.call(header, payload, memory: room.payload)
+    let (seq, answer) = service.call(header, payload, memory: room.takesAnyHeader ? room.payload : nil)
     return room.put(answer, seq: seq, isStep: false)
 }
 
-@c(twofold_step)
+@_cdecl("twofold_step")
 public func step(
     _ steps: UnsafePointer<twofold_steps>?, _ seq: UInt64, _ actions: UnsafeRawPointer?
 ) -> Int32 {
@@ -121,6 +156,9 @@ private struct ReplyBuffers {
     private let reply: UnsafeMutablePointer<twofold_reply>
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
+
+    /// Whether the header of any reply fits whose payload is written before the header.
+    var takesAnyHeader: Bool { header.count >= 4096 }
 
     /// Nil when a pointer is missing, or a capacity is impossible.
     init?(_ reply: UnsafeMutablePointer<twofold_reply>) {

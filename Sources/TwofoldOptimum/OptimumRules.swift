@@ -66,6 +66,19 @@ final class OptimumRules: Sendable {
         return starts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
+    /// Whether a number is that of a canonical board with this tile sum and no exponent above the largest.
+    func isBoard(_ number: UInt64, _ tileSum: Int) -> Bool {
+        guard number >> UInt64(4 * boards.cells) == 0 else { return false }
+        var (rest, sum) = (number, 0)
+        while rest != 0 {
+            let exponent = Int(rest & 15)
+            guard exponent <= numbers.limit else { return false }
+            if exponent > 0 { sum += 1 << exponent }
+            rest >>= 4
+        }
+        return sum == tileSum && boards.canonical(number) == number
+    }
+
     /// The sum of a board's tiles.
     func tileSum(_ board: UInt64) -> Int {
         boards.exponents(board).reduce(0) { $0 + ($1 == 0 ? 0 : 1 << Int($1)) }

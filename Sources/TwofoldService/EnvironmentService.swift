@@ -80,14 +80,13 @@ public struct EnvironmentService: Sendable {
                 "extra_infos has '\(unknown.prefix(100))', which this environment does not have; it has "
                     + entry.extraInfos.joined(separator: ", "))
         }
-        let environment: any VectorEnvironment
         do throws(EnvironmentError) {
-            environment = try entry.make(request, options, tables)
+            let environment = try entry.make(request, options, tables)
+            let session = try ServedEnvironment(request, environment, self)
+            return (session, session.createReply)
         } catch {
             throw ServiceError(error)
         }
-        let session = ServedEnvironment(request, environment, self)
-        return (session, session.createReply)
     }
 
     private func batchOptions(_ request: CreateRequest) throws(ServiceError) -> BatchOptions {

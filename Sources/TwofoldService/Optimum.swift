@@ -24,7 +24,8 @@ struct Optimum: Sendable {
     /// The policy that plays it.
     func makePolicy() throws(EnvironmentError) -> OptimalPolicy {
         do throws(OptimumFailure) { return OptimalPolicy(try tables.table(of: problem)) } catch {
-            throw .precondition("policy", error.description)
+            throw error.kind == .outOfMemory
+                ? .exhausted("policy", error.description) : .precondition("policy", error.description)
         }
     }
 }
@@ -40,7 +41,9 @@ extension Game2048 {
         let optimum = try Optimum(request, tables)
         let table: OptimumTable
         do throws(OptimumFailure) { table = try tables.table(of: optimum.problem) } catch {
-            throw .precondition("extra_infos", error.description)
+            throw error.kind == .outOfMemory
+                ? .exhausted("extra_infos", error.description)
+                : .precondition("extra_infos", error.description)
         }
         return try OptimumEnvironment(self, options, table)
     }

@@ -21,7 +21,9 @@ final class Rollouts {
     /// The policy of the last rollout, with the request that made it: tables are worth keeping.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
-    init(_ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
+    init(
+        _ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService
+    ) throws(EnvironmentError) {
         self.environment = environment
         game = environment.game is Game2048 ? request.game2048 : nil
         tables = service.tables
@@ -31,7 +33,7 @@ final class Rollouts {
         // Twice as fast as estimated, on all threads; and a step takes something by itself.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         mostSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
-        streams = PolicyStreams(lanes: environment.lanes)
+        streams = try PolicyStreams(lanes: environment.lanes)
     }
 
     /// A reset brings the lanes' seeds: the policies' streams follow.
@@ -98,7 +100,7 @@ final class Rollouts {
         let network = network?.bytes ?? 0
         switch source {
         case .actions: return nil
-        case .random, .optimal: return network
+        case .random, .fixedOrder, .optimal: return network
         case .greedy, .ntuple: return network + AfterstateMemory.bytes(environment)
         case .expectimax(let wanted):
             return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), budget.maxBytes)
@@ -237,6 +239,7 @@ final class Rollouts {
         switch source {
         case .actions: preconditionFailure("given actions are no policy")
         case .random: return RandomPolicy()
+        case .fixedOrder: return FixedOrderPolicy()
         case .greedy: return try GreedyPolicy(environment)
         case .optimal:
             guard let game else { throw .invalid("policy", "the policy 'optimal' is for boards of 2048") }

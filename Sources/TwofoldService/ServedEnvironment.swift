@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Platform
 public import TwofoldCore
 public import TwofoldProtocol
 
@@ -32,10 +33,12 @@ public final class ServedEnvironment {
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
 
-    init(_ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService) {
+    init(
+        _ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService
+    ) throws(EnvironmentError) {
         id = request.environmentID
         self.environment = environment
-        rollouts = Rollouts(request, environment, service)
+        rollouts = try Rollouts(request, environment, service)
         resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)
@@ -54,8 +57,10 @@ public final class ServedEnvironment {
     public func cost(_ op: Request.OneOf_Op, payload size: Int = 0) -> Cost {
         let each = environment.nanosecondsPerLane
         return switch op {
+        case .reset: Cost(lanes: lanes, nanosecondsPerLane: max(each, 200), bytes: size)
+        case .afterstates: Cost(lanes: lanes, nanosecondsPerLane: 5 * each / 2)
         case .snapshot: Cost(lanes: lanes, nanosecondsPerLane: max(each, 400))
-        case .restore: Cost(lanes: lanes, nanosecondsPerLane: max(each, 400), bytes: size)
+        case .restore: Cost(lanes: lanes, nanosecondsPerLane: each + 700, bytes: size)
         case .rollout(let request): rollouts.cost(request, payload: size)
         case .policy: Cost(lanes: 1, nanosecondsPerLane: 1_000_000, bytes: size)
         default: Cost(lanes: lanes, nanosecondsPerLane: each)
@@ -77,7 +82,13 @@ public final class ServedEnvironment {
 
     /// Memory that a request takes for as long as it is carried out, apart from its reply; 0 where it is little.
     public func workingBytes(_ op: Request.OneOf_Op) -> Int {
-        if case .rollout(let request) = op { rollouts.workingBytes(request) } else { 0 }
+        switch op {
+        case .rollout(let request): rollouts.workingBytes(request)
+        // Lists of lanes: those of the request, which of them were named, and those that are not.
+        case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
+        case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
+        default: 0
+        }
     }
 
     /// Memory that the policies will have once a request is carried out, networks and tables; nil where it
@@ -197,6 +208,10 @@ public final class ServedEnvironment {
         var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         defer { memory.deallocate() }
         let outcome = try request { (size) throws(EnvironmentError) in
+            // Its copies in the message and in the file can't fail.
+            do throws(OutOfMemory) { _ = try MemoryPromise.make(4 * size) } catch {
+                throw EnvironmentError(error)
+            }
             memory = .allocate(byteCount: size, alignment: 64)
             return memory
         }
@@ -213,10 +228,10 @@ public final class ServedEnvironment {
         guard longestFinals != nil else {
             return Outcome(result: .step(reply), payloadSize: stepLayout.size)
         }
-        let ended = environment.endedLanes(in: arrays)
-        guard !ended.isEmpty else { return Outcome(result: .step(reply), payloadSize: stepLayout.size) }
-        let finals = BatchLayout(environment.finalArrays, lanes: ended.count, from: stepLayout.size)
-        environment.restart(ended, in: arrays, keeping: finals.arrays(in: memory))
+        let ended = environment.endedCount(in: arrays)
+        guard ended > 0 else { return Outcome(result: .step(reply), payloadSize: stepLayout.size) }
+        let finals = BatchLayout(environment.finalArrays, lanes: ended, from: stepLayout.size)
+        _ = environment.restartEnded(in: arrays, keeping: finals.arrays(in: memory))
         reply.finals = finals.wire
         return Outcome(result: .step(reply), payloadSize: finals.size)
     }

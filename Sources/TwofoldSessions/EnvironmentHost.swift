@@ -132,7 +132,7 @@ package final class EnvironmentHost {
     ) throws(ServiceError) -> MemoryBudget.Reservation? {
         let bytes = environment.workingBytes(op)
         guard bytes > 0 else { return nil }
-        do throws(MemoryBudget.Exhausted) { return try budget.reserve(bytes) } catch {
+        do throws(MemoryBudget.Exhausted) { return try budget.reservePromised(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to carry the request out: \(error)")
         }
     }

@@ -1,3 +1,4 @@
+package import Platform
 internal import Synchronization
 
 /// How many bytes all sessions together may take, and how many they have taken.
@@ -32,36 +33,50 @@ package final class MemoryBudget: Sendable {
     package final class Reservation: Sendable {
         package let bytes: Int
         private let budget: MemoryBudget
+        private let promise: MemoryPromise?
 
-        fileprivate init(_ budget: MemoryBudget, bytes: Int) {
+        fileprivate init(_ budget: MemoryBudget, bytes: Int, _ promise: MemoryPromise?) {
             self.budget = budget
             self.bytes = bytes
+            self.promise = promise
         }
 
         deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }
     }
 
     /// Reserves so many bytes; throws ``Exhausted`` when fewer are left. Any thread may call it.
-    package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
+    package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation { try reserve(bytes, nil) }
+
+    /// The same for bytes that are about to be allocated where that can't fail: the process may have them, for as long
+    /// as the reservation lasts.
+    package func reservePromised(_ bytes: Int) throws(Exhausted) -> Reservation {
+        let promise: MemoryPromise
+        do throws(OutOfMemory) { promise = try MemoryPromise.make(bytes) } catch { throw Exhausted(error) }
+        return try reserve(bytes, promise)
+    }
+
+    private func reserve(_ bytes: Int, _ promise: MemoryPromise?) throws(Exhausted) -> Reservation {
         precondition(bytes >= 0)
         var now = reserved.load(ordering: .relaxed)
         while true {
             let (sum, overflow) = now.addingReportingOverflow(bytes)
-            guard !overflow, sum <= limit else { throw Exhausted(bytes: bytes, limit: limit) }
+            guard !overflow, sum <= limit else { throw Exhausted(bytes, limit) }
             let (isDone, found) = reserved.compareExchange(expected: now, desired: sum, ordering: .relaxed)
-            if isDone { return Reservation(self, bytes: bytes) }
+            if isDone { return Reservation(self, bytes: bytes, promise) }
             now = found
         }
     }
 
-    /// Fewer bytes are left.
+    /// Fewer bytes are left, in the budget or to the process.
     package struct Exhausted: Error, CustomStringConvertible {
-        let bytes: Int
-        let limit: Int
+        package let description: String
 
-        package var description: String {
-            "\(bytes) bytes more are needed; this server allows max_bytes = \(limit) for all sessions together, "
-                + "and too much of that is in use"
+        fileprivate init(_ bytes: Int, _ limit: Int) {
+            description =
+                "\(bytes) bytes more are needed; this server allows max_bytes = \(limit) for all sessions "
+                + "together, and too much of that is in use"
         }
+
+        package init(_ error: OutOfMemory) { description = error.description }
     }
 }

@@ -1,3 +1,6 @@
+internal import Platform
+package import TwofoldCore
+
 /// The memory of one session's replies: buffers that the ledger keeps and a carrier sends without a copy, and that
 /// are free again when both have let go of them.
 ///
@@ -24,17 +27,25 @@ package final class PayloadPool {
     /// This is the room for the memory of replies. `@unchecked Sendable` because only one request
     /// writes it, while no message refers to it; afterwards it is only read.
     package final class Buffer: @unchecked Sendable {
-        package let bytes: UnsafeMutableRawBufferPointer
+        package var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
+        private let memory: OwnedMemory
         private let reservation: MemoryBudget.Reservation
 
-        package init(_ reservation: MemoryBudget.Reservation) {
+        package init(_ reservation: MemoryBudget.Reservation) throws(MemoryBudget.Exhausted) {
             self.reservation = reservation
-            bytes = .allocate(byteCount: reservation.bytes, alignment: 64)
+            do throws(OutOfMemory) { memory = try OwnedMemory(byteCount: reservation.bytes) } catch {
+                throw MemoryBudget.Exhausted(error)
+            }
             // because: a reply has gaps between its arrays, and what others have left in memory is not for its reader.
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
         }
 
-        deinit { bytes.deallocate() }
+        /// The memory of a reply that belongs to no session.
+        package convenience init(in budget: MemoryBudget, size: Int) throws(EnvironmentError) {
+            do throws(MemoryBudget.Exhausted) { try self.init(try budget.reserve(size)) } catch {
+                throw .exhausted("", "no memory for the reply: \(error)")
+            }
+        }
     }
 
     /// A buffer of exactly this many bytes, its content arbitrary: zeros, or what an earlier reply has left.
@@ -44,16 +55,18 @@ package final class PayloadPool {
         }
         if let free { return buffers[free] }
         if buffers.count == Self.capacity { buffers.removeFirst() }
-        let fresh = Buffer(try reserve(size))
+        let fresh: Buffer
+        do throws(MemoryBudget.Exhausted) { fresh = try make(size) } catch {
+            // Buffers that are kept and free are given up before anything is refused.
+            buffers.removeAll()
+            fresh = try make(size)
+        }
         buffers.append(fresh)
         return fresh
     }
 
-    /// Buffers that are kept and free are given up before anything is refused.
-    private func reserve(_ size: Int) throws(MemoryBudget.Exhausted) -> MemoryBudget.Reservation {
-        if let reservation = (try? own.reserve(size)) ?? (try? shared.reserve(size)) { return reservation }
-        buffers.removeAll()
-        if let reservation = try? own.reserve(size) { return reservation }
-        return try shared.reserve(size)
+    private func make(_ size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
+        if let mine = try? own.reserve(size) { return try Buffer(mine) }
+        return try Buffer(try shared.reserve(size))
     }
 }

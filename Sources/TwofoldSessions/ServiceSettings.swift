@@ -38,6 +38,15 @@ public struct ServiceSettings: Sendable {
         self.init(threads: try reader.number("threads", atMost: 1024) ?? availableProcessors())
         if let given = try reader.number("search-threads", atMost: 1024) { searchThreads = given }
         limits.maxBytes = availableMemory() / 2
+        if let left = memoryLeft() {
+            guard prepareForMemoryLimit(left) else {
+                throw SettingError(
+                    "the limits on this process's memory (ulimit -v, ulimit -d) leave it \(left) bytes; Twofold "
+                        + "needs \(MemoryPromise.kept): raise them")
+            }
+            // because: libzmq has three copies of a frame while it decrypts it, and ends the process without memory.
+            limits.maxMessageBytes = min(limits.maxMessageBytes, availableMemory() / 8)
+        }
         try reader.read("max-bytes", atMost: 1 << 50, into: &limits.maxBytes)
         try reader.read("max-message-bytes", atMost: 1 << 40, into: &limits.maxMessageBytes)
         try reader.read("max-boards-per-session", atMost: 1 << 26, into: &limits.maxBoardsPerSession)
@@ -70,13 +79,13 @@ public struct ServiceSettings: Sendable {
         return value
     }
 
-    /// The service that these settings describe.
-    public func service(clock: Clock = .system) -> EnvironmentService {
+    /// The service that these settings describe; its tables are counted in a budget.
+    package func service(_ budget: MemoryBudget, clock: Clock = .system) -> EnvironmentService {
         var policyBudget = policyBudget
         policyBudget.workers = Workers(threads: searchThreads)
         return EnvironmentService(
             limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget,
-            clock: clock, tables: TableDirectory(tables))
+            clock: clock, tables: TableDirectory(tables) { try budget.reserve($0) })
     }
 
     /// Finds a setting among flags and variables, and checks it.

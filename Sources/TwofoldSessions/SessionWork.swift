@@ -7,12 +7,15 @@ package enum SessionWork {
     case create(CreateRequest)
     case request(Request.OneOf_Op, EnvironmentHost)
 
-    /// About what it costs; `size` is its payload's. A create touches the memory of all its boards.
+    /// Memory that no board has used yet makes a create slower than any step.
+    private static let nanosecondsPerCreatedLane = 1000
+
+    /// About what it costs; `size` is its payload's.
     package func cost(payload size: Int) -> Cost {
         switch self {
         case .create(let create):
             Cost(
-                lanes: Int(min(create.numEnvs, 1 << 32)), nanosecondsPerLane: 10,
+                lanes: Int(min(create.numEnvs, 1 << 32)), nanosecondsPerLane: Self.nanosecondsPerCreatedLane,
                 opensTable: create.extraInfos.contains(where: OptimumInfo.names.contains))
         case .request(let op, let host): host.environment.cost(op, payload: size)
         }

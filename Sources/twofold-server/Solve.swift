@@ -94,18 +94,13 @@ struct Solve: ParsableCommand {
         let settings = try serviceSettings()
         let directory = TableDirectory(tables ?? settings.tables)
         let begin = Moment.now
-        let table: OptimumTable
-        if directory.hasTable(of: problem) {
-            table = try directory.table(of: problem)
-        } else {
-            var shown = Moment(nanoseconds: 0)
-            table = try OptimumSolver(problem, workers: Workers(threads: threads ?? settings.threads))
-                .solve(in: directory) { progress in
-                    guard !quiet, Moment.now - shown >= .seconds(1) else { return }
-                    shown = .now
-                    report(progress, after: shown - begin)
-                }
-        }
+        var shown = Moment(nanoseconds: 0)
+        let table = try OptimumSolver(problem, workers: Workers(threads: threads ?? settings.threads))
+            .solve(in: directory) { progress in
+                guard !quiet, Moment.now - shown >= .seconds(1) else { return }
+                shown = .now
+                report(progress, after: shown - begin)
+            }
         try print(table, directory.path(of: problem), seconds: (Moment.now - begin) / .seconds(1))
     }
 

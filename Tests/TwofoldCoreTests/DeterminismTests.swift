@@ -81,9 +81,9 @@ import Testing
     // MARK: workers
 
     @Test(arguments: [1, 2, 3, 16], [1, 64, 100, 256, 1000])
-    func `workers visit every lane once, in whole blocks of 64`(threads: Int, chunk: Int) {
+    func `workers visit every lane once, in whole blocks of 64`(threads: Int, chunk: Int) throws {
         for lanes in [1, 7, 63, 64, 65, 128, 300, 1000] {
-            let visits = LaneStorage(count: lanes, repeating: 0)
+            let visits = try LaneStorage(count: lanes, repeating: 0)
             let total = Atomic(0)
             let torn = Atomic(0)
             Workers(threads: threads, chunk: chunk).run(lanes: lanes, nanosecondsPerLane: 1) { range, _ in
@@ -99,11 +99,11 @@ import Testing
         }
     }
 
-    @Test func `concurrent batches visit each lane once`() async {
-        await withTaskGroup(of: Int.self) { group in
+    @Test func `concurrent batches visit each lane once`() async throws {
+        try await withThrowingTaskGroup(of: Int.self) { group in
             for threads in 2...5 {
                 group.addTask {
-                    let visits = LaneStorage(count: 640, repeating: 0)
+                    let visits = try LaneStorage(count: 640, repeating: 0)
                     let workers = Workers(threads: threads, chunk: 64)
                     for round in 1...2000 {
                         let most = Atomic(0)
@@ -117,7 +117,7 @@ import Testing
                     return 0
                 }
             }
-            for await wrong in group { #expect(wrong == 0) }
+            for try await wrong in group { #expect(wrong == 0) }
         }
     }
 

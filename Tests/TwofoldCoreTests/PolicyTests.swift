@@ -22,7 +22,7 @@ extension Deadline {
 
         init(_ environment: any VectorEnvironment, seed: UInt64 = 0) throws {
             self.environment = environment
-            streams = PolicyStreams(lanes: environment.lanes)
+            streams = try PolicyStreams(lanes: environment.lanes)
             let batch = Batch(environment)
             try batch.reset(seed: seed)
             for lane in 0..<environment.lanes { streams.seed(lane, seed &+ UInt64(lane)) }
@@ -231,7 +231,8 @@ extension Deadline {
     @Test func `the toy game rolls out too`() throws {
         for lanes in [1, 64, 70] {
             let player = try Player(GameEnvironment(ToyGame(), BatchOptions(lanes: lanes)))
-            let told = try player.play(RandomPolicy(), steps: 50)
+            let policy: any Policy = lanes == 64 ? FixedOrderPolicy() : RandomPolicy()
+            let told = try player.play(policy, steps: 50)
             let actions = player.environment.actions.count
             for (index, action) in told.arrays["action"]!.enumerated() {
                 let mask = told.arrays["action_mask"]![index * actions..<(index + 1) * actions]
@@ -256,6 +257,22 @@ extension Deadline {
                 #expect(cell("action", step, lane, told, lanes) == [UInt8(expected)])
             }
         }
+    }
+
+    @Test func `fixed order takes the legal action with the lowest number, and no word`() throws {
+        let lanes = 70
+        let player = try Player(Self.make(lanes: lanes), seed: 5)
+        let twin = try Player(Self.make(lanes: lanes), seed: 5)
+        for lane in 0..<lanes { twin.streams.seed(lane, 99) }
+        let told = try player.play(FixedOrderPolicy(), steps: 300)
+        for step in 0..<300 {
+            for lane in 0..<lanes {
+                let mask = cell("action_mask", step, lane, told, lanes)
+                let expected = UInt8(mask.firstIndex(of: 1) ?? 0)
+                #expect(cell("action", step, lane, told, lanes) == [expected])
+            }
+        }
+        #expect(try twin.play(FixedOrderPolicy(), steps: 300) == told)
     }
 
     @Test func `greedy takes the highest reward, and ties at random`() throws {

@@ -344,7 +344,7 @@ extension Batch {
         _ format: SnapshotFormat, _ records: [UInt8], areStreamsEmpty: Bool = false
     ) -> [UInt8] {
         let lanes = records.count / format.recordSize
-        let streams = PolicyStreams(lanes: lanes)
+        let streams = try! PolicyStreams(lanes: lanes)
         if !areStreamsEmpty {
             for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
         }

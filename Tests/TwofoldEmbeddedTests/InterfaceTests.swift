@@ -142,8 +142,11 @@ import TwofoldTestSupport
         #expect(bad.status == TWOFOLD_ANSWERED)
         #expect(bad.error?.code == .invalidArgument)
         #expect(bad.error?.field == "actions" && bad.error?.lane == 2)
-        let few = library.step(boards.id, seq: 3, [0, 1])
-        #expect(few.error?.field == "actions")
+        for count in [0, 2, 6, 5000] {
+            let other = library.step(boards.id, seq: 3, [UInt8](repeating: 0, count: count))
+            #expect(other.error?.code == .invalidArgument && other.error?.field == "actions")
+            #expect(other.error?.message.contains("\(count) actions") == true)
+        }
         #expect(try boards.step([0, 1, 2, 3, 0]).payload == twin.step([0, 1, 2, 3, 0]).payload)
     }
 
@@ -183,6 +186,43 @@ import TwofoldTestSupport
         #expect(
             reply.step(library.number, boards.id, 1, 3, actions, .max, 8)
                 == Int32(TWOFOLD_BAD_ARGUMENT))
+    }
+
+    @Test(arguments: [1, -1, 2, -2, 4, -4, 8, -8] as [Int32])
+    func `a count of actions that no memory holds is compared and not read`(width: Int32) throws {
+        let boards = try Boards(library, lanes: 5)
+        let actions: [UInt64] = [0, 0, 0, 0, 0]
+        var header = [UInt8](repeating: 0, count: 1 << 12)
+        for count in [5000, 1 << 40, Int.max / 8] {
+            let unknown = [UInt8](repeating: 9, count: 16)
+            for (session, code) in [(boards.id, ErrorCode.invalidArgument), (unknown, .notFound)] {
+                let answer = header.withUnsafeMutableBufferPointer { header in
+                    var reply = twofold_reply()
+                    (reply.header, reply.header_capacity) = (header.baseAddress, header.count)
+                    #expect(
+                        reply.step(library.number, session, 1, 3, actions, count, width) == TWOFOLD_ANSWERED)
+                    return Array(header[..<reply.header_size])
+                }
+                guard case .error(let error) = try Reply(bytes: answer).result else {
+                    Issue.record("no error")
+                    return
+                }
+                #expect(error.code == code)
+                #expect(error.field == (code == .notFound ? "session" : "actions"))
+            }
+        }
+        try boards.step([0, 1, 2, 3, 0])
+    }
+
+    @Test func `a long request is known again in whatever memory it comes`() throws {
+        let (boards, twin) = (try Boards(library, lanes: 20_000), try Boards(library, lanes: 20_000))
+        library.payloadRoom = Int(boards.created.step.size)
+        let expected = try twin.step(twin.actions(1)).payload
+        #expect(try boards.step(boards.actions(1)).payload == expected)
+        #expect(boards.repeatStep(boards.actions(1)).payload == expected)
+        let other = library.step(boards.id, seq: boards.seq, boards.actions(2))
+        #expect(other.error?.code == .conflict)
+        #expect(try boards.step(boards.actions(2)).payload == twin.step(twin.actions(2)).payload)
     }
 
     @Test(arguments: [
@@ -271,6 +311,70 @@ import TwofoldTestSupport
         #expect(small.status == TWOFOLD_TOO_SMALL && small.sizes.payload == 4)
         library.payloadRoom = 4
         #expect(library.call(Request(.expand(request)), [1]).error?.field == "payload")
+    }
+
+    @Test func `a reply whose header has no room leaves the payload's memory as it was`() throws {
+        var request = ExpandRequest()
+        request.environmentID = "twofold/Game2048-v0"
+        request.count = 1
+        func ask(_ operation: ExpandOperation, _ board: [UInt8], room: Int) -> (Int32, [UInt8], Int) {
+            request.operation = operation
+            let header = Request(.expand(request)).bytes
+            var (text, payload) = ([UInt8](repeating: 7, count: room), [UInt8](repeating: 7, count: 200))
+            return text.withUnsafeMutableBufferPointer { text in
+                payload.withUnsafeMutableBufferPointer { payload in
+                    var reply = twofold_reply(
+                        header: text.baseAddress, header_capacity: room, header_size: 0,
+                        payload: payload.baseAddress, payload_capacity: 200, payload_size: 0)
+                    let status = call(library.number, header, header.count, board, board.count, &reply)
+                    return (status, Array(payload), reply.header_size)
+                }
+            }
+        }
+        let untouched = [UInt8](repeating: 7, count: 200)
+        let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
+        for (operation, board) in [
+            (.legal, board), (.afterstates, board), (.afterstates, [99] + board.dropFirst()),
+        ] as [(ExpandOperation, [UInt8])] {
+            let (status, payload, size) = ask(operation, board, room: 3)
+            #expect(status == TWOFOLD_TOO_SMALL && size > 3)
+            #expect(payload == untouched)
+            let (again, written, _) = ask(operation, board, room: size)
+            #expect(again == TWOFOLD_ANSWERED)
+            #expect((written == untouched) == (board[0] == 99))
+        }
+    }
+
+    @Test func `services may be made and destroyed as often as one likes, each with a number of its own`()
+        throws
+    {
+        var numbers: Set<UInt64> = []
+        for _ in 0..<5000 {
+            var number: UInt64 = 0
+            try #require(create(&number, nil, 0) == TWOFOLD_ANSWERED)
+            #expect(numbers.insert(number).inserted)
+            #expect(destroy(number) == TWOFOLD_ANSWERED)
+            #expect(destroy(number) == TWOFOLD_NO_SERVICE)
+        }
+    }
+
+    @Test func `threads that destroy a service others use end it once`() throws {
+        for _ in 0..<200 {
+            var number: UInt64 = 0
+            try #require(create(&number, nil, 0) == TWOFOLD_ANSWERED)
+            let (service, hello) = (number, Request(.hello).bytes)
+            let destroyed = Atomic(0)
+            DispatchQueue.concurrentPerform(iterations: 4) { thread in
+                if thread < 2 {
+                    if destroy(service) == TWOFOLD_ANSWERED { destroyed.add(1, ordering: .relaxed) }
+                    return
+                }
+                var reply = twofold_reply()
+                let status = call(service, hello, hello.count, nil, 0, &reply)
+                #expect(status == TWOFOLD_TOO_SMALL || status == TWOFOLD_NO_SERVICE)
+            }
+            #expect(destroyed.load(ordering: .relaxed) == 1)
+        }
     }
 
     @Test func `closed boards are gone, their close is known, and a rollout is kept like any reply`() throws {

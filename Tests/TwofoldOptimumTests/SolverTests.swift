@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Platform
 import Testing
 import TwofoldCore
 
@@ -108,6 +109,95 @@ import TwofoldCore
         // What was found before is not looked for again.
         #expect(done < 110 || moment == (.forward, 4))
         #expect(try bytes(.board(2, 3), in: directory) == bytes(.board(2, 3), in: other))
+    }
+
+    /// A directory with the folder of a solver of 2 x 3 that was stopped near its end.
+    private func stopped() throws -> TemporaryDirectory {
+        let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
+        let problem = try OptimumProblem(.board(2, 3), .score)
+        try solve(.board(2, 3), in: directory) { progress in
+            guard progress.stage == .table else { return }
+            do { try copyPart(of: problem, directory, other) } catch { Issue.record(error) }
+        }
+        return other
+    }
+
+    private func change(
+        _ log: String, in directory: TemporaryDirectory, _ change: (inout Data) throws -> Void
+    ) throws {
+        let path = directory.tables.path(of: try OptimumProblem(.board(2, 3), .score)) + ".part/" + log
+        var data = try Data(contentsOf: URL(filePath: path))
+        try change(&data)
+        try data.write(to: URL(filePath: path))
+    }
+
+    @Test(arguments: ["boards", "values"], [8, 16, 24])
+    func `a damaged layer is cut off, whatever its head says`(log: String, word: Int) throws {
+        for value in [UInt64.max, 1 << 63, 0xffff_ffff, 1 << 32] {
+            let directory = try stopped()
+            try change(log, in: directory) { data in
+                withUnsafeBytes(of: value.littleEndian) { data.replaceSubrange(word..<word + 8, with: $0) }
+            }
+            try expectWhole(directory)
+        }
+    }
+
+    /// Solves 2 x 3 in a directory with the folder of a stopped solver, to the table of one that never stopped.
+    private func expectWhole(_ directory: TemporaryDirectory) throws {
+        try solve(.board(2, 3), in: directory)
+        let whole = TemporaryDirectory()
+        try solve(.board(2, 3), in: whole)
+        #expect(try bytes(.board(2, 3), in: directory) == bytes(.board(2, 3), in: whole))
+    }
+
+    @Test(arguments: [true, false])
+    func `a whole layer that is not the problem's is cut off`(isOfBoards: Bool) throws {
+        let directory = try stopped()
+        // The first layer, 32 bytes of a head before its rows, with another content and the checksum of that.
+        let log = isOfBoards ? "boards" : "values"
+        try change(log, in: directory) { data in
+            var layer = [UInt8](repeating: 0, count: 32 + (isOfBoards ? 8 : 24) * 2)
+            layer.replaceSubrange(..<32, with: data.prefix(32))
+            layer[16] = 2
+            for index in 32..<layer.count { layer[index] = 0xff }
+            let checksum = layer.withUnsafeBytes { WordChecksum.of($0) }
+            data = Data(layer) + withUnsafeBytes(of: checksum.littleEndian) { Data($0) }
+        }
+        try expectWhole(directory)
+    }
+
+    @Test func `a solver makes the folders above its table`() throws {
+        let directory = TemporaryDirectory()
+        let problem = try OptimumProblem(.board(2, 2), .score)
+        let tables = TableDirectory(directory.path + "/a/b/c")
+        _ = try OptimumSolver(problem, workers: Workers(threads: 1)).solve(in: tables) { _ in }
+        #expect(tables.hasTable(of: problem))
+    }
+
+    @Test func `a second solver of the same board says who works on it, and leaves the first alone`() throws {
+        let directory = TemporaryDirectory()
+        var refusals: [String] = []
+        try solve(.board(2, 2), in: directory) { progress in
+            guard progress.stage == .table else { return }
+            let error = #expect(throws: OptimumFailure.self) { try solve(.board(2, 2), in: directory) }
+            refusals.append(error?.description ?? "")
+        }
+        #expect(refusals.count == 1)
+        #expect(refusals[0].contains("another process is solving this board"), "\(refusals[0])")
+        #expect(try bytes(.board(2, 2), in: directory).count > 4096)
+    }
+
+    @Test func `the folder of a solver that ended before it had cleaned up goes with the next one`() throws {
+        let directory = try stopped()
+        let problem = try OptimumProblem(.board(2, 3), .score)
+        let path = directory.tables.path(of: problem)
+        let whole = TemporaryDirectory()
+        try solve(.board(2, 3), in: whole)
+        try FileManager.default.copyItem(atPath: whole.tables.path(of: problem), toPath: path)
+        var steps = 0
+        let table = try solve(.board(2, 3), in: directory) { _ in steps += 1 }
+        #expect(steps == 0 && table.results.states == 21_752)
+        #expect(!FileManager.default.fileExists(atPath: path + ".part"))
     }
 
     @Test func `nothing but the table stays behind`() throws {

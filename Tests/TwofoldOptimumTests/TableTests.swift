@@ -1,4 +1,6 @@
 import FoundationEssentials
+import Platform
+import Synchronization
 import Testing
 import TwofoldCore
 
@@ -70,5 +72,158 @@ import TwofoldCore
         let other = try bytes(.board(2, 2, startTiles: 1), in: directory)
         try other.write(to: URL(filePath: directory.tables.path(of: OptimumProblem(.board(2, 2), .score))))
         #expect(try failure(directory).contains("it is the table of optimum-2x2-score-four0.1-start1"))
+    }
+
+    /// The values of some boards' actions; a NaN as any.
+    private func values(_ table: OptimumTable, of boards: [[UInt8]]) -> [Float?] {
+        boards.flatMap { board in
+            var values = [Float](repeating: 0, count: 4)
+            table.values(of: board, masks: [1, 1, 1, 1], count: 1, into: &values)
+            return values.map { $0.isNaN ? nil : $0 }
+        }
+    }
+
+    private static let boards: [[UInt8]] = [
+        [1, 1, 0, 0, 0, 0], [1, 2, 3, 3, 2, 1], [2, 1, 0, 4, 3, 5], [6, 5, 4, 1, 2, 1],
+    ]
+
+    @Test func `a table that was read stays as it was, whatever happens to its file`() throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 3), in: directory)
+        let problem = try OptimumProblem(.board(2, 3), .score)
+        let table = try directory.tables.table(of: problem)
+        let before = values(table, of: Self.boards)
+        #expect(before.contains { $0 ?? 0 > 0 })
+        let path = directory.tables.path(of: problem)
+        let size = try bytes(.board(2, 3), in: directory).count
+        let other = try Descriptor(opening: path, O_WRONLY)
+        try [UInt8](repeating: 7, count: size).withUnsafeBytes { try other.write($0) }
+        #expect(values(table, of: Self.boards) == before)
+        #expect(truncate(path, 0) == 0)
+        #expect(values(table, of: Self.boards) == before)
+    }
+
+    /// Changes a table's file behind its header, and writes the checksums that fit.
+    private func forge(
+        _ config: Game2048.Config, in directory: TemporaryDirectory, _ change: (inout [UInt8]) -> Void
+    ) throws {
+        var forged = [UInt8](try bytes(config, in: directory))
+        change(&forged)
+        var header = try forged.withUnsafeBytes { try TableHeader($0) }
+        header.checksum = forged[TableHeader.size...].withUnsafeBytes { WordChecksum.of($0) }
+        forged.replaceSubrange(..<TableHeader.size, with: header.bytes)
+        let path = directory.tables.path(of: try OptimumProblem(config, .score))
+        try Data(forged).write(to: URL(filePath: path))
+    }
+
+    /// Byte 0 ... 7 of a line count boards, and each bit of the others is a board.
+    @Test(arguments: [0, 2, 3, 4, 5, 7, 8, 15, 17, 64, 64 * 100 + 3, 64 * 100 + 63])
+    func `a table that counts its boards wrong is refused, even with the right checksums`(byte: Int) throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 3), in: directory)
+        try forge(.board(2, 3), in: directory) { $0[TableHeader.size + byte] ^= 1 }
+        #expect(try failure(directory, .board(2, 3)).contains("it counts its boards wrong"))
+    }
+
+    @Test func `records of a forged table that are no numbers are no worse than wrong values`() throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 3), in: directory)
+        let problem = try OptimumProblem(.board(2, 3), .score)
+        let records = try directory.tables.table(of: problem).recordBase
+        try forge(.board(2, 3), in: directory) { bytes in
+            for index in bytes[records...].indices { bytes[index] = 0xff }
+        }
+        let table = try directory.tables.table(of: problem)
+        #expect(values(table, of: [[1, 1, 0, 0, 0, 0]]) == [nil, nil, nil, nil])
+    }
+
+    @Test func `what is not a regular file is refused at once, by name`() throws {
+        let directory = TemporaryDirectory()
+        let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
+        try #require(mkdir(path, 0o700) == 0)
+        #expect(try failure(directory).contains("'\(path)' is a directory"))
+        rmdir(path)
+        try #require(mkfifo(path, 0o600) == 0)
+        // A writer, so that nothing waits for one where this is opened without O_NONBLOCK.
+        let writer = try Descriptor(opening: path, O_RDWR)
+        #expect(try failure(directory).contains("'\(path)' is a FIFO"))
+        withExtendedLifetime(writer) {}
+    }
+
+    // MARK: memory
+
+    /// A budget that notes what is reserved in it.
+    private final class Budget: Sendable {
+        struct Exhausted: Error {}
+
+        private let sizes = Mutex<[Int]>([])
+        private let room: Mutex<Int>
+
+        init(room: Int = .max) { self.room = Mutex(room) }
+
+        var reserved: [Int] { sizes.withLock { $0 } }
+
+        func set(room: Int) { self.room.withLock { $0 = room } }
+
+        func reserve(_ bytes: Int) throws -> any Sendable {
+            guard room.withLock({ bytes <= $0 }) else { throw Exhausted() }
+            sizes.withLock { $0.append(bytes) }
+            return ()
+        }
+    }
+
+    @Test func `callers that come together share one table, which is reserved once`() throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 3), in: directory)
+        let problem = try OptimumProblem(.board(2, 3), .score)
+        let budget = Budget()
+        let tables = TableDirectory(directory.path) { try budget.reserve($0) }
+        let found = Mutex<[ObjectIdentifier]>([])
+        Workers(threads: 4, chunk: 1).run(lanes: 8, nanosecondsPerLane: 1_000_000) { range, _ in
+            for _ in range {
+                guard let table = try? tables.table(of: problem) else { continue }
+                found.withLock { $0.append(ObjectIdentifier(table)) }
+            }
+        }
+        let identities = found.withLock { $0 }
+        #expect(identities.count == 8 && Set(identities).count == 1)
+        #expect(budget.reserved == [try bytes(.board(2, 3), in: directory).count])
+    }
+
+    @Test func `a table for which there is no memory is refused as that, until there is`() throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 2), in: directory)
+        let problem = try OptimumProblem(.board(2, 2), .score)
+        let budget = Budget(room: 4096)
+        let tables = TableDirectory(directory.path) { try budget.reserve($0) }
+        let error = #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }
+        #expect(error?.kind == .outOfMemory)
+        #expect(error?.description.contains(tables.path(of: problem)) == true)
+        budget.set(room: 1 << 20)
+        #expect(try tables.table(of: problem).records == 74)
+    }
+
+    @Test func `a damaged table is not read again until its file changes`() throws {
+        let directory = TemporaryDirectory()
+        try solve(.board(2, 2), in: directory)
+        let problem = try OptimumProblem(.board(2, 2), .score)
+        let whole = try bytes(.board(2, 2), in: directory)
+        let budget = Budget()
+        let tables = TableDirectory(directory.path) { try budget.reserve($0) }
+        let file = URL(filePath: tables.path(of: problem))
+        var changed = whole
+        changed[whole.count - 1] ^= 1
+        // Each time another file in the same place.
+        try changed.write(to: file, options: .atomic)
+        for _ in 0..<3 {
+            let error = #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }
+            #expect(error?.description.contains("its checksum is wrong") == true)
+        }
+        #expect(budget.reserved.count == 1)
+        try changed.write(to: file, options: .atomic)
+        #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }
+        #expect(budget.reserved.count == 2)
+        try whole.write(to: file, options: .atomic)
+        #expect(try tables.table(of: problem).records == 74)
     }
 }

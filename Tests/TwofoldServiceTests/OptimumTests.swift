@@ -105,6 +105,58 @@ import TwofoldService
         #expect(costly > 500 && ended > 100)
     }
 
+    /// The values in the finals of some episodes that differ from the table's; `finals` is their layout.
+    private func wrongFinals(
+        _ session: Session, _ solved: Solved, _ answer: Answer, _ finals: PayloadLayoutMessage
+    ) throws -> [Int] {
+        func rows(_ name: String) throws -> [[UInt8]] {
+            let bytes = try session.array(name, of: answer, in: finals)
+            let size = bytes.count / Int(finals.arrays[0].shape[0])
+            return stride(from: 0, to: bytes.count, by: size).map { Array(bytes[$0..<$0 + size]) }
+        }
+        let boards = zip(try rows("observation"), try rows("action_mask")).map(solved.actions)
+        let found = zip(try rows("action_values"), try rows("optimal_value")).map { floats($0 + $1) }
+        return found.indices.filter { found[$0] != boards[$0] + [best(boards[$0])] }
+    }
+
+    @Test func `in SAME_STEP the finals have the values of the final boards`() throws {
+        let solved = try Solved()
+        let session = try solved.session {
+            $0.numEnvs = 100
+            $0.autoresetMode = .sameStep
+            $0.maxEpisodeSteps = 9
+        }
+        let names = ["lanes"] + session.created.reset.arrays.map(\.name) + ["optimal_value", "action_values"]
+        #expect(session.created.finals.arrays.map(\.name) == names)
+        try session.reset(seed: 5)
+        var ended = 0
+        for step in 0..<60 {
+            let answer = try session.step((0..<100).map { UInt8(($0 &* 7 &+ step &* step) % 11 % 4) })
+            guard case .step(let reply) = answer.result, reply.hasFinals else { continue }
+            #expect(try wrongFinals(session, solved, answer, reply.finals) == [])
+            ended += Int(reply.finals.arrays[0].shape[0])
+        }
+        #expect(ended > 100)
+        var rollout = RolloutRequest()
+        rollout.steps = 30
+        rollout.maxPayloadBytes = 1 << 24
+        rollout.random = .init()
+        let answer = try session.call(.rollout(rollout))
+        guard case .rollout(let reply) = answer.result else { fatalError("no rollout's reply") }
+        #expect(reply.finals.arrays.map(\.name) == ["steps"] + names)
+        #expect(try wrongFinals(session, solved, answer, reply.finals) == [])
+    }
+
+    @Test func `finals have those of the optimum's infos that were requested`() throws {
+        let session = try Solved().session {
+            $0.autoresetMode = .sameStep
+            $0.maxEpisodeSteps = 1
+            $0.extraInfos = ["regret", "action_values", "chance"]
+        }
+        let names = ["lanes"] + session.created.reset.arrays.map(\.name)
+        #expect(session.created.finals.arrays.map(\.name) == names + ["action_values"])
+    }
+
     /// How a player chooses among the legal actions.
     enum Play: CaseIterable {
         case uniform, lowestLegal, highestLegal

@@ -137,6 +137,14 @@ import TwofoldService
         #expect(error.field == "environment_id")
     }
 
+    @Test func `a reset and a restore count as longer than a step of as many lanes`() throws {
+        let session = try Session { $0.numEnvs = 2048 }.session
+        #expect(session.cost(.step(.init())).nanoseconds < 80_000)
+        for op in [.reset(.init()), .restore(.init())] as [Request.OneOf_Op] {
+            #expect(session.cost(op).nanoseconds > 80_000)
+        }
+    }
+
     @Test func `what a restore reads counts as its time, however few its lanes`() throws {
         let session = try Session().session
         #expect(session.cost(restoring(4), payload: 500).nanoseconds < 80_000)

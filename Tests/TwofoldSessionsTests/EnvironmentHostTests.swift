@@ -1,5 +1,7 @@
+import FoundationEssentials
 import Testing
 import TwofoldCore
+import TwofoldOptimum
 import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
@@ -26,6 +28,45 @@ import TwofoldTestSupport
         request.steps = 1
         change(&request)
         return .rollout(request)
+    }
+
+    @Test func `a table of the optimum counts in the budget, once for all sessions`() throws {
+        let path = "\(FileManager.default.temporaryDirectory.path)/twofold-\(UInt64.random(in: 0 ... .max))"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        var config = Game2048.Config()
+        (config.rows, config.columns) = (2, 3)
+        let size = try OptimumSolver(OptimumProblem(config, .score), workers: Workers(threads: 1))
+            .solve(in: TableDirectory(path)) { _ in }.bytes
+        var settings = ServiceSettings(threads: 1)
+        settings.tables = path
+        guard
+            case .create(let request) = Request.OneOf_Op.create(
+                lanes: 1,
+                {
+                    ($0.game2048.rows, $0.game2048.columns) = (2, 3)
+                    $0.extraInfos = ["regret"]
+                })
+        else { fatalError() }
+
+        let budget = MemoryBudget(limit: 1 << 30)
+        let service = settings.service(budget)
+        let one = try EnvironmentHost.create(request, service, budget).0
+        #expect(budget.used == size + one.bytes)
+        let other = try EnvironmentHost.create(request, service, budget).0
+        #expect(budget.used == size + one.bytes + other.bytes)
+
+        let small = MemoryBudget(limit: size - 1)
+        let refused = try #require(throws: ServiceError.self) {
+            try EnvironmentHost.create(request, settings.service(small), small)
+        }
+        #expect(refused.code == .resourceExhausted && refused.field == "extra_infos")
+        #expect(refused.message.contains("max_bytes = \(size - 1)"), "\(refused.message)")
+        #expect(small.used == 0)
+    }
+
+    @Test func `a create counts as longer than a step of as many lanes`() throws {
+        guard case .create(let request) = Request.OneOf_Op.create(lanes: 2048) else { fatalError() }
+        #expect(SessionWork.create(request).cost(payload: 0).nanoseconds > 80_000)
     }
 
     @Test func `a refused rollout gives back what was reserved for its policy`() throws {

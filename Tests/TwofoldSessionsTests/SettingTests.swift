@@ -32,7 +32,8 @@ import TwofoldSessions
         let limits = Limits()
         let none = try ServiceSettings { _ in nil }
         #expect(none.threads == availableProcessors())
-        #expect(none.limits.maxBytes == availableMemory() / 2)
+        // A little more or less of the memory is in use by now.
+        #expect(abs(none.limits.maxBytes - availableMemory() / 2) < 256 << 20)
         #expect(none.limits.maxBoards == limits.maxBoards)
     }
 }

@@ -5,6 +5,7 @@ The truth is certify/exact.py, which shares no code with the server.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -176,6 +177,43 @@ def test_every_step_reports_the_exact_values(make: Any, mode: str, changes: dict
         begins = terminated if mode == "NextStep" else begins
 
 
+@pytest.mark.parametrize("copy", [True, False])
+def test_the_final_info_has_the_values_of_the_final_board(make: Any, copy: bool) -> None:
+    values, actions = exact_values()
+    envs, rng = (
+        make(autoreset_mode="SameStep", max_episode_steps=7, copy=copy),
+        np.random.default_rng(2),
+    )
+    _, infos = envs.reset(seed=1)
+    truncations = 0
+    for _ in range(50):
+        played = random_actions(rng, infos["action_mask"])
+        boards, _, terminated, truncated, infos = envs.step(played)
+        ended = terminated | truncated
+        # The infos themselves are those of the new boards, and all of them are valid.
+        assert infos["_optimal_value"].all()
+        assert infos["_action_values"].all()
+        assert infos["_regret"].tolist() == (~ended).tolist()
+        for lane in np.flatnonzero(ended):
+            begun, last = boards[lane].tobytes(), infos["final_obs"][lane].tobytes()
+            final = infos["final_info"]
+            assert infos["optimal_value"][lane] == pytest.approx(values[begun], abs=1e-5)
+            assert infos["action_values"][lane] == pytest.approx(actions[begun], abs=1e-5)
+            assert final["optimal_value"][lane] == pytest.approx(values[last], abs=1e-5)
+            assert final["action_values"][lane] == pytest.approx(actions[last], abs=1e-5)
+            assert final["regret"][lane] == infos["regret"][lane]
+            assert (values[last] == 0) == terminated[lane]
+            truncations += not terminated[lane]
+            for name in EXTRAS:
+                assert final["_" + name][lane]
+    assert truncations > 20
+    data = envs.rollout(40, policy="random")
+    finals = data.finals
+    known = [values[board.tobytes()] for board in finals.observations]
+    assert len(known) > 50
+    assert finals.infos["optimal_value"] == pytest.approx(known, abs=1e-5)
+
+
 def test_an_illegal_action_costs_nothing_or_everything(make: Any) -> None:
     board = np.array([[1, 2], [3, 3]], np.uint8)
     values, _ = exact_values()
@@ -279,13 +317,40 @@ def test_wrong_arguments_are_refused_by_name(make: Any, endpoint: str) -> None:
     cards.close()
 
 
-def test_a_damaged_table_is_refused(make: Any, tables: Path) -> None:
-    path = tables / "optimum-2x2-score-four0.1-start3.table"
-    solve("--size", "2", "--start-tiles", "3")
+@pytest.fixture
+def own(tables: Path) -> tuple[float, Path]:
+    """A chance of fours that no other test uses, and its table, which services keep."""
+    chance = next(_CHANCES) / 64
+    return chance, Path(solve("--size", "2", "--four-probability", str(chance))["path"])
+
+
+_CHANCES = itertools.count(1)
+
+
+def test_a_table_that_changes_on_disk_changes_no_environment(
+    make: Any, own: tuple[float, Path]
+) -> None:
+    chance, path = own
+    envs = make(four_probability=chance)
+    envs.reset(seed=1)
+    # As cp does, into the same file.
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    assert np.isfinite(envs.step(np.zeros(64, np.int64))[4]["optimal_value"]).all()
+    path.write_bytes(b"")
+    assert np.isfinite(envs.step(np.ones(64, np.int64))[4]["optimal_value"]).all()
+
+
+def test_a_damaged_table_is_refused_until_its_file_changes(
+    make: Any, own: tuple[float, Path]
+) -> None:
+    chance, path = own
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(FailedPrecondition, match=r"can't be used: it has .* bytes; expected"):
-        make(start_tiles=3)
+    for _ in range(2):
+        with pytest.raises(FailedPrecondition, match=r"can't be used: it has .* bytes; expected"):
+            make(four_probability=chance)
     path.unlink()
+    solve("--size", "2", "--four-probability", str(chance))
+    make(four_probability=chance)
 
 
 # ---- the policy, and regret ----------------------------------------------------------------------

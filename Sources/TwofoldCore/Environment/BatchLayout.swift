@@ -1,3 +1,5 @@
+internal import Platform
+
 /// The places of arrays in one block of memory: in order, each at a multiple of 64 bytes.
 ///
 ///     0            64·k          64·l
@@ -58,15 +60,14 @@ public final class ArrayMemory: @unchecked Sendable {
     /// The arrays; valid as long as this object lives.
     public let arrays: BatchArrays
     /// The memory, whole multiples of 64 bytes.
-    public let bytes: UnsafeMutableRawBufferPointer
+    public var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
+    private let memory: OwnedMemory
 
-    /// Memory for these arrays with one row per lane.
-    public init(_ specs: [ArraySpec], lanes: Int) {
-        bytes = .allocate(byteCount: Self.size(specs, lanes: lanes), alignment: 64)
-        arrays = BatchLayout(specs, lanes: lanes).arrays(in: bytes)
+    /// Memory for these arrays with one row per lane; throws with the field's name where there is none.
+    public init(_ specs: [ArraySpec], lanes: Int, for field: String = "") throws(EnvironmentError) {
+        memory = try OwnedMemory(byteCount: Self.size(specs, lanes: lanes), for: field)
+        arrays = BatchLayout(specs, lanes: lanes).arrays(in: memory.bytes)
     }
-
-    deinit { bytes.deallocate() }
 
     /// Bytes that these arrays take.
     static func size(_ specs: [ArraySpec], lanes: Int) -> Int {

@@ -1,3 +1,5 @@
+package import Platform
+
 /// An environment's refusal of a request; nothing has changed.
 public struct EnvironmentError: Error, Equatable, Sendable {
     /// The kinds of refusal.
@@ -33,5 +35,21 @@ public struct EnvironmentError: Error, Equatable, Sendable {
     /// A request that exceeds a limit.
     public static func exhausted(_ field: String, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .resourceExhausted, field: field, lane: nil, message: message)
+    }
+}
+
+extension EnvironmentError {
+    /// The process can't have the memory that a request takes.
+    package init(_ error: OutOfMemory, for field: String = "") {
+        self = .exhausted(field, "no memory to carry the request out: \(error)")
+    }
+}
+
+extension OwnedMemory {
+    /// Memory that a request takes; throws with the name of the field that decides how much.
+    package init(byteCount: Int, for field: String) throws(EnvironmentError) {
+        do throws(OutOfMemory) { self = try OwnedMemory(byteCount: byteCount) } catch {
+            throw EnvironmentError(error, for: field)
+        }
     }
 }

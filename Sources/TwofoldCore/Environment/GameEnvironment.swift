@@ -1,3 +1,5 @@
+internal import Platform
+
 /// The vector environment of any ``Game``: one lane after the other. ``LanePhase`` draws a lane's life.
 public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     public let game: Rules
@@ -21,10 +23,10 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         self.options = options
         checks = BatchChecks(game, options)
         report = try TransitionReport(game, options)
-        storage = LaneStorage(count: options.lanes, repeating: Lane(state: game.makeState()))
         resetArrays = StandardArrays.reset(game)
         stepArrays = StandardArrays.step(game) + report.arrays
-        returns = EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
+        storage = try LaneStorage(count: options.lanes, repeating: Lane(state: game.makeState()))
+        returns = try EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
     }
 
     public var nanosecondsPerLane: Int { 1000 }
@@ -35,8 +37,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: step
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func step(
         actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool
     ) throws(EnvironmentError) {
@@ -86,8 +88,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
     }
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
         let (game, storage, returns) = (game, storage, returns)
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
@@ -108,8 +110,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: reset
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         var scratch = game.makeState()
         try checks.reset(input, isSeeded: isSeeded) { (board) throws(InvalidBoard) in
@@ -133,8 +135,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: observe, afterstates
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
@@ -143,8 +145,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
     }
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.seeded(isSeeded)
         let (game, storage) = (game, storage)
@@ -159,8 +161,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 
     // MARK: snapshots
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func snapshot(
         _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
     ) throws(EnvironmentError) {
@@ -172,8 +174,8 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
         }
     }
 
-    @specialized(where Rules == Game2048)
-    @specialized(where Rules == Concentration)
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try checks.restore(input, isSeeded: isSeeded) { (record) throws(InvalidState) in
             _ = try self.game.decode(record)
@@ -215,17 +217,15 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
 /// This is the room for unsafe access to lanes. `@unchecked Sendable` because the environment that owns
 /// it is called by one caller at a time, and within a call workers have disjoint ranges of lanes.
 final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
+    private let memory: OwnedMemory
     private let lanes: UnsafeMutableBufferPointer<Lane>
 
-    init(count: Int, repeating lane: Lane) {
-        lanes = .allocate(capacity: count)
-        lanes.initialize(repeating: lane)
+    init(count: Int, repeating lane: Lane) throws(EnvironmentError) {
+        memory = try OwnedMemory(byteCount: count * MemoryLayout<Lane>.stride, for: "num_envs")
+        lanes = memory.initialized(repeating: lane)
     }
 
-    deinit {
-        lanes.deinitialize()
-        lanes.deallocate()
-    }
+    deinit { lanes.deinitialize() }
 
     @inline(__always)
     subscript(lane: Int) -> Lane {

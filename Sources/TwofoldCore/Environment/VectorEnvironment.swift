@@ -18,6 +18,9 @@ public protocol VectorEnvironment: AnyObject {
     var resetArrays: [ArraySpec] { get }
     /// The arrays that ``step(actions:into:skippingFinished:)`` fills.
     var stepArrays: [ArraySpec] { get }
+    /// The arrays of each ended episode that ``restart(_:in:keeping:)`` fills: its lane, the arrays of a reset, and
+    /// infos of the final board that a step also reports for the new one.
+    var finalArrays: [ArraySpec] { get }
     /// The names of the reward's terms, in the order of `reward_terms`.
     var rewardTerms: [String] { get }
     /// The returns of the lanes' episodes; nil unless the extra info `episode_return` was requested.
@@ -42,8 +45,8 @@ public protocol VectorEnvironment: AnyObject {
 
     /// Starts new episodes in single lanes, all different, after a step that has filled `arrays`; their
     /// streams continue. `finals`, the ``finalArrays`` with one row for each of `lanes`, gets the last rows of
-    /// their old episodes. The reset arrays in `arrays` get the first rows of the new ones; reward, flags and
-    /// extra infos of the step stay.
+    /// their old episodes. The reset arrays in `arrays`, and infos among the finals, get the first rows of the new
+    /// ones; reward, flags and all other extra infos of the step stay.
     func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays)
 
     /// Writes the current state of all lanes again.
@@ -91,36 +94,63 @@ extension VectorEnvironment {
 ///
 ///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
 extension VectorEnvironment {
-    /// The arrays of each ended episode: its lane, then the arrays of a reset.
+    /// No infos but a reset's.
     public var finalArrays: [ArraySpec] { [ArraySpec("lanes", .uint64)] + resetArrays }
 
-    /// The lanes, ascending, whose episode has ended in the step that has just filled `arrays`;
-    /// ``restart(_:in:keeping:)`` takes them.
-    public func endedLanes(in arrays: BatchArrays) -> [Int] {
+    /// The lanes of `range`, ascending, whose episode has ended in the step that has just filled `arrays`;
+    /// ``restart(_:in:keeping:)`` takes them. All lanes without a range.
+    public func endedLanes(in arrays: BatchArrays, among range: Range<Int>? = nil) -> [Int] {
+        var ended: [Int] = []
+        forEachEnded(in: arrays, among: range ?? 0..<lanes) { ended.append($0) }
+        return ended
+    }
+
+    /// The number of all lanes that ``endedLanes(in:among:)`` returns.
+    public func endedCount(in arrays: BatchArrays) -> Int {
+        var count = 0
+        forEachEnded(in: arrays, among: 0..<lanes) { _ in count += 1 }
+        return count
+    }
+
+    /// Restarts all lanes that a step has ended, ``restart(_:in:keeping:)`` for some of them at a time, so that their
+    /// list stays small. Returns their number.
+    public func restartEnded(in arrays: BatchArrays, keeping finals: BatchArrays) -> Int {
+        var count = 0
+        for first in stride(from: 0, to: lanes, by: endedAtATime) {
+            let ended = endedLanes(in: arrays, among: first..<min(lanes, first + endedAtATime))
+            guard !ended.isEmpty else { continue }
+            restart(ended, in: arrays, keeping: finals.dropping(arrays: 0, rows: count))
+            count += ended.count
+        }
+        return count
+    }
+
+    @inline(__always)
+    private func forEachEnded(in arrays: BatchArrays, among range: Range<Int>, _ body: (Int) -> Void) {
         let terminated = UnsafeRawPointer(arrays.address(array: resetArrays.count + 1, lane: 0))
         let truncated = UnsafeRawPointer(arrays.address(array: resetArrays.count + 2, lane: 0))
-        var ended: [Int] = []
-        let lanes = lanes
-        var lane = 0
+        var lane = range.lowerBound
         // Few episodes end at a time: look at eight lanes at once.
-        while lane + 8 <= lanes {
+        while lane + 8 <= range.upperBound {
             let flags =
                 terminated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
                 | truncated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
             var rest = UInt64(littleEndian: flags)
             while rest != 0 {
-                ended.append(lane + rest.trailingZeroBitCount / 8)
+                body(lane + rest.trailingZeroBitCount / 8)
                 rest &= rest &- 1
             }
             lane += 8
         }
-        while lane < lanes {
+        while lane < range.upperBound {
             let flag =
                 terminated.load(fromByteOffset: lane, as: UInt8.self)
                 | truncated.load(fromByteOffset: lane, as: UInt8.self)
-            if flag != 0 { ended.append(lane) }
+            if flag != 0 { body(lane) }
             lane += 1
         }
-        return ended
     }
 }
+
+/// Lanes that are listed at a time.
+private let endedAtATime = 1 << 16

@@ -1,4 +1,5 @@
 internal import Kernel2048
+internal import Platform
 
 /// The memory of a batch that the kernel runs: its blocks of 64 lanes, and what the workers need beside.
 ///
@@ -11,6 +12,8 @@ final class BlockStorage: @unchecked Sendable {
     private let columns: Int
     private let kernel: any KernelOperations.Type
     private let lanes: Int
+    private let memory: OwnedMemory
+    /// All in that memory, one behind the other.
     private let blocks: UnsafeMutableRawPointer
     private let scratches: UnsafeMutableRawPointer
     private let tailActions: UnsafeMutableRawPointer
@@ -20,26 +23,23 @@ final class BlockStorage: @unchecked Sendable {
     init(
         _ config: Game2048.Config, _ kernel: any KernelOperations.Type, lanes: Int, workers: Int,
         stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
-    ) {
+    ) throws(EnvironmentError) {
         (rows, columns) = (config.rows, config.columns)
         self.kernel = kernel
         self.lanes = lanes
         let count = Self.blocks(lanes)
         let blockBytes = count * KernelBlock.size
-        blocks = .allocate(byteCount: blockBytes, alignment: 64)
-        blocks.initializeMemory(as: UInt8.self, repeating: 0, count: blockBytes)
         // No more workers than blocks run at a time.
-        scratches = .allocate(byteCount: min(workers, count) * KernelScratch.size, alignment: 64)
-        tailActions = .allocate(byteCount: KernelBlock.lanes, alignment: 64)
+        let scratchBytes = min(workers, count) * KernelScratch.size
+        memory = try OwnedMemory(
+            byteCount: blockBytes + scratchBytes + KernelBlock.lanes, for: "num_envs")
+        blocks = memory.start
+        blocks.initializeMemory(as: UInt8.self, repeating: 0, count: blockBytes)
+        scratches = blocks + blockBytes
+        tailActions = scratches + scratchBytes
         tailActions.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.lanes)
-        stepTail = ArrayMemory(stepArrays, lanes: KernelBlock.lanes)
-        afterstateTail = ArrayMemory(afterstateArrays, lanes: KernelBlock.lanes)
-    }
-
-    deinit {
-        blocks.deallocate()
-        scratches.deallocate()
-        tailActions.deallocate()
+        stepTail = try ArrayMemory(stepArrays, lanes: KernelBlock.lanes)
+        afterstateTail = try ArrayMemory(afterstateArrays, lanes: KernelBlock.lanes)
     }
 
     /// Memory that the storage of a batch takes.

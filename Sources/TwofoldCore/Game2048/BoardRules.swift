@@ -272,7 +272,8 @@ private final class BlockMemory {
     let scratch: KernelScratch
     private let cells: Int
     private let input: UnsafeMutableRawPointer
-    private let tailMemory: ArrayMemory
+    private let tailMemory: UnsafeMutableRawBufferPointer
+    let tail: BatchArrays
 
     init(_ specs: [ArraySpec], cells: Int) {
         self.cells = cells
@@ -282,16 +283,17 @@ private final class BlockMemory {
         scratch = KernelScratch(.allocate(byteCount: KernelScratch.size, alignment: 64))
         input = .allocate(byteCount: (cells + 1) * KernelBlock.lanes, alignment: 64)
         input.initializeMemory(as: UInt8.self, repeating: 0, count: (cells + 1) * KernelBlock.lanes)
-        tailMemory = ArrayMemory(specs, lanes: KernelBlock.lanes)
+        tailMemory = .allocate(
+            byteCount: ArrayMemory.size(specs, lanes: KernelBlock.lanes), alignment: 64)
+        tail = BatchLayout(specs, lanes: KernelBlock.lanes).arrays(in: tailMemory)
     }
 
     deinit {
         block.memory.deallocate()
         scratch.memory.deallocate()
         input.deallocate()
+        tailMemory.deallocate()
     }
-
-    var tail: BatchArrays { tailMemory.arrays }
 
     /// 64 boards in place, or a full-length copy of fewer.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {

@@ -54,8 +54,8 @@ final class KernelEnvironment: VectorEnvironment {
         self.report = report.isPlain ? nil : KernelReport(report, game)
         rewardTerms = report.program.names
         stepArrays = StandardArrays.step(game) + report.arrays
-        returns = EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
-        blocks = BlockStorage(
+        returns = try EpisodeReturns(lanes: options.lanes, reset: resetArrays, step: stepArrays)
+        blocks = try BlockStorage(
             game.config, kernel, lanes: options.lanes, workers: options.workers.threads,
             stepArrays: stepArrays, afterstateArrays: game.afterstates)
     }

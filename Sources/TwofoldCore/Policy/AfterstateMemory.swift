@@ -19,7 +19,7 @@ public final class AfterstateMemory: Sendable {
         }
         self.boards = boards
         self.rewards = rewards
-        memory = ArrayMemory(specs, lanes: environment.lanes)
+        memory = try ArrayMemory(specs, lanes: environment.lanes, for: "policy")
     }
 
     func fill(from environment: any VectorEnvironment) throws(EnvironmentError) {

@@ -88,7 +88,8 @@ public struct BatchRollout {
         let (lanes, autoreset) = (environment.lanes, environment.autoreset)
         let actionCount = environment.actions.count
         if case .actions(let actions) = source { try check(actions, actionCount) }
-        var rows = RolloutRows(environment, frames: frames, steps: steps, names: stepArrays.map(\.name))
+        var rows = try RolloutRows(
+            environment, frames: frames, steps: steps, names: stepArrays.map(\.name))
         // The first step overwrites the infos.
         try environment.observe(into: rows.arrays(frame: 0, step: 0))
 
@@ -133,14 +134,13 @@ public struct BatchRollout {
     private func restartEnded(
         _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
     ) -> Int {
-        let ended = environment.endedLanes(in: arrays)
-        guard !ended.isEmpty else { return 0 }
-        environment.restart(ended, in: arrays, keeping: finals.dropping(arrays: 1, rows: first))
-        for index in ended.indices {
-            finals.address(array: 0, lane: first + index)
+        let ended = environment.restartEnded(
+            in: arrays, keeping: finals.dropping(arrays: 1, rows: first))
+        for row in first..<first + ended {
+            finals.address(array: 0, lane: row)
                 .storeBytes(of: UInt64(step).littleEndian, as: UInt64.self)
         }
-        return ended.count
+        return ended
     }
 
     private func check(_ actions: UnsafeRawBufferPointer, _ count: Int) throws(EnvironmentError) {

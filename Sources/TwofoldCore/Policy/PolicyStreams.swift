@@ -1,3 +1,5 @@
+internal import Platform
+
 /// The lanes' streams for policies, apart from the boards' own: a policy's draws never change those of a board.
 ///
 /// A lane's stream starts at its seed, salted. Each step takes one word of each lane, however many of them the
@@ -12,22 +14,17 @@ public final class PolicyStreams: @unchecked Sendable {
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
 
     private let blocks: Int
+    private let memory: OwnedMemory
     private let states: UnsafeMutablePointer<UInt32>
     /// One word per lane, drawn for the next step.
     let words: UnsafeMutablePointer<UInt32>
 
     /// Streams without seeds.
-    public init(lanes: Int) {
+    public init(lanes: Int) throws(EnvironmentError) {
         blocks = Self.blocks(lanes)
-        states = .allocate(capacity: blocks * 256)
-        states.initialize(repeating: 0, count: blocks * 256)
-        words = .allocate(capacity: blocks * 64)
-        words.initialize(repeating: 0, count: blocks * 64)
-    }
-
-    deinit {
-        states.deallocate()
-        words.deallocate()
+        memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
+        states = memory.initialized(repeating: 0 as UInt32).baseAddress!
+        words = states + blocks * 256
     }
 
     private static func blocks(_ lanes: Int) -> Int { (lanes + 63) / 64 }

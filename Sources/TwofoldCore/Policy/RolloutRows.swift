@@ -23,7 +23,9 @@ struct RolloutRows {
     private var finished: [UInt8]
 
     /// The rows of a batch; `names` are those of the arrays in `steps`.
-    init(_ environment: any VectorEnvironment, frames: BatchArrays, steps: BatchArrays, names: [String]) {
+    init(
+        _ environment: any VectorEnvironment, frames: BatchArrays, steps: BatchArrays, names: [String]
+    ) throws(EnvironmentError) {
         specs = environment.stepArrays
         self.frames = frames
         self.steps = steps
@@ -31,7 +33,7 @@ struct RolloutRows {
             if index < 2 { return .frame }
             return names.firstIndex(of: spec.name).map { .step($0) } ?? .discarded
         }
-        discarded = ArrayMemory(specs, lanes: environment.lanes)
+        discarded = try ArrayMemory(specs, lanes: environment.lanes)
         autoreset = environment.autoreset
         valid = names.firstIndex(of: "valid")!
         terminated = names.firstIndex(of: "terminated")!

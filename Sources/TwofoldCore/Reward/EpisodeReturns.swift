@@ -18,11 +18,11 @@ public final class EpisodeReturns: Sendable {
 
     /// The returns of lanes whose steps fill these arrays, the reward first among those that a reset doesn't fill;
     /// nil where the returns are not among them.
-    init?(lanes: Int, reset: [ArraySpec], step: [ArraySpec]) {
+    init?(lanes: Int, reset: [ArraySpec], step: [ArraySpec]) throws(EnvironmentError) {
         guard let array = step.firstIndex(of: Self.spec) else { return nil }
         self.array = array
         rewardArray = reset.count
-        sums = LaneStorage(count: lanes, repeating: 0)
+        sums = try LaneStorage(count: lanes, repeating: 0)
     }
 
     /// Bytes of the returns of this many lanes.

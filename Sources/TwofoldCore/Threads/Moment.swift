@@ -26,6 +26,11 @@ public struct Moment: Comparable, Sendable {
         Moment(nanoseconds: moment.nanoseconds + Int(time / .nanoseconds(1)))
     }
 
+    /// The moment so much earlier.
+    public static func - (moment: Moment, time: Duration) -> Moment {
+        Moment(nanoseconds: moment.nanoseconds - Int(time / .nanoseconds(1)))
+    }
+
     /// The time from another moment to this one.
     public static func - (left: Moment, right: Moment) -> Duration {
         .nanoseconds(left.nanoseconds - right.nanoseconds)

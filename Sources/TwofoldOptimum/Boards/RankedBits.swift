@@ -11,8 +11,7 @@ internal import Synchronization
 ///
 /// so that a rank takes one cache line and two counts of bits.
 ///
-/// This is the room for reads of such lines, be they in memory or in a mapped file. `@unchecked Sendable` because
-/// it only reads.
+/// This is the room for reads of such lines. `@unchecked Sendable` because it only reads.
 struct RankedBits: @unchecked Sendable {
     static let numbersPerLine = 448
     static let wordsPerLine = 8
@@ -21,6 +20,29 @@ struct RankedBits: @unchecked Sendable {
 
     /// Lines for so many numbers.
     static func lineCount(_ numbers: Int) -> Int { (numbers + numbersPerLine - 1) / numbersPerLine }
+
+    /// The first word of a line, by the members in the lines before, and the number of its own members.
+    static func head(of line: UnsafePointer<UInt64>, before: Int) -> (word: UInt64, members: Int) {
+        var word = UInt64(before)
+        var members = 0
+        for index in 1..<wordsPerLine {
+            if index > 1, index % 2 == 1 { word |= UInt64(members) << UInt64(22 + 10 * (index / 2)) }
+            members += line[index].nonzeroBitCount
+        }
+        return (word, members)
+    }
+
+    /// The number of members in `count` lines; nil if a first word is wrong. If none is, all ranks are below that number.
+    func checkedCount(lines count: Int) -> Int? {
+        var members = 0
+        for index in 0..<count {
+            let line = lines + index * Self.wordsPerLine
+            let head = Self.head(of: line, before: members)
+            guard line[0] == head.word else { return nil }
+            members += head.members
+        }
+        return members
+    }
 
     /// The line of a number.
     @inline(__always)
@@ -49,7 +71,7 @@ struct RankedBits: @unchecked Sendable {
 /// A set in the making: many threads put numbers in, then it gets its ranks.
 ///
 /// This is the room for its memory. `@unchecked Sendable` because its words are atomic, and are only read plainly
-/// once ``seal()`` was called, when nothing is put in any more.
+/// from ``seal()`` on, when nothing is put in any more.
 final class BitSet: @unchecked Sendable {
     private let words: UnsafeMutablePointer<Atomic<UInt64>>
     let lineCount: Int
@@ -100,15 +122,10 @@ final class BitSet: @unchecked Sendable {
     func seal() {
         count = 0
         for line in 0..<lineCount {
-            let words = words + line * RankedBits.wordsPerLine
-            var head = UInt64(count)
-            var inLine = 0
-            for word in 1..<RankedBits.wordsPerLine {
-                if word > 1, word % 2 == 1 { head |= UInt64(inLine) << UInt64(22 + 10 * (word / 2)) }
-                inLine += words[word].load(ordering: .relaxed).nonzeroBitCount
-            }
-            words[0].store(head, ordering: .relaxed)
-            count += inLine
+            let first = line * RankedBits.wordsPerLine
+            let head = RankedBits.head(of: ranked.lines + first, before: count)
+            words[first].store(head.word, ordering: .relaxed)
+            count += head.members
         }
     }
 }

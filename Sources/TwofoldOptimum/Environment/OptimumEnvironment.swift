@@ -1,3 +1,4 @@
+internal import Platform
 public import TwofoldCore
 
 /// A batch of 2048 that also reports ``OptimumInfo``s: another batch plays, and each step's boards are looked up in the
@@ -18,11 +19,19 @@ public final class OptimumEnvironment: VectorEnvironment {
     private let places: Places
 
     public let stepArrays: [ArraySpec]
+    public let finalArrays: [ArraySpec]
+    /// Where the infos of the final boards are among these.
+    private let finalPlaces: Places
 
     fileprivate struct Places: Sendable {
         let value: Int?
         let actions: Int?
         let regret: Int?
+
+        init(_ arrays: [ArraySpec]) {
+            func place(_ info: OptimumInfo) -> Int? { arrays.firstIndex { $0 == info.array } }
+            (value, actions, regret) = (place(.value), place(.actions), place(.regret))
+        }
     }
 
     /// A batch with the options' extra infos, some of them ``OptimumInfo``s; throws if the reward or an extra info is
@@ -50,9 +59,11 @@ public final class OptimumEnvironment: VectorEnvironment {
             + names.map { name in OptimumInfo(rawValue: name)?.array ?? extras.next()! }
         stepArrays = Array(arrays)
         innerArrays = arrays.indices.filter { $0 < standard || OptimumInfo(rawValue: arrays[$0].name) == nil }
-        func place(_ info: OptimumInfo) -> Int? { arrays.firstIndex { $0 == info.array } }
-        places = Places(value: place(.value), actions: place(.actions), regret: place(.regret))
-        memory = LaneValues(lanes: options.lanes)
+        places = Places(stepArrays)
+        // A regret is the step's, whichever board follows it.
+        finalArrays = inner.finalArrays + own.filter { $0 != .regret }.map(\.array)
+        finalPlaces = Places(finalArrays)
+        memory = try LaneValues(lanes: options.lanes)
         self.game = game
         self.table = table
         self.inner = inner
@@ -87,21 +98,23 @@ public final class OptimumEnvironment: VectorEnvironment {
                 }
                 memory.finish(lanes, step, keeping: keepsFinished)
                 memory.lookUp(lanes, in: table, step)
-                memory.write(lanes, places, to: step)
+                memory.write(lanes, places, to: step, row: first)
             }
         }
     }
 
     public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
-        inner.restart(lanes, in: arrays, keeping: finals)
-        let boards = FilledStep(arrays)
-        let (table, memory, places) = (table, memory, places)
+        inner.restart(lanes, in: arrays, keeping: finals.picking(Array(inner.finalArrays.indices)))
+        let (boards, finalBoards) = (FilledStep(arrays), FilledStep(finals))
+        let (table, memory, places, finalPlaces) = (table, memory, places, finalPlaces)
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: 4 * Self.nanosecondsPerLookUp) {
             range, _ in
-            for lane in lanes[range] {
+            for row in range {
+                let lane = lanes[row]
+                memory.write(lane..<lane + 1, finalPlaces, to: finalBoards, row: row)
                 memory.begin(lane)
                 memory.lookUp(lane..<lane + 1, in: table, boards)
-                memory.write(lane..<lane + 1, places, to: boards)
+                memory.write(lane..<lane + 1, places, to: boards, row: lane)
             }
         }
     }
@@ -184,21 +197,17 @@ private struct FilledStep: @unchecked Sendable {
 /// This is the room for that memory. `@unchecked Sendable` because the environment that owns it is called by one caller
 /// at a time, and within a call workers have disjoint lanes.
 private final class LaneValues: @unchecked Sendable {
+    private let memory: OwnedMemory
     private let values: UnsafeMutablePointer<Float>
     private let finished: UnsafeMutablePointer<UInt8>
 
     static let bytesPerLane = 4 * MemoryLayout<Float>.stride + 1
 
-    init(lanes: Int) {
-        values = .allocate(capacity: 4 * lanes)
-        values.initialize(repeating: 0, count: 4 * lanes)
-        finished = .allocate(capacity: lanes)
-        finished.initialize(repeating: 0, count: lanes)
-    }
-
-    deinit {
-        values.deallocate()
-        finished.deallocate()
+    init(lanes: Int) throws(EnvironmentError) {
+        memory = try OwnedMemory(byteCount: Self.bytesPerLane * lanes, for: "num_envs")
+        values = memory.start.initializeMemory(as: Float.self, repeating: 0, count: 4 * lanes)
+        finished = (memory.start + 4 * lanes * MemoryLayout<Float>.stride)
+            .initializeMemory(as: UInt8.self, repeating: 0, count: lanes)
     }
 
     /// The lane has another episode.
@@ -247,18 +256,18 @@ private final class LaneValues: @unchecked Sendable {
         }
     }
 
-    /// Writes the values as the infos have them.
+    /// Writes the values as the infos have them, from a row on.
     @inline(__always)
-    func write(_ lanes: Range<Int>, _ places: OptimumEnvironment.Places, to step: FilledStep) {
+    func write(_ lanes: Range<Int>, _ places: OptimumEnvironment.Places, to step: FilledStep, row: Int) {
         if let array = places.value {
-            let output = step.floats(array, lanes.lowerBound)
+            let output = step.floats(array, row)
             for lane in lanes {
                 output.storeBytes(
                     of: best(lane), toByteOffset: 4 &* (lane &- lanes.lowerBound), as: Float.self)
             }
         }
         if let array = places.actions {
-            step.floats(array, lanes.lowerBound)
+            step.floats(array, row)
                 .copyMemory(from: values + 4 &* lanes.lowerBound, byteCount: 16 &* lanes.count)
         }
     }

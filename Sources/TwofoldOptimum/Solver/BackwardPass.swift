@@ -37,11 +37,15 @@ final class BackwardPass {
         let layers = boards.layers.filter { $0.tileSum != 0 }.sorted { $0.tileSum > $1.tileSum }
         for (index, layer) in layers.enumerated() {
             let states = try boards.rows(of: layer)
+            if index < log.layers.count, log.layers[index].rows != layer.rows {
+                // Values of other boards; those of all layers behind them come from these.
+                try log.cut(to: index)
+            }
             if index < log.layers.count {
                 // The start boards are in several layers, so all values are needed.
                 take(try log.rows(of: log.layers[index]), of: states)
             } else {
-                let rows = solve(states)
+                let rows = try solve(states)
                 try log.append(tileSum: layer.tileSum, rows: rows)
             }
             done += layer.rows
@@ -55,8 +59,8 @@ final class BackwardPass {
         return rank < 0 ? 0 : values[rank]
     }
 
-    private func solve(_ states: LayerRows) -> LayerRows {
-        let rows = LayerRows(bytes: states.boardCount * Self.rowBytes)
+    private func solve(_ states: LayerRows) throws(SystemError) -> LayerRows {
+        let rows = try LayerRows(bytes: states.boardCount * Self.rowBytes)
         let (rules, ranked, values) = (rules, playable.ranked, values)
         workers.run(lanes: states.boardCount, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
             for index in range {

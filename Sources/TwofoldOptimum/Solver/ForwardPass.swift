@@ -38,22 +38,28 @@ final class ForwardPass {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
             // In one order, whatever the threads and the stops: sums in that order are the same bits.
             layer.playable.sort()
-            try log.append(tileSum: sum, ended: layer.ended, rows: LayerRows(layer.playable))
+            try log.append(tileSum: sum, ended: layer.ended, rows: try LayerRows(layer.playable))
             states += layer.playable.count + layer.ended
             terminal += layer.ended
             report(sum, states)
         }
         if log.layers.last?.tileSum != 0 {
-            try log.append(tileSum: 0, rows: LayerRows([]))
+            try log.append(tileSum: 0, rows: try LayerRows([]))
         }
         playable.seal()
     }
 
-    /// Takes the layers of the log as found, and expands the last two again for what follows them.
+    /// Takes the layers of the log as found, and expands the last two again for what follows them. A layer of other
+    /// boards than the problem has there is cut off, and all behind it.
     private func goOn() throws(SystemError) {
-        let last = log.layers.map(\.tileSum).max() ?? 0
-        for layer in log.layers {
+        for (index, layer) in log.layers.enumerated() {
             let rows = try log.rows(of: layer)
+            let before = index == 0 ? 0 : log.layers[index - 1].tileSum
+            let isEnd = layer.tileSum == 0 && layer.rows == 0 && index == log.layers.count - 1
+            guard isEnd || layer.tileSum > before && areBoards(rows, layer.tileSum) else {
+                try log.cut(to: index)
+                break
+            }
             let (numbers, playable) = (rules.numbers, playable)
             workers.run(lanes: layer.rows, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
                 for index in range { _ = playable.insert(numbers.number(rows.board(index))) }
@@ -61,6 +67,7 @@ final class ForwardPass {
             states += layer.rows + layer.ended
             terminal += layer.ended
         }
+        let last = log.layers.map(\.tileSum).max() ?? 0
         // A layer of tile sum 0 says that there are no more.
         guard log.layers.last?.tileSum != 0 || last == 0 else { return }
         for (board, _) in rules.starts() where rules.tileSum(board) > last {
@@ -71,6 +78,20 @@ final class ForwardPass {
         for layer in log.layers.suffix(2) {
             _ = expand(try log.rows(of: layer).boards, layer.tileSum, beyond: last)
         }
+    }
+
+    /// Whether rows are canonical boards of this tile sum on which play may go on.
+    private func areBoards(_ rows: LayerRows, _ tileSum: Int) -> Bool {
+        let rules = rules
+        let wrong = Atomic(false)
+        workers.run(lanes: rows.boardCount, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
+            for index in range {
+                let board = rows.board(index)
+                guard !rules.isBoard(board, tileSum) else { continue }
+                wrong.store(true, ordering: .relaxed)
+            }
+        }
+        return !wrong.load(ordering: .relaxed)
     }
 
     /// What the boards of a layer lead to.
@@ -121,8 +142,8 @@ final class ForwardPass {
 
 extension LayerRows {
     /// Rows of these boards.
-    convenience init(_ boards: [UInt64]) {
-        self.init(bytes: 8 * boards.count)
+    convenience init(_ boards: [UInt64]) throws(SystemError) {
+        try self.init(bytes: 8 * boards.count)
         boards.withUnsafeBytes { memory.copyMemory(from: $0) }
     }
 

@@ -18,33 +18,49 @@ final class LayerLog {
 
     private let file: Descriptor
     private let rowBytes: Int
+    /// More rows, or boards without any, are in no layer.
+    private let limit: Int
     private(set) var layers: [Layer] = []
     private var end = 0
 
     private static let magic: UInt64 = 0x3152_4559_414c_4f54  // "TOLAYER1"
     private static let headWords = 4
 
-    /// Opens a file or makes it; a last layer that is not whole is cut off.
-    init(_ path: String, rowBytes: Int) throws(SystemError) {
+    /// Opens a file or makes it; a layer that is not whole is cut off, and all behind it. No layer has more than `limit`
+    /// rows.
+    init(_ path: String, rowBytes: Int, limit: Int) throws(SystemError) {
         file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: 0o644)
         self.rowBytes = rowBytes
-        while let layer = try next() {
+        self.limit = limit
+        var status = stat()
+        try system(named: "fstat") { fstat(file.number, &status) }
+        while let layer = try next(Int(status.st_size)) {
             layers.append(layer)
             end = layer.offset + layer.rows * rowBytes + 8
         }
+        try cut(to: layers.count)
+    }
+
+    /// Keeps the first layers alone.
+    func cut(to count: Int) throws(SystemError) {
+        if count < layers.count { end = layers[count].offset - Self.headWords * 8 }
+        layers.removeSubrange(count...)
         try system(named: "ftruncate") { ftruncate(file.number, end) }
     }
 
-    /// The layer at the end that was read so far; nil if it is missing or damaged.
-    private func next() throws(SystemError) -> Layer? {
-        let head = LayerRows(bytes: Self.headWords * 8)
+    /// The layer at the end that was read so far, in a file of this size; nil if it is missing or damaged.
+    private func next(_ size: Int) throws(SystemError) -> Layer? {
+        let head = try LayerRows(bytes: Self.headWords * 8)
         guard try file.read(head.memory, at: end) else { return nil }
         let words = head.memory.assumingMemoryBound(to: UInt64.self)
-        guard words[0] == Self.magic, words[2] < 1 << 32 else { return nil }
+        guard words[0] == Self.magic, words[1] < 1 << 32, words[2] <= limit, words[3] <= limit else {
+            return nil
+        }
         let layer = Layer(
             tileSum: Int(words[1]), rows: Int(words[2]), ended: Int(words[3]),
             offset: end + Self.headWords * 8)
-        let whole = LayerRows(bytes: Self.headWords * 8 + layer.rows * rowBytes + 8)
+        guard layer.offset + layer.rows * rowBytes + 8 <= size else { return nil }
+        let whole = try LayerRows(bytes: Self.headWords * 8 + layer.rows * rowBytes + 8)
         guard try file.read(whole.memory, at: end) else { return nil }
         let body = UnsafeRawBufferPointer(rebasing: whole.memory.dropLast(8))
         let checksum = whole.memory.load(fromByteOffset: body.count, as: UInt64.self)
@@ -55,7 +71,7 @@ final class LayerLog {
     func append(tileSum: Int, ended: Int = 0, rows: LayerRows) throws(SystemError) {
         let rows = UnsafeRawBufferPointer(rows.memory)
         let count = rows.count / rowBytes
-        let whole = LayerRows(bytes: Self.headWords * 8 + rows.count + 8)
+        let whole = try LayerRows(bytes: Self.headWords * 8 + rows.count + 8)
         let head = [Self.magic, UInt64(tileSum), UInt64(count), UInt64(ended)]
         whole.memory.copyBytes(from: head.withUnsafeBytes { Array($0) })
         UnsafeMutableRawBufferPointer(rebasing: whole.memory[(Self.headWords * 8)...]).copyMemory(from: rows)
@@ -69,7 +85,7 @@ final class LayerLog {
 
     /// The rows of a layer.
     func rows(of layer: Layer) throws(SystemError) -> LayerRows {
-        let rows = LayerRows(bytes: layer.rows * rowBytes)
+        let rows = try LayerRows(bytes: layer.rows * rowBytes)
         guard try file.read(rows.memory, at: layer.offset) else {
             throw SystemError(code: EIO, name: "pread")
         }
@@ -83,27 +99,13 @@ final class LayerLog {
 final class LayerRows: @unchecked Sendable {
     let memory: UnsafeMutableRawBufferPointer
 
-    init(bytes: Int) {
-        memory = .allocate(byteCount: bytes, alignment: 64)
-    }
-
-    deinit { memory.deallocate() }
-}
-
-extension Descriptor {
-    /// Fills memory from a place in the file; false where the file ends before.
-    ///
-    /// The corresponding C function is `pread`.
-    fileprivate func read(_ memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Bool
-    {
-        var done = 0
-        while done < memory.count {
-            let count = try system(named: "pread") {
-                pread(number, memory.baseAddress! + done, memory.count - done, offset + done)
-            }
-            guard count > 0 else { return false }
-            done += count
+    /// Throws if the system refuses the memory.
+    init(bytes: Int) throws(SystemError) {
+        guard let start = aligned_alloc(64, max(64, (bytes + 63) & ~63)) else {
+            throw SystemError(code: ENOMEM)
         }
-        return true
+        memory = UnsafeMutableRawBufferPointer(start: start, count: bytes)
     }
+
+    deinit { free(memory.baseAddress) }
 }

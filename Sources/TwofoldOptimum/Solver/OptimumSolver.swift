@@ -35,36 +35,67 @@ public struct OptimumSolver: Sendable {
         self.workers = workers
     }
 
-    /// Solves it, and writes the table to its place in a directory; `report` is called as it goes on.
+    /// Returns the directory's table after checking it, or solves the problem and writes the table there; `report` is
+    /// called during that.
     public func solve(
         in directory: TableDirectory, _ report: (Progress) -> Void
     ) throws(OptimumFailure) -> OptimumTable {
         let path = directory.path(of: problem)
-        do throws(SystemError) {
-            return try solve(to: path, folder: path + ".part", report)
+        let logs = path + ".part"
+        if directory.hasTable(of: problem) {
+            let table = try directory.table(of: problem)
+            // because: its solver may have been killed before it could remove them.
+            if access(logs, F_OK) == 0, let lock = try? claim(logs) { remove(logs, lock) }
+            return table
+        }
+        do {
+            guard let lock = try claim(logs) else {
+                throw OptimumFailure(
+                    "another process is solving this board: it has locked '\(logs)/lock'. Wait for its table")
+            }
+            let table = try solve(to: path, logs: logs, report)
+            remove(logs, lock)
+            return table
+        } catch let failure as OptimumFailure {
+            throw failure
         } catch {
             throw OptimumFailure("can't write '\(path)': \(error)")
         }
     }
 
+    /// Makes the folder of the logs and locks it; nil if another solver has it locked.
+    private func claim(_ logs: String) throws(SystemError) -> Descriptor? {
+        while true {
+            try makeDirectories(logs, mode: 0o755)
+            do throws(SystemError) { return try Descriptor.locking(logs + "/lock", mode: 0o644) } catch {
+                // Another solver has just removed the folder.
+                guard error.code == ENOENT else { throw error }
+            }
+        }
+    }
+
+    /// Removes a folder of logs that is locked.
+    private func remove(_ logs: String, _ lock: borrowing Descriptor) {
+        for name in ["boards", "values", "table", "lock"] { unlink(logs + "/" + name) }
+        rmdir(logs)
+    }
+
     private func solve(
-        to path: String, folder: String, _ report: (Progress) -> Void
-    ) throws(SystemError) -> OptimumTable {
-        for folder in [String(path[..<path.lastIndex(of: "/")!]), folder] { try makeFolder(folder) }
-        let lock = try Descriptor(opening: folder + "/lock", O_RDWR | O_CREAT, mode: 0o644)
-        try lock.lock()
+        to path: String, logs: String, _ report: (Progress) -> Void
+    ) throws -> OptimumTable {
         let rules = OptimumRules(problem)
-        let boards = try LayerLog(folder + "/boards", rowBytes: 8)
+        let limit = rules.numbers.count
+        let boards = try LayerLog(logs + "/boards", rowBytes: 8, limit: limit)
         let forward = ForwardPass(rules, workers, boards)
         try forward.run { report(Progress(stage: .forward, tileSum: $0, states: $1)) }
-        let values = try LayerLog(folder + "/values", rowBytes: BackwardPass.rowBytes)
+        let values = try LayerLog(logs + "/values", rowBytes: BackwardPass.rowBytes, limit: limit)
         let value = try BackwardPass(rules, workers, boards: boards, log: values, forward.playable)
             .run { report(Progress(stage: .backward, tileSum: $0, states: $1)) }
 
         var header = TableHeader(problem)
         header.records = forward.playable.count
         report(Progress(stage: .table, tileSum: 0, states: 0))
-        let writer = try TableWriter(folder + "/table", header, forward.playable)
+        let writer = try TableWriter(logs + "/table", header, rules, forward.playable)
         try writer.fill(rules, workers, boards: boards, values: values)
         header.checksum = writer.checksum
         let play = try PlayPass(rules, boards: boards, writer.table)
@@ -75,13 +106,12 @@ public struct OptimumSolver: Sendable {
         header.results.value = value
         header.results.errorBound = Self.errorBound(writer.largestValue, layers: boards.layers.count)
         // Play by the rounded values is at most so far from the optimum, one rounding for each move.
-        precondition(
-            abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count),
-            "optimal play has the value \(play.value), and the optimum \(value)")
-        try writer.finish(header, at: path)
-        for name in ["boards", "values", "lock"] { unlink(folder + "/" + name) }
-        rmdir(folder)
-        return OptimumTable(writer.file, header)
+        guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
+            throw OptimumFailure(
+                "optimal play has the value \(play.value), and the optimum \(value): the logs in '\(logs)' are "
+                    + "damaged; remove them, and start again")
+        }
+        return try writer.finish(header, at: path)
     }
 
     /// Half a unit in the last place of a Float, and what the sums of all layers lose in Double: each adds at most 18
@@ -89,18 +119,27 @@ public struct OptimumSolver: Sendable {
     private static func errorBound(_ largest: Double, layers: Int) -> Double {
         largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
     }
-
-    private func makeFolder(_ path: String) throws(SystemError) {
-        do throws(SystemError) { try system(named: "mkdir") { mkdir(path, 0o755) } } catch {
-            guard error.code == EEXIST else { throw error }
-        }
-    }
 }
 
 /// Why there is no optimum: one sentence.
 public struct OptimumFailure: Error, CustomStringConvertible {
     /// The sentence.
     public let description: String
+    /// The cause, where it makes a difference to callers.
+    public let kind: Kind
 
-    init(_ description: String) { self.description = description }
+    /// The causes.
+    public enum Kind: Sendable {
+        /// The file of a table, and it stays so until the file changes.
+        case damagedTable
+        /// The memory of this process.
+        case outOfMemory
+        /// Any other.
+        case other
+    }
+
+    init(kind: Kind = .other, _ description: String) {
+        self.kind = kind
+        self.description = description
+    }
 }

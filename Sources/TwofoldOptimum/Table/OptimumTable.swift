@@ -1,7 +1,7 @@
 internal import Platform
 internal import TwofoldCore
 
-/// The optimal values of all reachable boards of a problem, mapped from a file.
+/// The optimal values of all reachable boards of a problem.
 public final class OptimumTable: Sendable {
     /// What it is the optimum of.
     public let problem: OptimumProblem
@@ -14,6 +14,8 @@ public final class OptimumTable: Sendable {
     private let file: TableFile
     private let rules: OptimumRules
     private let ranked: RankedBits
+    /// The part of a budget that the memory is counted in.
+    private let reservation: (any Sendable)?
 
     /// What is wrong with a file.
     struct Damage: Error {
@@ -21,44 +23,45 @@ public final class OptimumTable: Sendable {
         init(_ description: String) { self.description = description }
     }
 
-    /// The table in a file whose size fits the header.
-    init(_ file: TableFile, _ header: TableHeader) {
+    /// The table in a file of the header's ``size(_:_:)``.
+    init(
+        _ file: TableFile, _ header: TableHeader, _ rules: OptimumRules, _ reservation: (any Sendable)? = nil
+    ) {
         problem = header.problem
         results = header.results
         records = header.records
-        rules = OptimumRules(header.problem)
+        self.rules = rules
         self.file = file
+        self.reservation = reservation
         let lines = file.bytes.baseAddress! + TableHeader.size
         ranked = RankedBits(lines: UnsafePointer(lines.assumingMemoryBound(to: UInt64.self)))
-        recordBase =
-            TableHeader.size + RankedBits.lineCount(rules.numbers.count) * RankedBits.wordsPerLine * 8
+        recordBase = Self.recordBase(rules)
     }
 
-    /// Maps the file of a problem and checks all of it, which reads it once.
-    convenience init(_ path: String, _ problem: OptimumProblem) throws(OptimumFailure) {
-        let file: TableFile
-        do throws(SystemError) { file = try TableFile(reading: path) } catch {
-            guard error.code == ENOENT else { throw OptimumFailure("can't read '\(path)': \(error)") }
-            throw OptimumFailure(
-                "there is no table of this optimum, '\(path)': `\(problem.command)` makes it")
+    private static func recordBase(_ rules: OptimumRules) -> Int {
+        TableHeader.size + RankedBits.lineCount(rules.numbers.count) * RankedBits.wordsPerLine * 8
+    }
+
+    /// Bytes of the file with this header.
+    static func size(_ header: TableHeader, _ rules: OptimumRules) -> Int {
+        recordBase(rules) + header.records * TableFile.recordBytes
+    }
+
+    /// Reads a problem's file into memory and checks all of it: no look-up leaves that memory.
+    convenience init(
+        reading source: borrowing TableSource, _ reserve: TableDirectory.Reserve
+    ) throws(OptimumFailure) {
+        let header = try source.header()
+        let rules = OptimumRules(header.problem)
+        let size = Self.size(header, rules)
+        guard source.size == size else {
+            throw source.damaged("it has \(source.size) bytes; expected \(size)")
         }
-        do throws(Damage) {
-            let header = try TableHeader(UnsafeRawBufferPointer(file.bytes))
-            guard header.problem == problem else { throw .init("it is the table of \(header.problem.name)") }
-            let rules = BoardNumbers(
-                PackedBoards(rows: problem.rows, columns: problem.columns), limit: problem.largestExponent)
-            let size =
-                TableHeader.size + RankedBits.lineCount(rules.count) * RankedBits.wordsPerLine * 8
-                + header.records * TableFile.recordBytes
-            guard file.bytes.count == size else {
-                throw .init("it has \(file.bytes.count) bytes; expected \(size)")
-            }
-            self.init(file, header)
-            guard bodyChecksum == header.checksum else { throw .init("its checksum is wrong") }
-        } catch {
-            throw OptimumFailure(
-                "'\(path)' can't be used: \(error.description); remove it, and `\(problem.command)` makes it again"
-            )
+        let (memory, reservation) = try source.content(reserve)
+        self.init(memory, header, rules, reservation)
+        guard bodyChecksum == header.checksum else { throw source.damaged("its checksum is wrong") }
+        guard ranked.checkedCount(lines: RankedBits.lineCount(rules.numbers.count)) == records else {
+            throw source.damaged("it counts its boards wrong")
         }
     }
 

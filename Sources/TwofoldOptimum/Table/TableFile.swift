@@ -8,70 +8,58 @@ internal import TwofoldCore
 ///     │ header  │ lines of RankedBits         │ records: four Floats for each rank │
 ///     └─────────┴─────────────────────────────┴────────────────────────────────────┘
 ///
-/// This is the room for the mapping. `@unchecked Sendable` because a table that is used is only read, and workers that
+/// A table that is used is a copy of its file, so nothing that happens to the file reaches it. A solver maps the file
+/// that it makes.
+///
+/// This is the room for that memory. `@unchecked Sendable` because a table that is used is only read, and workers that
 /// fill one write disjoint records.
 final class TableFile: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
-    private let descriptor: Descriptor
 
     static let recordBytes = 16
 
-    /// Maps a whole file to read it.
-    init(reading path: String) throws(SystemError) {
-        descriptor = try Descriptor(opening: path, O_RDONLY)
-        bytes = try Self.map(descriptor, try Self.size(descriptor), PROT_READ)
-    }
+    /// Memory of zeros for a file's bytes; throws if the system refuses it.
+    init(size: Int) throws(SystemError) { bytes = try Self.map(size, MAP_PRIVATE | MAP_ANONYMOUS, -1) }
 
     /// Makes a file of zeros and maps it to fill it.
-    init(making path: String, size: Int) throws(SystemError) {
-        unlink(path)
-        descriptor = try Descriptor(opening: path, O_RDWR | O_CREAT | O_EXCL, mode: 0o644)
+    init(making file: borrowing Descriptor, size: Int) throws(SystemError) {
         // Not ftruncate: a disk that is full while the mapping is written would end the process.
-        let code = posix_fallocate(descriptor.number, 0, size)
+        let code = posix_fallocate(file.number, 0, size)
         guard code == 0 else { throw SystemError(code: code, name: "posix_fallocate") }
-        bytes = try Self.map(descriptor, size, PROT_READ | PROT_WRITE)
-    }
-
-    private static func size(_ descriptor: borrowing Descriptor) throws(SystemError) -> Int {
-        var status = stat()
-        try system(named: "fstat") { fstat(descriptor.number, &status) }
-        return Int(status.st_size)
+        bytes = try Self.map(size, MAP_SHARED, file.number)
     }
 
     private static func map(
-        _ descriptor: borrowing Descriptor, _ size: Int, _ protection: Int32
+        _ size: Int, _ flags: Int32, _ file: Int32
     ) throws(SystemError) -> UnsafeMutableRawBufferPointer {
-        // Nothing can be mapped of an empty file; its header is missing then.
-        guard size > 0 else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }
-        let address = mmap(nil, size, protection, MAP_SHARED, descriptor.number, 0)
+        let address = mmap(nil, size, PROT_READ | PROT_WRITE, flags, file, 0)
         guard let address, address != MAP_FAILED else { throw SystemError(code: errno, name: "mmap") }
         return UnsafeMutableRawBufferPointer(start: address, count: size)
     }
 
-    deinit {
-        if let address = bytes.baseAddress { munmap(address, bytes.count) }
-    }
-
-    /// Returns once everything that was written is on the disk.
-    func flush() throws(SystemError) {
-        try system(named: "msync") { msync(bytes.baseAddress, bytes.count, MS_SYNC) }
-        try descriptor.flush()
-    }
+    deinit { munmap(bytes.baseAddress, bytes.count) }
 }
 
 /// A table in the making.
-struct TableWriter {
-    let file: TableFile
+struct TableWriter: ~Copyable {
     let table: OptimumTable
+    private let file: TableFile
+    private let descriptor: Descriptor
+    private let rules: OptimumRules
     private let path: String
     private let playable: BitSet
 
-    init(_ path: String, _ header: TableHeader, _ playable: BitSet) throws(SystemError) {
-        let size = TableHeader.size + playable.bytes.count + header.records * TableFile.recordBytes
-        file = try TableFile(making: path, size: size)
+    init(
+        _ path: String, _ header: TableHeader, _ rules: OptimumRules, _ playable: BitSet
+    ) throws(SystemError) {
+        unlink(path)
+        let made = try Descriptor(opening: path, O_RDWR | O_CREAT | O_EXCL, mode: 0o644)
+        file = try TableFile(making: made, size: OptimumTable.size(header, rules))
+        descriptor = made
+        self.rules = rules
         self.path = path
         self.playable = playable
-        table = OptimumTable(file, header)
+        table = OptimumTable(file, header, rules)
         (file.bytes.baseAddress! + TableHeader.size)
             .copyMemory(from: playable.bytes.baseAddress!, byteCount: playable.bytes.count)
     }
@@ -106,10 +94,13 @@ struct TableWriter {
         return Double(largest)
     }
 
-    /// Writes the header, and puts the file in its place; there is always either no file or a whole one.
-    func finish(_ header: TableHeader, at final: String) throws(SystemError) {
+    /// Writes the header, and puts the file in its place; there is always either no file or a whole one. Returns the
+    /// finished table.
+    func finish(_ header: TableHeader, at final: String) throws(SystemError) -> OptimumTable {
         file.bytes.copyBytes(from: header.bytes)
-        try file.flush()
-        try system(named: "rename") { rename(path, final) }
+        try system(named: "msync") { [bytes = file.bytes] in msync(bytes.baseAddress, bytes.count, MS_SYNC) }
+        try descriptor.flush()
+        try system(named: "rename") { [path] in rename(path, final) }
+        return OptimumTable(file, header, rules)
     }
 }

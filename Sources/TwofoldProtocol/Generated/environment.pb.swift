@@ -677,6 +677,8 @@ public nonisolated struct Twofold_V1_StepReply: Sendable {
   ///
   ///   lanes         uint64 [k]       the lanes whose episode has ended, ascending
   ///   observation … [k, …]           the arrays of CreateReply.reset, with a row for each of those lanes
+  ///   optimal_value, action_values   of those observations, where they were requested; in the arrays of
+  ///                                  CreateReply.step they are those of the new episode's first one
   ///
   /// Offsets count from the start of the payload, and `size` is that of the whole payload.
   public var finals: Twofold_V1_PayloadLayout {

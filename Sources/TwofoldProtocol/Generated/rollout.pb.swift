@@ -102,6 +102,14 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
     set {source = .optimal(newValue)}
   }
 
+  public var fixedOrder: Twofold_V1_FixedOrderPolicy {
+    get {
+      if case .fixedOrder(let v)? = source {return v}
+      return Twofold_V1_FixedOrderPolicy()
+    }
+    set {source = .fixedOrder(newValue)}
+  }
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   /// The source of the actions.
@@ -112,6 +120,7 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
     case expectimax(Twofold_V1_ExpectimaxPolicy)
     case ntuple(Twofold_V1_NTuplePolicy)
     case optimal(Twofold_V1_OptimalPolicy)
+    case fixedOrder(Twofold_V1_FixedOrderPolicy)
 
   }
 
@@ -176,6 +185,17 @@ public nonisolated struct Twofold_V1_GivenActions: Sendable {
 
 /// A legal action, each equally likely.
 public nonisolated struct Twofold_V1_RandomPolicy: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  public var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  public init() {}
+}
+
+/// The legal action with the lowest number.
+public nonisolated struct Twofold_V1_FixedOrderPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
@@ -389,7 +409,7 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".RolloutRequest"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{3}policy_seeds\0\u{2}\u{c}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{3}policy_seeds\0\u{2}\u{c}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0\u{3}fixed_order\0")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -479,6 +499,19 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
           self.source = .optimal(v)
         }
       }()
+      case 22: try {
+        var v: Twofold_V1_FixedOrderPolicy?
+        var hadOneofValue = false
+        if let current = self.source {
+          hadOneofValue = true
+          if case .fixedOrder(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.source = .fixedOrder(v)
+        }
+      }()
       default: break
       }
     }
@@ -525,6 +558,10 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
     case .optimal?: try {
       guard case .optimal(let v)? = self.source else { preconditionFailure() }
       try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
+    }()
+    case .fixedOrder?: try {
+      guard case .fixedOrder(let v)? = self.source else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
     }()
     case nil: break
     }
@@ -619,6 +656,25 @@ nonisolated extension Twofold_V1_RandomPolicy: SwiftProtobuf.Message, SwiftProto
   }
 
   public static func ==(lhs: Twofold_V1_RandomPolicy, rhs: Twofold_V1_RandomPolicy) -> Bool {
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension Twofold_V1_FixedOrderPolicy: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  public static let protoMessageName: String = _protobuf_package + ".FixedOrderPolicy"
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap()
+
+  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
+  }
+
+  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  public static func ==(lhs: Twofold_V1_FixedOrderPolicy, rhs: Twofold_V1_FixedOrderPolicy) -> Bool {
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -98,13 +98,9 @@ package struct Job: @unchecked Sendable {
             var buffer: PayloadPool.Buffer?
             let result = try request.withPayload { (payload) throws(ServiceError) in
                 try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
-                    do throws(MemoryBudget.Exhausted) {
-                        let taken = PayloadPool.Buffer(try budget.reserve(size))
-                        buffer = taken
-                        return taken.bytes
-                    } catch {
-                        throw .exhausted("", "no memory for the reply: \(error)")
-                    }
+                    let taken = try PayloadPool.Buffer(in: budget, size: size)
+                    buffer = taken
+                    return taken.bytes
                 }
             }
             let payload = buffer.map { EnvironmentHost.Payload($0, size: $0.bytes.count) }

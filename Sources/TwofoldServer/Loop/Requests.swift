@@ -56,8 +56,8 @@ package final class Requests {
         self.logger = logger
         self.clock = clock
         begin = now
-        service = configuration.service.service(clock: clock)
         budget = MemoryBudget(limit: configuration.service.limits.maxBytes)
+        service = configuration.service.service(budget, clock: clock)
         ledger = ServerLedger(configuration.service.limits)
     }
 

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// Full-width expectimax for 2048 on 4 x 4: `depth` layers of moves, with all new tiles between them, and
 /// ``Heuristic`` at the end.
 ///
@@ -48,8 +50,8 @@ public final class ExpectimaxPolicy: Policy {
         }
         search = Search(workers: workers)
         let values = HeuristicTable(heuristic)
-        searchers = (0..<workers.threads).map { _ in
-            Searcher(
+        searchers = try (0..<workers.threads).map { _ throws(EnvironmentError) in
+            try Searcher(
                 values, fourProbability: Float(game.config.fourProbability), depth: depth,
                 extension: `extension`,
                 tableBytes: tableBytes / workers.threads)
@@ -129,6 +131,7 @@ private final class Searcher: @unchecked Sendable {
     private let fourProbability: Float
     private let depth: Int
     private let `extension`: Int
+    private let memory: OwnedMemory
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
     private var deadline: Deadline?
@@ -139,7 +142,7 @@ private final class Searcher: @unchecked Sendable {
 
     init(
         _ values: HeuristicTable, fourProbability: Float, depth: Int, extension: Int, tableBytes: Int
-    ) {
+    ) throws(EnvironmentError) {
         self.values = values
         self.fourProbability = fourProbability
         self.depth = depth
@@ -147,11 +150,9 @@ private final class Searcher: @unchecked Sendable {
         let count = max(16, tableBytes / MemoryLayout<Entry>.stride)
         let bits = Int.bitWidth - 1 - count.leadingZeroBitCount
         shift = UInt64(64 - bits)
-        entries = .allocate(capacity: 1 << bits)
-        entries.initialize(repeating: Entry(board: 0, value: 0, depth: 0), count: 1 << bits)
+        memory = try OwnedMemory(byteCount: MemoryLayout<Entry>.stride << bits, for: "table_bytes")
+        entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
-
-    deinit { entries.deallocate() }
 
     /// The best of the actions in the mask, the first of equal ones; nil when the time is up.
     func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// An n-tuple network (Szubert and Jaśkowski 2014): the value of a board is the sum of one weight for each
 /// tuple and image of the board. The weights arrive in pieces; the network is usable once it has all of them.
 ///
@@ -68,7 +70,8 @@ public final class NTupleNetwork: @unchecked Sendable {
     public let bytes: Int
     /// Bytes that have arrived.
     public private(set) var received = 0
-    private let weights: UnsafeMutableRawPointer
+    private let memory: OwnedMemory
+    private var weights: UnsafeMutableRawPointer { memory.start }
     private let features: [[Feature]]
     /// The cells of all features, one after the other.
     private let featureCells: [Int]
@@ -118,10 +121,8 @@ public final class NTupleNetwork: @unchecked Sendable {
         }
         self.featureCells = featureCells
         self.features = features
-        weights = .allocate(byteCount: bytes, alignment: 64)
+        memory = try OwnedMemory(byteCount: bytes, for: "tuples")
     }
-
-    deinit { weights.deallocate() }
 
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("steps", "max_payload_bytes", "infos", "policy_seeds", "actions", "random", "greedy", "expectimax", "ntuple", "optimal")
+    __slots__ = ("steps", "max_payload_bytes", "infos", "policy_seeds", "actions", "random", "greedy", "expectimax", "ntuple", "optimal", "fixed_order")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     MAX_PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     INFOS_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class RolloutRequest(_message.Message):
     EXPECTIMAX_FIELD_NUMBER: _ClassVar[int]
     NTUPLE_FIELD_NUMBER: _ClassVar[int]
     OPTIMAL_FIELD_NUMBER: _ClassVar[int]
+    FIXED_ORDER_FIELD_NUMBER: _ClassVar[int]
     steps: int
     max_payload_bytes: int
     infos: _containers.RepeatedScalarFieldContainer[str]
@@ -28,7 +29,8 @@ class RolloutRequest(_message.Message):
     expectimax: ExpectimaxPolicy
     ntuple: NTuplePolicy
     optimal: OptimalPolicy
-    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., policy_seeds: bool = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ...) -> None: ...
+    fixed_order: FixedOrderPolicy
+    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., policy_seeds: bool = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ..., fixed_order: _Optional[_Union[FixedOrderPolicy, _Mapping]] = ...) -> None: ...
 
 class RolloutReply(_message.Message):
     __slots__ = ("steps", "arrays", "finals")
@@ -45,6 +47,10 @@ class GivenActions(_message.Message):
     def __init__(self) -> None: ...
 
 class RandomPolicy(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FixedOrderPolicy(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

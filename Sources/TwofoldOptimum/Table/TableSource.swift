@@ -1,0 +1,101 @@
+internal import Platform
+
+/// The file of a problem's table as it is found: a regular file, open for reading.
+struct TableSource: ~Copyable {
+    let size: Int
+    /// Changes whenever the content does.
+    let version: Version
+    private let problem: OptimumProblem
+    private let path: String
+    private let descriptor: Descriptor
+
+    /// The identity of a file, and the time of its last change (the time of the last write can be set back).
+    struct Version: Equatable {
+        private let numbers: [Int]
+
+        fileprivate init(_ status: stat) {
+            numbers = [
+                Int(truncatingIfNeeded: status.st_dev), Int(truncatingIfNeeded: status.st_ino),
+                Int(status.st_size), status.st_ctim.tv_sec, status.st_ctim.tv_nsec,
+            ]
+        }
+    }
+
+    /// Opens a file; a FIFO is refused, too, without waiting for its writer.
+    init(_ path: String, of problem: OptimumProblem) throws(OptimumFailure) {
+        let file = try Self.open(path, of: problem)
+        var status = stat()
+        do throws(SystemError) { try system { [number = file.number] in fstat(number, &status) } } catch {
+            throw OptimumFailure("can't read '\(path)': \(error)")
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            let kind =
+                switch status.st_mode & S_IFMT {
+                case S_IFDIR: "directory"
+                case S_IFIFO: "FIFO"
+                default: "device"
+                }
+            throw OptimumFailure("'\(path)' is a \(kind); the table of an optimum is a regular file")
+        }
+        self.path = path
+        self.problem = problem
+        size = Int(status.st_size)
+        version = Version(status)
+        descriptor = file
+    }
+
+    private static func open(
+        _ path: String, of problem: OptimumProblem
+    ) throws(OptimumFailure) -> Descriptor {
+        do throws(SystemError) { return try Descriptor(opening: path, O_RDONLY | O_NONBLOCK) } catch {
+            guard error.code == ENOENT else { throw OptimumFailure("can't read '\(path)': \(error)") }
+            throw OptimumFailure(
+                "there is no table of this optimum, '\(path)': `\(problem.command)` makes it")
+        }
+    }
+
+    /// The header; throws unless it is the problem's.
+    func header() throws(OptimumFailure) -> TableHeader {
+        let bytes = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: min(TableHeader.size, size), alignment: 8)
+        defer { bytes.deallocate() }
+        try read(bytes)
+        let header: TableHeader
+        do throws(OptimumTable.Damage) { header = try TableHeader(UnsafeRawBufferPointer(bytes)) } catch {
+            throw damaged(error.description)
+        }
+        guard header.problem == problem else { throw damaged("it is the table of \(header.problem.name)") }
+        return header
+    }
+
+    /// The whole file, in memory that was reserved.
+    func content(
+        _ reserve: TableDirectory.Reserve
+    ) throws(OptimumFailure) -> (TableFile, reservation: any Sendable) {
+        do {
+            let reservation = try reserve(size)
+            let memory = try TableFile(size: size)
+            try read(memory.bytes)
+            return (memory, reservation)
+        } catch let error as OptimumFailure {
+            throw error
+        } catch {
+            throw OptimumFailure(kind: .outOfMemory, "no memory for the table '\(path)': \(error)")
+        }
+    }
+
+    private func read(_ memory: UnsafeMutableRawBufferPointer) throws(OptimumFailure) {
+        let isWhole: Bool
+        do throws(SystemError) { isWhole = try descriptor.read(memory, at: 0) } catch {
+            throw OptimumFailure("can't read '\(path)': \(error)")
+        }
+        guard isWhole else { throw damaged("it has fewer than \(size) bytes") }
+    }
+
+    /// The failure of a table with this damage.
+    func damaged(_ damage: String) -> OptimumFailure {
+        OptimumFailure(
+            kind: .damagedTable,
+            "'\(path)' can't be used: \(damage); remove it, and `\(problem.command)` makes it again")
+    }
+}

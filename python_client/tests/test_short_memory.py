@@ -1,0 +1,86 @@
+"""A process with little address space: each request gets a typed error or succeeds."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from servers import Server
+
+MEGABYTES = range(300, 2001, 100)
+
+PLAY = """
+import resource, sys
+limit, endpoint = int(sys.argv[1]) * 1_000_000, sys.argv[2] or None
+if limit:
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+import numpy as np
+import twofold
+from twofold import errors, rules
+
+done = refused = 0
+
+def attempt(request):
+    global done, refused
+    try:
+        result = request()
+    except (errors.ResourceExhausted, errors.ServerStartFailed, MemoryError):
+        refused += 1
+        return None
+    done += 1
+    return result
+
+for lanes in (1, 50_000, 1_000_000):
+    for mode in ("NextStep", "SameStep")[lanes > 1 :]:
+        attempt(lambda: rules.afterstates(np.ones((lanes, 4, 4), np.uint8), endpoint=endpoint))
+        envs = attempt(lambda: twofold.Game2048VectorEnv(
+            lanes, autoreset_mode=mode, max_episode_steps=2, endpoint=endpoint))
+        if envs is None:
+            continue
+        if attempt(lambda: envs.reset(seed=0)) is not None:
+            actions = np.zeros(lanes, np.int64)
+            for _ in range(3):
+                attempt(lambda: envs.step(actions))
+            snapshot = attempt(envs.snapshot)
+            if snapshot is not None:
+                attempt(lambda: envs.restore(snapshot))
+            for policy in ("random", "greedy"):
+                attempt(lambda: envs.rollout(1, policy=policy))
+            snapshot = None
+        envs.close()
+        envs = None
+print(done, refused)
+"""
+
+
+def play(megabytes: int, endpoint: str = "") -> tuple[int, int]:
+    """Plays in a process of its own with this limit, 0 for none: requests done and refused."""
+    # The threads of numpy's OpenBLAS take address space that says nothing of Twofold.
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", PLAY, str(megabytes), endpoint]
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=200)
+    assert ran.returncode == 0, ran.stderr
+    done, refused = map(int, ran.stdout.split())
+    return done, refused
+
+
+@pytest.mark.parametrize("megabytes", MEGABYTES)
+def test_a_service_in_a_process_with_little_address_space_refuses_and_goes_on(
+    megabytes: int,
+) -> None:
+    done, refused = play(megabytes)
+    assert done + refused > 0
+    if megabytes == 300:
+        assert refused > 0
+    if megabytes == 2000:
+        assert done > refused
+
+
+@pytest.mark.parametrize("megabytes", MEGABYTES)
+def test_a_server_with_little_address_space_refuses_and_goes_on(megabytes: int) -> None:
+    with Server(limits=[f"--as={megabytes * 1_000_000}"]) as server:
+        done, refused = play(0, server.ipc)
+        assert server.process.poll() is None
+        assert done > refused
+        if megabytes == 300:
+            assert refused > 0
