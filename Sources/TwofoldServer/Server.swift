@@ -68,7 +68,14 @@ private func serve(
             logger.warning("others can look into the state directory, and take sessions over: chmod 700 it")
         }
         let directory = StateDirectory(files)
-        requests.restoreSessions(from: directory, at: .now)
+        let begin = Moment.now
+        guard requests.restoreSessions(from: directory, at: begin, unless: { isReadable(stopDescriptor) })
+        else {
+            logger.info("stopping: the saved sessions stay in the state directory")
+            return requests.statistics
+        }
+        // Until now, no request could be read.
+        _ = requests.handle(.pause(.now - begin), at: .now)
         stateDirectory = directory
     }
     for endpoint in endpoints {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Dispatch
 import Logging
 import Platform
 import TwofoldCore
@@ -25,7 +26,7 @@ struct Serve: ParsableCommand {
     @Option(help: "Threads that one batch is spread over. Default: the processors it may use.")
     var threads: Int?
 
-    @Option(help: "Bytes in one frame of a request. Default: 268435456.")
+    @Option(help: "Bytes in one frame of a request. Default: 268435456, or less under ulimit -v.")
     var maxMessageBytes: Int?
 
     @Option(help: "Boards in one session. Default: 1048576.")
@@ -41,7 +42,9 @@ struct Serve: ParsableCommand {
     var maxBoards: Int?
 
     @Option(
-        help: "Bytes of all sessions: boards, replies, kept requests, policies. Default: half of the memory.")
+        help: ArgumentHelp(
+            "Bytes of all sessions: boards, replies, kept requests, policies.",
+            discussion: "Default: half of the memory that is left to the process."))
     var maxBytes: Int?
 
     @Option(
@@ -114,14 +117,16 @@ struct Serve: ParsableCommand {
         umask(0o077)
         let configuration = try makeConfiguration(logger)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
+        let announcements = DispatchQueue(label: "twofold.announcements")
         let statistics = try withExtendedLifetime(stopSignals) {
             try serve(
                 configuration, stopDescriptor: stopSignals.descriptor, reloadSignals: reloadSignals,
                 logger: logger
             ) {
-                // Unbuffered: the process that started the server waits for this line.
+                // Unbuffered, because the process that started the server waits for this line. On another thread, because
+                // nobody may read a pipe that is full.
                 let line = Array("listening on \($0)\n".utf8)
-                write(STDOUT_FILENO, line, line.count)
+                announcements.async { write(STDOUT_FILENO, line, line.count) }
             }
         }
         logger.info(

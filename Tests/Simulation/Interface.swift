@@ -36,7 +36,7 @@ private func put(_ text: String, _ memory: UnsafeMutablePointer<UInt8>?, _ capac
     return Int64(text.count)
 }
 
-@c(simulation_create)
+@_cdecl("simulation_create")
 public func simulationCreate(
     _ seed: UInt64, _ clients: UInt64, _ disabled: UInt64, _ suppressed: UnsafePointer<UInt64>?,
     _ count: Int64
@@ -46,35 +46,35 @@ public func simulationCreate(
     return UInt64(UInt(bitPattern: Unmanaged.passRetained(Held(world)).toOpaque()))
 }
 
-@c(simulation_destroy)
+@_cdecl("simulation_destroy")
 public func simulationDestroy(_ number: UInt64) {
     Unmanaged<Held>.fromOpaque(UnsafeRawPointer(bitPattern: UInt(number))!).release()
 }
 
-@c(simulation_now)
+@_cdecl("simulation_now")
 public func simulationNow(_ number: UInt64) -> Int64 { Int64(world(number).world.now) }
 
-@c(simulation_next)
+@_cdecl("simulation_next")
 public func simulationNext(_ number: UInt64) -> Int64 {
     let world = world(number).world
     guard let client = world.next() else { return world.violation == nil ? -1 : -2 }
     return Int64(client)
 }
 
-@c(simulation_wake)
+@_cdecl("simulation_wake")
 public func simulationWake(_ number: UInt64, _ client: Int64, _ at: Int64) {
     world(number).world.wake(Int(client), at: Int(at))
 }
 
-@c(simulation_open)
+@_cdecl("simulation_open")
 public func simulationOpen(_ number: UInt64, _ client: Int64, _ address: Int64) -> Int64 {
     Int64(world(number).world.open(Int(client)))
 }
 
-@c(simulation_close)
+@_cdecl("simulation_close")
 public func simulationClose(_ number: UInt64, _ socket: Int64) { world(number).world.close(Int(socket)) }
 
-@c(simulation_send)
+@_cdecl("simulation_send")
 public func simulationSend(
     _ number: UInt64, _ socket: Int64, _ header: UnsafePointer<UInt8>?, _ headerSize: Int64,
     _ payload: UnsafePointer<UInt8>?, _ payloadSize: Int64
@@ -83,7 +83,7 @@ public func simulationSend(
         Int(socket), header: bytes(header, headerSize) ?? [], payload: bytes(payload, payloadSize))
 }
 
-@c(simulation_receive)
+@_cdecl("simulation_receive")
 public func simulationReceive(
     _ number: UInt64, _ socket: Int64, _ header: UnsafeMutablePointer<UnsafePointer<UInt8>?>,
     _ headerSize: UnsafeMutablePointer<Int64>, _ payload: UnsafeMutablePointer<UnsafePointer<UInt8>?>,
@@ -100,37 +100,37 @@ public func simulationReceive(
     return 1
 }
 
-@c(simulation_fault)
+@_cdecl("simulation_fault")
 public func simulationFault(_ number: UInt64, _ client: Int64, _ kind: Int64) -> Int64 {
     guard let fault = Fault(rawValue: Int(kind)) else { return 0 }
     return world(number).world.faults.strikes(fault) ? 1 : 0
 }
 
-@c(simulation_kill_client)
+@_cdecl("simulation_kill_client")
 public func simulationKillClient(_ number: UInt64, _ client: Int64) {
     world(number).world.killClient(Int(client))
 }
 
-@c(simulation_mark)
+@_cdecl("simulation_mark")
 public func simulationMark(_ number: UInt64, _ name: UnsafePointer<UInt8>?, _ size: Int64) {
     let name = String(decoding: bytes(name, size) ?? [], as: UTF8.self)
     world(number).world.ownMarks[name, default: 0] += 1
 }
 
-@c(simulation_calm)
+@_cdecl("simulation_calm")
 public func simulationCalm(_ number: UInt64) { world(number).world.calm() }
 
-@c(simulation_settle)
+@_cdecl("simulation_settle")
 public func simulationSettle(_ number: UInt64) { world(number).world.settle() }
 
-@c(simulation_report)
+@_cdecl("simulation_report")
 public func simulationReport(_ number: UInt64, _ memory: UnsafeMutablePointer<UInt8>?, _ capacity: Int64)
     -> Int64
 {
     put(world(number).world.report, memory, capacity)
 }
 
-@c(simulation_models)
+@_cdecl("simulation_models")
 public func simulationModels(
     _ seed: UInt64, _ requests: UInt64, _ disabled: UInt64, _ suppressed: UnsafePointer<UInt64>?,
     _ count: Int64,

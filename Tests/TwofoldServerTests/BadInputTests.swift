@@ -1,11 +1,12 @@
+import Dispatch
 import Foundation
 import Platform
 import Testing
 import TwofoldProtocol
 import TwofoldTestSupport
-import ZeroMQ
 
 @testable import TwofoldServer
+@testable import ZeroMQ
 
 /// Frames behind the delimiter that are no request, or none that can be carried out.
 struct Garbage: CustomTestStringConvertible, Sendable {
@@ -98,6 +99,34 @@ struct Garbage: CustomTestStringConvertible, Sendable {
 
 @Suite struct BadInputTests {
     private let directory = ScratchDirectory()
+
+    @Test(arguments: [1, 4])
+    func `at most sixteen messages of a connection wait, however many frames they have`(frames: Int) throws {
+        let gate = DispatchSemaphore(value: 0)
+        let server = try RunningServer(directory.ipc(), gate: gate)
+        defer { gate.signal() }
+        let context = try Context()
+        let socket = try Socket(.dealer, in: context)
+        // One message waits on this side.
+        try socket.setNumber(Self.sendHighWaterMark, name: "ZMQ_SNDHWM", to: CInt(1))
+        try socket.set(.sendTimeout, to: .seconds(1))
+        try socket.connect(server.endpoint)
+        // More than the system has room for.
+        let frame = [UInt8](repeating: 0, count: (1 << 20) / frames)
+        var sent = 0
+        while sent < 100 {
+            var message = Multipart()
+            for _ in 0..<frames { message.append(try Message(copying: frame)) }
+            do throws(ZeroMQError) { try socket.send(message) } catch {
+                #expect(error.code == .wouldBlock)
+                break
+            }
+            sent += 1
+        }
+        #expect(sent <= 20)
+    }
+
+    private static let sendHighWaterMark: CInt = 23
 
     @Test(arguments: Garbage.all, [Manner.reqWithIDs, .dealer])
     func `garbage gets one error with the field, and the next good request works`(

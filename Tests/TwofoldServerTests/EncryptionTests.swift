@@ -29,8 +29,18 @@ import ZeroMQ
             to: "clients")
         #expect(
             try CurveFiles.readAllowed(path) == [
-                one: "Alice of the first floor", other: String(other.description.prefix(8)),
+                one.description: "Alice of the first floor",
+                other.description: String(other.description.prefix(8)),
             ])
+    }
+
+    @Test func `a file that is too long is not read to its end`() throws {
+        let path = try write(String(repeating: "#\n", count: CurveFiles.maxBytes / 2 + 1), to: "clients")
+        let error = try #require(throws: ServerError.self) { try CurveFiles.readAllowed(path) }
+        #expect(error.description.contains("'\(path)' has more than \(CurveFiles.maxBytes) bytes"))
+        #expect(throws: ServerError.self) { try CurveFiles.readAllowed("/dev/zero") }
+        truncate(path, CurveFiles.maxBytes)
+        #expect(try CurveFiles.readAllowed(path).isEmpty)
     }
 
     @Test func `a line without a key is reported by its number, and not repeated`() throws {

@@ -1,6 +1,8 @@
 import Foundation
+import Logging
 import Platform
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 import TwofoldSessions
@@ -77,6 +79,55 @@ import ZeroMQ
         #expect(now.sessions[0].busy && now.usage.inProgress == 1)
         latch.open()
         _ = try player.receive()
+    }
+
+    @Test func `statistics are finished on another thread, and show the moment of their request`() throws {
+        let requests = requests()
+        let asked = try take(Request(.stats(.init())), requests)
+        // A session that is opened meanwhile.
+        let id = Data(repeating: 1, count: 16)
+        let created = try take(Request(.create(lanes: 1), session: id, seq: 1), requests)
+        guard case .perform(let stats, .statistics) = asked, case .perform(let create, _) = created else {
+            Issue.record("the socket thread would finish them")
+            return
+        }
+        _ = try requests.finish(create, create.perform(requests.service, requests.budget), at: .now)
+        #expect(requests.ledger.openCount == 1)
+        let outcome = stats.perform(requests.service, requests.budget)
+        guard case .send(let reply, _)? = try requests.finish(stats, outcome, at: .now).first else {
+            Issue.record("nothing is sent")
+            return
+        }
+        let usage = try Reply(bytes: Array(reply.saved.header)).stats.usage
+        #expect(usage.sessions == 0)
+        #expect(usage.residentBytes > 1 << 20 && usage.descriptors > 2)
+    }
+
+    @Test func `more statistics at a time than the server finishes are refused`() throws {
+        let requests = requests()
+        for _ in 0..<16 {
+            guard case .perform(_, .statistics) = try take(Request(.stats(.init())), requests) else {
+                Issue.record("they are not begun")
+                return
+            }
+        }
+        guard case .send(let reply, _) = try take(Request(.stats(.init())), requests) else {
+            Issue.record("they are begun")
+            return
+        }
+        #expect(try Reply(bytes: Array(reply.saved.header)).error.code == .resourceExhausted)
+    }
+
+    private func requests() -> Requests {
+        let configuration = ServerConfiguration(endpoints: [], ServiceSettings(threads: 1))
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        return Requests(configuration, nil, logger: logger, at: .now)
+    }
+
+    private func take(_ request: Request, _ requests: Requests) throws -> Requests.Output? {
+        var message = Multipart()
+        for frame in [[1], [], request.bytes] { message.append(try Message(copying: frame)) }
+        return try requests.take(message, isWhole: true, from: 0, at: .now).first
     }
 
     // MARK: the probe

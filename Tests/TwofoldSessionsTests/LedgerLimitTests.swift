@@ -100,7 +100,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(Request(.step, session: sessionBytes(2), seq: 7), at: later).refusal != nil)
         let busy = try #require(
             try ledger.admit(Request(.step, session: sessionBytes(3), seq: 2), at: later).entry)
-        let ended = ledger.endIdle(for: .milliseconds(10), at: later)
+        let ended = ledger.endIdle(since: later - .milliseconds(10))
         #expect(ended.map(\.id) == [SessionID(sessionBytes(1))])
         #expect(ledger.openCount == 2)
         #expect(ledger.openBoards == 2)
@@ -108,11 +108,36 @@ import TwofoldTestSupport
             try ledger.admit(Request(.step, session: sessionBytes(1), seq: 2)).refusal?.code == .notFound)
         let muchLater = Moment(nanoseconds: 40_000_000)
         #expect(
-            ledger.endIdle(for: .milliseconds(10), at: muchLater).map(\.id) == [SessionID(sessionBytes(2))])
-        _ = ledger.abandon(busy)
+            ledger.endIdle(since: muchLater - .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(2))])
+        // The third has been idle only since its reply.
+        _ = ledger.abandon(busy, at: muchLater)
+        #expect(ledger.endIdle(since: muchLater - .milliseconds(10)).isEmpty)
+        let atLast = muchLater + .milliseconds(11)
         #expect(
-            ledger.endIdle(for: .milliseconds(10), at: muchLater).map(\.id) == [SessionID(sessionBytes(3))])
+            ledger.endIdle(since: atLast - .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(3))])
         #expect(ledger.openCount == 0)
+    }
+
+    @Test func `a request that runs for longer than the timeout does not end its session`() throws {
+        var ledger = ledger { _ in }
+        try ledger.open(sessionBytes(1))
+        let begin = Moment(nanoseconds: 20_000_000)
+        let entry = try #require(
+            try ledger.admit(Request(.step, session: sessionBytes(1), seq: 2), at: begin).entry)
+        let end = begin + .seconds(1)
+        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 2), change: .none, at: end)
+        #expect(ledger.endIdle(since: end - .milliseconds(10)).isEmpty)
+        #expect(ledger.endIdle(since: end + .milliseconds(10)).count == 1)
+    }
+
+    @Test func `a pause of the server is not idle time of its sessions`() throws {
+        var ledger = ledger { _ in }
+        try ledger.open(sessionBytes(1))
+        ledger.excuse(.seconds(10), until: .start + .seconds(20))
+        #expect(ledger.endIdle(since: .start + .seconds(10)).isEmpty)
+        // A session that was asked something right after the pause is not idle from some later moment on.
+        ledger.excuse(.seconds(90), until: .start + .seconds(20))
+        #expect(ledger.endIdle(since: .start + .seconds(21)).count == 1)
     }
 
     @Test func `the tombstone of a closed session is not idle`() throws {
@@ -120,7 +145,7 @@ import TwofoldTestSupport
         try ledger.open(sessionBytes(1))
         let close = Request(.close, session: sessionBytes(1), seq: 2)
         let reply = try ledger.carryOut(close, change: .closed)
-        #expect(ledger.endIdle(for: .milliseconds(10), at: Moment(nanoseconds: 20_000_000)).isEmpty)
+        #expect(ledger.endIdle(since: Moment(nanoseconds: 10_000_000)).isEmpty)
         #expect(try ledger.admit(close).resent === reply)
     }
 }

@@ -83,6 +83,14 @@ extension SessionLedger {
         return reply
     }
 
+    /// An outcome whose time does not matter.
+    mutating func complete(_ entry: Entry, reply: ReplyFrames, change: SessionChange) -> Delivery {
+        complete(entry, reply: reply, change: change, at: .start)
+    }
+
+    /// A refusal whose time does not matter.
+    mutating func abandon(_ entry: Entry) -> Delivery { abandon(entry, at: .start) }
+
     /// A session that was just created.
     mutating func open(_ session: Data) throws {
         try carryOut(

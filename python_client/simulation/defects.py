@@ -139,8 +139,14 @@ IN_SWIFT = (
     Defect(
         "sessions end whether idle for long or not",
         f"{LEDGER}/SessionLedger.swift",
-        "$0.isIdle && now - $0.lastRequest > time",
-        "$0.isIdle && now - $0.begin > time",
+        "$0.isIdle && $0.idleSince < moment",
+        "$0.isIdle && $0.begin < moment",
+    ),
+    Defect(
+        "a pause of the server counts as idle time",
+        f"{LEDGER}/SessionLedger.swift",
+        "for entry in entries.values { entry.excuse(pause, until: now) }",
+        "",
     ),
     Defect(
         "one session more than allowed",
@@ -186,27 +192,27 @@ IN_SWIFT = (
     ),
     Defect(
         "a restored session's file stays",
-        f"{SERVER}/State/SavedSessions.swift",
-        "if !directory.remove(name) {",
-        "if name.isEmpty {",
+        f"{SERVER}/State/StateDirectory.swift",
+        "names.filter { !files.remove($0) }",
+        "names.filter(\\.isEmpty)",
     ),
     Defect(
         "removing a file is not settled",
         f"{SERVER}/State/StateDirectory.swift",
-        "        guard files.remove(name) else { return false }\n        settle()\n",
-        "        guard files.remove(name) else { return false }\n",
+        "        files.settle()\n        try failure.get()\n",
+        "        try failure.get()\n",
     ),
     Defect(
         "saved sessions are not settled",
-        f"{SERVER}/State/SavedSessions.swift",
-        "        directory?.settle()\n",
+        f"{SERVER}/State/StateDirectory.swift",
+        "        try files.flush(file)\n        files.settle()\n",
         "",
     ),
     Defect(
         "a damaged file is read",
         f"{SERVER}/State/StateDirectory.swift",
-        "guard message.withUnsafeBytes(Checksum.of) == checksum,\n            let saved",
-        "_ = checksum\n        guard let saved",
+        "                checksum(message) == head.number(at: 12, as: UInt32.self),\n",
+        "",
     ),
     Defect(
         "a session in progress at the stop is saved without its request",

@@ -85,7 +85,7 @@ def given_rollout(choose: Random, boards: Boards) -> Operation:
 
 def served_rollout(choose: Random, boards: Boards) -> Operation:
     """A rollout by a policy in the server."""
-    policies: list[Any] = ["random", "random"]
+    policies: list[Any] = ["random", "fixed-order"]
     if boards.make is twofold.Game2048VectorEnv:
         policies += ["greedy", *_NETWORKS, *_NETWORKS]
         if boards.num_envs < 4:

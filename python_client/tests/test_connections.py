@@ -1,19 +1,38 @@
 """More connections than a server has descriptors: connected clients are not affected."""
 
 import contextlib
+import errno
+import platform
 import resource
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from loops import make, one_step, undisturbed
-from servers import Server
+from servers import Server, processor_seconds
 
 from twofold import errors
 from twofold.client.lookup import find_program
+from twofold.judging import seccomp
+
+REFUSED = """
+import ctypes, os, struct, sys
+
+# A seccomp filter that fails accept4 with the given error, and allows everything else.
+code, number = int(sys.argv[1]), {"x86_64": 288, "aarch64": 242}[os.uname().machine]
+fail, allow = 0x50000 + code, 0x7FFF0000
+instructions = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, fail), (6, 0, 0, allow)]
+filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))
+program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(filter))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes a program whose connections all fail; its arguments are errno and the program's own."""
 
 
 @pytest.fixture
@@ -36,11 +55,11 @@ def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
     return held
 
 
-def rests(server: Server) -> bool:
-    """Whether the server leaves the processor idle for a second."""
-    before = server.processor_seconds
+def rests(pid: int) -> bool:
+    """Whether a process leaves the processor idle for a second."""
+    before = processor_seconds(pid)
     time.sleep(1)
-    return server.processor_seconds - before < 0.3
+    return processor_seconds(pid) - before < 0.3
 
 
 def test_clients_keep_playing_while_connections_fill_a_tcp_endpoint(small_server: Server) -> None:
@@ -48,7 +67,7 @@ def test_clients_keep_playing_while_connections_fill_a_tcp_endpoint(small_server
     envs = make(small_server.tcp)
     results = [one_step(envs, step) for step in range(10)]
     with flood(small_server.tcp, 100):
-        assert rests(small_server)
+        assert rests(small_server.process.pid)
         results += [one_step(envs, step) for step in range(10, 20)]
         newcomer = make(small_server.ipc)
         newcomer.reset(seed=0)
@@ -63,7 +82,7 @@ def test_clients_keep_playing_while_connections_fill_all_endpoints(small_server:
     envs = make(small_server.ipc)
     results = [one_step(envs, step) for step in range(10)]
     with flood(small_server.tcp, 100), flood(small_server.ipc, 100):
-        assert rests(small_server)
+        assert rests(small_server.process.pid)
         for endpoint in (small_server.tcp, small_server.ipc):
             with pytest.raises(errors.DeadlineExceeded):
                 make(endpoint, timeout=0.5)
@@ -92,11 +111,34 @@ def test_a_limit_that_is_lowered_while_it_serves_ends_nothing(small_server: Serv
     envs.reset(seed=0)
     resource.prlimit(small_server.process.pid, resource.RLIMIT_NOFILE, (10, 64))
     with flood(small_server.tcp, 10), flood(small_server.ipc, 10):
-        assert rests(small_server)
+        assert rests(small_server.process.pid)
     resource.prlimit(small_server.process.pid, resource.RLIMIT_NOFILE, (64, 64))
     envs.step([0] * envs.num_envs)
     make(small_server.ipc).close()
     envs.close()
+
+
+@pytest.mark.skipif(platform.machine() not in seccomp.ARCHITECTURES, reason="another processor")
+@pytest.mark.parametrize(
+    "code", [errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENETDOWN, errno.ETIMEDOUT]
+)
+@pytest.mark.parametrize("scheme", ["ipc", "tcp"])
+def test_a_system_that_accepts_no_connections_does_not_end_the_server(
+    scheme: str, code: int, tmp_path: Path
+) -> None:
+    endpoint = f"ipc://{tmp_path}/s" if scheme == "ipc" else "tcp://127.0.0.1:0"
+    command = [sys.executable, "-c", REFUSED, str(code), str(find_program()), "serve"]
+    command += ["--endpoint", endpoint]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            with flood(line.split()[2], 3):
+                assert rests(process.pid)
+                assert process.poll() is None
+        finally:
+            process.terminate()
+    assert process.returncode == 0
 
 
 def test_a_limit_without_room_for_clients_is_an_error_at_startup() -> None:

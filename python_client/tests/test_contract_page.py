@@ -126,7 +126,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
         ("the last 64 holders", "Sessions/Ledger/LedgerEntry", "maxFormerHolders: Int { 64 }"),
         ("the last 10,000 closed sessions", "Sessions/Ledger/LedgerUsage", "limit = 10_000"),
         (
-            "still goes on 5 s after the signal",
+            "still running 5 s after the signal",
             "Server/Loop/Phase",
             "stopTime = Duration.seconds(5)",
         ),
@@ -136,7 +136,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
             "refusalTime = Duration.milliseconds(100)",
         ),
         (
-            "`idle_timeout` seconds, or up to a quarter longer",
+            "`idle_timeout` seconds, or up to twice as long",
             "Server/Loop/IdleCheck",
             "interval = min(.seconds(60), timeout / 4)",
         ),

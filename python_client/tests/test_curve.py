@@ -171,6 +171,36 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         alice.close()
 
 
+def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path) -> None:
+    clients, fresh = tmp_path / "clients", tmp_path / "fresh"
+    clients.write_text(keys.lines["alice"])
+    fresh.write_text(keys.lines["alice"] + keys.lines["bob"])
+    secret = str(keys.directory / "server.key_secret")
+    with Server("--curve-secret-key", secret, "--curve-clients", str(clients)) as server:
+        alice = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
+        alice.reset(seed=0)
+        clients.unlink()
+        os.mkfifo(clients)
+        server.process.send_signal(signal.SIGHUP)
+        with clients.open("w") as pipe:  # waits until the server reads it
+            alice.step([0, 0])
+            # The list changes again before this one was read.
+            fresh.replace(clients)
+            server.process.send_signal(signal.SIGHUP)
+            alice.step([0, 0])
+            pipe.write(keys.lines["alice"])
+
+        def bob_can_come_in() -> bool:
+            with contextlib.suppress(errors.AuthenticationFailed):
+                Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("bob")).close()
+                return True
+            return False
+
+        wait_until(bob_can_come_in)
+        alice.step([0, 0])
+        alice.close()
+
+
 def test_statistics_show_a_client_only_its_own_sessions_with_its_name(
     server: Server, keys: Keys, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,6 +322,23 @@ def test_certificates_of_zmq_auth_are_read(tmp_path: Path) -> None:
     _, client_file = zmq.auth.create_certificates(tmp_path, "dave")
     curve = CurveKeys.load(server_file, client_file)
     assert curve.public_key.encode() == zmq.auth.load_certificate(client_file)[0]
+
+
+def test_a_leading_tilde_in_a_path_is_a_name_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "~").mkdir()
+    program = str(find_program())
+    keygen = [program, "keygen", "~/server"]
+    made = subprocess.run(keygen, cwd=tmp_path, capture_output=True, text=True, check=True)
+    (tmp_path / "~/clients").write_text(made.stdout)
+    arguments = ["--curve-secret-key", "~/server.key_secret", "--curve-clients", "~/clients"]
+    command = [program, "serve", "--endpoint", "tcp://127.0.0.1:0", *arguments]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        endpoint = process.stdout.readline().split()[-1]
+        ping = [program, "ping", "--endpoint", endpoint]
+        ping += ["--curve-server", "~/server.key", "--curve-client", "~/server.key_secret"]
+        assert subprocess.run(ping, cwd=tmp_path).returncode == 0
+        process.terminate()
 
 
 def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ POLICIES: dict[str, Callable[[], Any]] = {
     "named function": lambda: resolve(first_legal, "first"),
     "named random numbers": lambda: resolve(RandomPolicy(3)),
     "random": lambda: resolve("random"),
+    "fixed-order": lambda: resolve("fixed-order"),
     "greedy": lambda: resolve("greedy"),
     "search": lambda: policies.Expectimax(depth=1, heuristic=policies.Heuristic(empty=700.0)),
     "named search": lambda: resolve("expectimax:1"),

@@ -1,5 +1,7 @@
 """Sessions that outlive their server: saved to --state-dir, restored at the next start."""
 
+import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -36,7 +38,7 @@ def restart(server: Server) -> None:
 
 
 def files(directory: Path) -> list[Path]:
-    return sorted(directory.glob("*.session"))
+    return sorted(directory.glob("*.session*"))
 
 
 def test_a_restart_is_only_a_delay(keeping: Server, game: str, directory: Path) -> None:
@@ -141,38 +143,108 @@ def test_only_their_owner_can_read_the_files(keeping: Server, directory: Path) -
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "version", "cut", "flipped"])
-def test_a_damaged_file_is_left_alone_and_stops_nothing(
+def test_a_damaged_session_stays_in_the_directory_and_stops_nothing(
     keeping: Server, directory: Path, kind: str
 ) -> None:
     damaged, whole = make(keeping.ipc), make(keeping.ipc)
     damaged.reset(seed=0)
     keeping.terminate()
-    (file,) = (each for each in files(directory) if each.stem in damaged.token)
-    content = file.read_bytes()
+    (file,) = files(directory)
+    # Each session's record begins like this, and the damaged one has its id.
+    begin = b"TWOFOLDT\x02\0\0\0"
+    records = [begin + record for record in file.read_bytes().split(begin)[1:]]
+    (identity,) = re.findall(r"[0-9a-f]{32}", damaged.token)
+    other, content = sorted(records, key=lambda record: bytes.fromhex(identity) in record)
+    assert bytes.fromhex(identity) in content
     broken = {
         "empty": b"",
         "text": b"a session",
-        "version": content[:8] + b"\x02" + content[9:],
+        "version": content[:8] + b"\x03" + content[9:],
         "cut": content[:-20],
         "flipped": content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
     }[kind]
-    file.write_bytes(broken)
+    file.write_bytes(other + broken)
+    for _ in range(2):
+        keeping.start_again()
+        with pytest.raises(errors.NotFound):
+            damaged.step(np.zeros(16, int))
+        whole.reset(seed=0)
+        kept = [each.read_bytes() for each in files(directory)]
+        assert kept == ([broken] if broken else [])
+        keeping.terminate()
     keeping.start_again()
-    with pytest.raises(errors.NotFound):
-        damaged.step(np.zeros(16, int))
-    assert file.read_bytes() == broken
-    assert files(directory) == [file]
-    whole.reset(seed=0)
     whole.close()
     damaged.close()
+
+
+def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:
+    """A file for each session, with one session in it: two steps of three boards."""
+    keeping.terminate()
+    saved = Path(__file__).parents[2] / "Tests/Fixtures/state/version-1.session"
+    shutil.copy(saved, directory / f"{bytes(range(16)).hex()}.session")
+    (directory / "cut.session").write_bytes(saved.read_bytes()[:-1])
+    keeping.start_again()
+    assert [file.name for file in files(directory)] == ["cut.session"]
+    with RawSession(keeping.ipc) as twin, RawSession(keeping.ipc) as session:
+        twin.create()
+        twin.reset()
+        twin.step(0, 1, 2)
+        last = twin.step(3, 2, 1)
+        session.id, session.seq = bytes(range(16)), 3
+        assert session.step(3, 2, 1).payload == last.payload, "a repeat gets the saved reply"
+        assert session.step(1, 1, 1).payload == twin.step(1, 1, 1).payload
+
+
+def test_a_killed_stop_keeps_what_it_wrote_and_a_stopped_start_keeps_all(
+    keeping: Server, directory: Path
+) -> None:
+    sessions = [make(keeping.ipc) for _ in range(20)]
+    for envs in sessions:
+        envs.reset(seed=0)
+    keeping.terminate()
+    (file,) = files(directory)
+    content = file.read_bytes()
+    # A start that is stopped before it serves: nobody waits for its endpoints.
+    command = [str(find_program()), "serve", "--endpoint", "ipc:///tmp/twofold-none"]
+    command += ["--state-dir", str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.terminate()
+        assert process.wait(30) in (0, -signal.SIGTERM)
+    assert [each.stat().st_size for each in files(directory)] == [len(content)]
+    (file,) = files(directory)
+    file.write_bytes(content[: len(content) // 2])
+    keeping.start_again()
+    outcomes = []
+    for envs in sessions:
+        try:
+            envs.step(np.zeros(16, int))
+            outcomes.append("kept")
+        except errors.NotFound:
+            outcomes.append("lost")
+        envs.close()
+    assert 9 <= outcomes.count("kept") <= 10
+
+
+def test_a_leading_tilde_is_a_name_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~").mkdir()
+    with Server("--state-dir", "~/state") as server:
+        envs = make(server.ipc)
+        one_step(envs, 0)
+        restart(server)
+        one_step(envs, 1)
+        envs.close()
 
 
 def test_a_directory_belongs_to_one_server(
     keeping: Server, directory: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").touch()
     for path, reason in (
         (directory, "is used by another process"),
-        (tmp_path / "missing" / "state", "No such file or directory"),
+        (tmp_path / "file" / "state", "Not a directory"),
     ):
         command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
         other = subprocess.run(

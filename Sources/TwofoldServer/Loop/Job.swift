@@ -16,6 +16,8 @@ package struct Job: @unchecked Sendable {
         case session(ServerLedger.Entry, SessionWork)
         /// The rules over arrays of boards. No session: the ledger never hears of it, and a repeat is another one.
         case expand(Expansion, Route)
+        /// The server's statistics. No session either.
+        case stats(StatsWork, Route)
     }
 
     /// What it becomes.
@@ -33,6 +35,8 @@ package struct Job: @unchecked Sendable {
         case queue
         /// One at a time, so that searches never take all threads.
         case searches
+        /// One at a time and soon, because a probe waits for it.
+        case statistics
     }
 
     /// What takes no longer than this is done on the socket thread: handing it over would take as long.
@@ -48,15 +52,21 @@ package struct Job: @unchecked Sendable {
 
     /// Where to carry it out; `isAlone` where no other session waits.
     func place(isAlone: Bool) -> Place {
-        guard !isSearch else { return .searches }
-        let limit = isAlone ? Self.aloneNanoseconds : Self.inlineNanoseconds
-        return cost.nanoseconds <= limit ? .here : .queue
+        let cost: Cost
+        switch task {
+        case .session(_, let work) where work.isSearch: return .searches
+        case .session(_, let work): cost = work.cost(payload: request.payloadSize)
+        case .expand(let expansion, _): cost = expansion.cost
+        case .stats: return .statistics
+        }
+        return cost.nanoseconds <= (isAlone ? Self.aloneNanoseconds : Self.inlineNanoseconds) ? .here : .queue
     }
 
-    private var cost: Cost {
+    /// The reply's route, unless the ledger has it.
+    var route: Route? {
         switch task {
-        case .session(_, let work): work.cost(payload: request.payloadSize)
-        case .expand(let expansion, _): expansion.cost
+        case .session: nil
+        case .expand(_, let route), .stats(_, let route): route
         }
     }
 
@@ -64,8 +74,12 @@ package struct Job: @unchecked Sendable {
         if case .session(_, let work) = task { work.isSearch } else { false }
     }
 
-    /// Whether a job that has waited for a thread is refused: a search that began now would not get far.
-    package func isTooLate(in phase: Phase) -> Bool { phase >= (isSearch ? .refusing : .late) }
+    /// Whether a job that has waited for a thread is refused: a search that began now would not get far. Statistics are
+    /// answered to the end.
+    package func isTooLate(in phase: Phase) -> Bool {
+        if case .stats = task { return false }
+        return phase >= (isSearch ? .refusing : .late)
+    }
 
     /// The answer to a request that comes too late; it may be sent again after what a restart takes, about.
     package static var stopping: ServiceError {
@@ -105,6 +119,7 @@ package struct Job: @unchecked Sendable {
             }
             let payload = buffer.map { EnvironmentHost.Payload($0, size: $0.bytes.count) }
             return .done(try reply(.expand(result), payload), .none, steps: 0)
+        case .stats(let stats, _): return .done(try reply(.stats(stats.finish()), nil), .none, steps: 0)
         }
     }
 

@@ -16,6 +16,9 @@ final class ReplyLoop {
     private static let turn = (messages: 64, time: Duration.microseconds(100))
     /// How often to look whether the parent is still there.
     private static let parentCheck = Duration.seconds(1)
+    /// Everything that had arrived was taken once nothing comes for this time: libzmq hands over only a few messages of a
+    /// connection, and then reads the next.
+    private static let drainPause = Duration.milliseconds(10)
     /// For how long a server with nothing in progress still asks clients to come back before it ends. The clients of a
     /// private server end with it.
     private static let refusalTime = Duration.milliseconds(100)
@@ -26,7 +29,6 @@ final class ReplyLoop {
     private let trimmer = MemoryTrimmer()
     private let configuration: ServerConfiguration
     private let logger: Logger
-    private var idleCheck: IdleCheck?
     private var refusedConnections = RefusedConnectionsReport()
 
     init(_ requests: Requests, _ endpoints: [Endpoint]) throws(SystemError) {
@@ -35,11 +37,10 @@ final class ReplyLoop {
         runner = try JobRunner(requests)
         configuration = requests.configuration
         logger = requests.logger
-        idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: requests.begin) }
     }
 
     /// Serves until `stopDescriptor` becomes readable or the parent has gone; then answers what had
-    /// arrived and what is in progress. On `reloadSignals` it reads the list of client keys again.
+    /// arrived and what is in progress. On `reloadSignals` the list of client keys is read again.
     func run(stopDescriptor: Int32, reloadSignals: Signals?) throws(ZeroMQError) {
         try serve(stopDescriptor, reloadSignals)
         try stop()
@@ -51,8 +52,10 @@ final class ReplyLoop {
         let inputs = Inputs(runner, endpoints, &poller)
         let stop = poller.add(descriptor: stopDescriptor)
         let handshakes = authenticator.map { poller.add($0.socket) }
+        let lists = authenticator.map { poller.add(descriptor: $0.lists.descriptor) }
         let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor) }
         let parentCheck = configuration.parentProcess.map { _ in Self.parentCheck }
+        var idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: .now) }
         let timeout = [parentCheck, idleCheck?.interval].compactMap(\.self).min()
 
         while true {
@@ -63,10 +66,11 @@ final class ReplyLoop {
                 guard let authenticator else { return logger.info("stopping: hang-up") }
                 authenticator.reload()
             }
-            try take(inputs, poller)
+            if let lists, poller[lists] { authenticator?.replaceList() }
+            let hasReadAll = try take(inputs, poller)
             let now = Moment.now
-            if let timeout = idleCheck?.due(at: now) {
-                try carryOut(requests.endIdleSessions(for: timeout, at: now))
+            if let finding = idleCheck?.turn(at: now, hasReadAll: hasReadAll) {
+                try carryOut(requests.handle(finding, at: now))
             }
             refusedConnections.update(at: now, logger)
             if poller[stop] { return logger.info("stopping") }
@@ -82,8 +86,10 @@ final class ReplyLoop {
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
         requests.enter(.draining)
-        for endpoint in endpoints.indices {
-            while Moment.now < stop.drainEnd, try receive(from: endpoint) {}
+        var arrivals = Poller()
+        for endpoint in endpoints { _ = arrivals.add(endpoint.socket) }
+        while Moment.now < stop.drainEnd, try arrivals.wait(timeout: Self.drainPause) > 0 {
+            for endpoint in endpoints.indices { _ = try receive(from: endpoint) }
         }
         let refusalEnd = Moment.now + (configuration.parentProcess == nil ? Self.refusalTime : .zero)
         var poller = Poller()
@@ -113,16 +119,19 @@ final class ReplyLoop {
         }
     }
 
-    /// Takes what the last wait found: outcomes first, then a turn of each socket.
-    private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) {
+    /// Takes what the last wait found: outcomes first, then a turn of each socket. Returns whether that was all.
+    @discardableResult
+    private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) -> Bool {
         if poller[inputs.finished] {
             for finished in runner.mailbox.collect() {
                 try carryOut(requests.finish(finished.job, finished.outcome, at: .now))
             }
         }
+        var hasReadAll = true
         for (endpoint, socket) in inputs.sockets.enumerated() where poller[socket] {
-            _ = try receive(from: endpoint)
+            if try receive(from: endpoint) { hasReadAll = false }
         }
+        return hasReadAll
     }
 
     /// Takes the messages that are there, for one turn; returns whether there may be more.
@@ -156,7 +165,7 @@ final class ReplyLoop {
             case .perform(let job, .here):
                 let outcome = runner.perform(job)
                 try carryOut(requests.finish(job, outcome, at: .now))
-            case .perform(let job, let place): runner.handOver(job, isSearch: place == .searches)
+            case .perform(let job, let place): runner.handOver(job, to: place)
             case .freed(let bytes): trimmer.trim(afterFreeing: bytes)
             }
         }

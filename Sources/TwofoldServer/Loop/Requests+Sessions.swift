@@ -28,12 +28,20 @@ extension Requests {
         }
     }
 
-    /// Ends sessions that were not asked anything for too long.
-    package func endIdleSessions(for idleTimeout: Duration, at now: Moment) -> [Output] {
-        ledger.endIdle(for: idleTimeout, at: now).map { entry in
-            logEnd(of: entry, "idle for \(idleTimeout.components.seconds) s", at: now)
-            statistics.sessionsExpired += 1
-            return .freed(bytes: entry.host?.bytes ?? 0)
+    /// Does what the check for idle sessions found.
+    package func handle(_ finding: IdleCheck.Finding, at now: Moment) -> [Output] {
+        switch finding {
+        case .nothing: return []
+        case .pause(let pause):
+            ledger.excuse(pause, until: now)
+            return []
+        case .idle(let moment):
+            return ledger.endIdle(since: moment).map { entry in
+                let seconds = (now - entry.idleSince).components.seconds
+                logEnd(of: entry, "idle for \(seconds) s", at: now)
+                statistics.sessionsExpired += 1
+                return .freed(bytes: entry.host?.bytes ?? 0)
+            }
         }
     }
 

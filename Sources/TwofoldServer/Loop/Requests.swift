@@ -19,8 +19,9 @@ package typealias ServerLedger = SessionLedger<RequestFrames, ReplyFrames, Route
 /// Nothing that a client sends stops it: each message with a delimiter gets one reply, each without is dropped and
 /// counted. In this module a *session* is the ledger's. One thread at a time.
 package final class Requests {
-    /// Requests of no session that may be in progress at a time: nothing else limits them.
+    /// Requests without a session that may be in progress at a time: nothing else limits them.
     private static let maxExpansions = 256
+    private static let maxStats = 16
 
     /// What an event returns to be done, in order.
     package enum Output {
@@ -45,6 +46,7 @@ package final class Requests {
     /// Jobs that were returned and are not finished, and those of them that belong to no session.
     package internal(set) var inProgress = 0
     private var expansionsInProgress = 0
+    private var statsInProgress = 0
 
     /// A server that begins at `now`. On `clock` its long requests end; all else is given the moment.
     package init(
@@ -106,8 +108,8 @@ package final class Requests {
 
     /// The client that sent a frame to an encrypted endpoint; nil for one that is not let in any more.
     private func keyHolder(_ frame: borrowing Message) -> Client? {
-        guard let key = frame.userID.flatMap(CurvePublicKey.init) else { return nil }
-        let client = Client.key(key.description)
+        guard let key = frame.userID else { return nil }
+        let client = Client.key(key)
         return authenticator?.name(of: client) == nil ? nil : client
     }
 
@@ -123,10 +125,7 @@ package final class Requests {
             return try answer(.hello, header, request, to: route) { () throws(ServiceError) in
                 .hello(try service.hello(hello))
             }
-        case .stats:
-            return try answer(.stats, header, request, to: route) { () throws(ServiceError) in
-                .stats(stats(for: route.client, at: route.arrived))
-            }
+        case .stats: return try performStats(seq: header.seq, request, from: route)
         case .expand(let expand): return try perform(expand, seq: header.seq, request, from: route)
         case .resume:
             do throws(ServiceError) { try request.refusePayload() } catch {
@@ -162,12 +161,7 @@ package final class Requests {
         let expansion: Expansion
         do throws(ServiceError) {
             guard phase.value < .refusing else { throw Job.stopping }
-            guard expansionsInProgress < Self.maxExpansions else {
-                throw ServiceError(
-                    .resourceExhausted, field: "op",
-                    "this server carries out \(Self.maxExpansions) such requests at a time, and that many "
-                        + "are in progress: try again")
-            }
+            guard expansionsInProgress < Self.maxExpansions else { throw Self.tooMany(Self.maxExpansions) }
             expansion = try service.expansion(expand)
             try request.reserve(in: budget)
         } catch {
@@ -178,6 +172,30 @@ package final class Requests {
         )
         expansionsInProgress += 1
         return begin(job, isAlone: false)
+    }
+
+    private func performStats(
+        seq: UInt64, _ request: RequestFrames, from route: Route
+    ) throws(ZeroMQError) -> [Output] {
+        do throws(ServiceError) {
+            try request.refusePayload()
+            guard statsInProgress < Self.maxStats else { throw Self.tooMany(Self.maxStats) }
+        } catch {
+            return try refuse(error, .stats, seq: seq, to: route)
+        }
+        let stats = stats(for: route.client, at: route.arrived)
+        statsInProgress += 1
+        return begin(
+            Job(
+                task: .stats(stats, route), seq: seq, kind: .stats, arrived: route.arrived, request: request),
+            isAlone: false)
+    }
+
+    private static func tooMany(_ limit: Int) -> ServiceError {
+        ServiceError(
+            .resourceExhausted, field: "op",
+            "this server carries out \(limit) such requests at a time, and that many are in progress: try again"
+        )
     }
 
     // MARK: requests of a session
@@ -238,22 +256,26 @@ package final class Requests {
     /// Answers a job that was carried out, and then the client that waits for its end to resume the session.
     package func finish(_ job: Job, _ outcome: Job.Outcome, at now: Moment) throws(ZeroMQError) -> [Output] {
         inProgress -= 1
-        if case .expand = job.task { expansionsInProgress -= 1 }
+        switch job.task {
+        case .session: break
+        case .expand: expansionsInProgress -= 1
+        case .stats: statsInProgress -= 1
+        }
         return try settle(job, outcome, at: now)
     }
 
     private func settle(_ job: Job, _ outcome: Job.Outcome, at now: Moment) throws(ZeroMQError) -> [Output] {
         guard case .session(let entry, let work) = job.task else {
-            guard case .expand(_, let route) = job.task else { return [] }
+            guard let route = job.route else { return [] }
             return try answer(job, outcome, to: route, at: now)
         }
         var freed = 0
         let delivery: ServerLedger.Delivery
         switch outcome {
-        case .refused: delivery = ledger.abandon(entry)
+        case .refused: delivery = ledger.abandon(entry, at: now)
         case .done(let reply, let change, _):
             freed = note(change, of: entry, work, at: now)
-            delivery = ledger.complete(entry, reply: reply, change: change)
+            delivery = ledger.complete(entry, reply: reply, change: change, at: now)
         }
         var outputs = try answer(job, outcome, to: delivery.route, at: now)
         if let waiting = delivery.resume {

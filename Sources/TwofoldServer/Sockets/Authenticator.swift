@@ -1,4 +1,6 @@
+internal import Dispatch
 internal import Logging
+internal import Platform
 internal import TwofoldCore
 internal import TwofoldSessions
 internal import ZeroMQ
@@ -26,16 +28,43 @@ package final class Authenticator {
     let socket: Socket
     private let path: String
     private let logger: Logger
-    private var names: [CurvePublicKey: String]
+    /// The clients' names by their keys, in Z85 as messages carry them.
+    private(set) var names: [String: String]
+    /// Lists that were read again.
+    let lists: Mailbox<Result<NewList, ServerError>>
+    private let queue = DispatchQueue(label: "twofold.keys")
+    private var reading = Reading.none
     private var reported: [String: Moment] = [:]
     /// Handshakes that were refused.
     private(set) var refused = 0
+
+    /// A list that was read again, and how it differs from the one before.
+    struct NewList: Sendable {
+        let names: [String: String]
+        let added: Int
+        let removed: Int
+
+        init(_ path: String, replacing old: [String: String]) throws(ServerError) {
+            names = try CurveFiles.readAllowed(path)
+            added = names.keys.count { [old] in old[$0] == nil }
+            removed = old.keys.count { [names] in names[$0] == nil }
+        }
+    }
+
+    /// Whether another thread is reading the list.
+    private enum Reading {
+        case none
+        case once
+        /// The list may have changed since that thread began.
+        case again
+    }
 
     /// Reads the list at `path`.
     init(_ path: String, in context: borrowing Context, logger: Logger) throws(ServerError) {
         self.path = path
         self.logger = logger
         names = try CurveFiles.readAllowed(path)
+        lists = try explaining("can't make a mailbox") { () throws(SystemError) in try Mailbox() }
         do throws(ZeroMQError) {
             socket = try Socket(.rep, in: context)
             try socket.bind(Self.endpoint)
@@ -47,30 +76,42 @@ package final class Authenticator {
             metadata: ["keys": .stringConvertible(names.count), "list": "\(path)"])
     }
 
-    /// Reads the list again; keeps the old one when it can't be read.
+    /// Reads the list again on another thread, because a long one takes a while; ``replaceList()`` follows.
     func reload() {
-        do throws(ServerError) {
-            let fresh = try CurveFiles.readAllowed(path)
-            let removed = names.keys.count { fresh[$0] == nil }
-            let added = fresh.keys.count { names[$0] == nil }
-            names = fresh
-            reported = [:]
-            logger.info(
-                "the list of client keys was read again",
-                metadata: [
-                    "keys": .stringConvertible(names.count), "added": .stringConvertible(added),
-                    "removed": .stringConvertible(removed),
-                ])
-        } catch {
-            logger.error("the list of client keys stays as it was: \(error)")
+        guard reading == .none else { return reading = .again }
+        reading = .once
+        queue.async { [lists, path, names] in
+            lists.deliver(Result { () throws(ServerError) in try NewList(path, replacing: names) })
         }
     }
 
-    /// The client's name in the list; nil when it is not in the list (any more).
+    /// Replaces the list by the new one; keeps it if that can't be read.
+    func replaceList() {
+        for list in lists.collect() {
+            do throws(ServerError) {
+                let list = try list.get()
+                names = list.names
+                reported = [:]
+                logger.info(
+                    "the list of client keys was read again",
+                    metadata: [
+                        "keys": .stringConvertible(names.count), "added": .stringConvertible(list.added),
+                        "removed": .stringConvertible(list.removed),
+                    ])
+            } catch {
+                logger.error("the list of client keys stays as it was: \(error)")
+            }
+            let isStale = reading == .again
+            reading = .none
+            if isStale { reload() }
+        }
+    }
+
+    /// The client's name in the list; nil if it is not in the list (any more).
     func name(of client: Client) -> String? {
         switch client {
         case .anonymous: ""
-        case .key(let key): CurvePublicKey(key).flatMap { names[$0] }
+        case .key(let key): names[key]
         }
     }
 
@@ -87,7 +128,7 @@ package final class Authenticator {
         let frames = (0..<request.count).map { index in request[index].withUnsafeBytes { Array($0) } }
         let isCurve = frames.count == 7 && frames[0] == Array("1.0".utf8) && frames[5] == Array("CURVE".utf8)
         let key = isCurve ? CurvePublicKey(bytes: frames[6]) : nil
-        let isAllowed = key.map { names[$0] != nil } ?? false
+        let isAllowed = key.map { names[$0.description] != nil } ?? false
         if !isAllowed { refuse(key, address: frames.count > 3 ? frames[3] : [], at: now) }
         var reply = Multipart()
         let answer: [[UInt8]] = [

@@ -45,7 +45,10 @@ struct RefusedConnectionsReport {
         let refused = refusedConnections
         guard refused > reported, next.map({ $0 <= now }) ?? true else { return }
         logger.warning(
-            "refused connections: the descriptors are used up; raise their hard limit, or find out who holds them",
+            """
+            refused connections: the descriptors are used up, or the system accepts none (a firewall); raise the hard \
+            limit of descriptors, or find out who holds them
+            """,
             metadata: ["connections": .stringConvertible(refused - reported)])
         reported = refused
         next = now + Self.interval

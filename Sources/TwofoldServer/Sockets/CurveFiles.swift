@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 internal import Platform
 public import ZeroMQ
 
@@ -9,6 +8,9 @@ public import ZeroMQ
 ///         public-key = "…40 characters of Z85…"
 ///         secret-key = "…"                          only in the secret one
 public enum CurveFiles {
+    /// The most in a file: a list of clients may have 400,000 lines without names.
+    static let maxBytes = 16 << 20
+
     /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (for its owner's eyes only), and returns
     /// the public one. Refuses to write over a file.
     public static func generate(_ path: String) throws(ServerError) -> CurvePublicKey {
@@ -57,18 +59,20 @@ public enum CurveFiles {
         return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
     }
 
-    /// The names of the clients that are let in, by their keys. One line each: 40 characters of Z85, then the name. Empty
-    /// lines and those that begin with "#" are skipped ("#" is a character of Z85, too, but a key has exactly 40).
-    static func readAllowed(_ path: String) throws(ServerError) -> [CurvePublicKey: String] {
-        var names: [CurvePublicKey: String] = [:]
-        let lines = try text(path).split(separator: "\n", omittingEmptySubsequences: false)
+    /// The names of admitted clients, by their keys in Z85. One line each: the key's 40 characters, then the
+    /// name. Empty lines and comments, which begin with "#", are skipped ("#" is a character of Z85, too, but a key has
+    /// exactly 40). Works on bytes, because a list may have 100,000 lines.
+    static func readAllowed(_ path: String) throws(ServerError) -> [String: String] {
+        var names: [String: String] = [:]
+        let lines = try bytes(path).split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
             let words = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
-            guard let first = words.first.map(String.init) else { continue }
-            if let key = CurvePublicKey(first) {
-                let name = words.count > 1 ? String(words[1]).trimmed : ""
-                names[key] = name.isEmpty ? String(first.prefix(8)) : name
-            } else if !first.hasPrefix("#") {
+            guard let first = words.first else { continue }
+            if let key = CurvePublicKey(String(decoding: first, as: UTF8.self)) {
+                let name = words.count > 1 ? words[1].trimmed : []
+                names[key.description] = String(
+                    decoding: name.isEmpty ? first.prefix(8) : name, as: UTF8.self)
+            } else if first.first != UInt8(ascii: "#") {
                 throw ServerError("line \(index + 1) of '\(path)' does not begin with 40 characters of Z85")
             }
         }
@@ -76,10 +80,10 @@ public enum CurveFiles {
     }
 
     private static func value(_ name: String, in text: String) -> String? {
-        for line in text.split(separator: "\n") {
-            let parts = line.split(separator: "=", maxSplits: 1)
-            guard parts.count == 2, String(parts[0]).trimmed == name else { continue }
-            let value = String(parts[1]).trimmed
+        for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
+            let parts = line.split(separator: UInt8(ascii: "="), maxSplits: 1)
+            guard parts.count == 2, String(parts[0].trimmed) == name else { continue }
+            let value = String(parts[1].trimmed) ?? ""
             guard value.count >= 2, value.hasPrefix("\""), value.hasSuffix("\"") else { return nil }
             return String(value.dropFirst().dropLast())
         }
@@ -87,10 +91,17 @@ public enum CurveFiles {
     }
 
     private static func text(_ path: String) throws(ServerError) -> String {
-        do {
-            return try String(contentsOfFile: path, encoding: .utf8)
+        String(decoding: try bytes(path), as: UTF8.self)
+    }
+
+    private static func bytes(_ path: String) throws(ServerError) -> [UInt8] {
+        do throws(SystemError) {
+            return try Descriptor.contents(of: path, limit: maxBytes)
         } catch {
-            throw ServerError("can't read '\(path)'")
+            throw ServerError(
+                error.code == EFBIG
+                    ? "'\(path)' has more than \(maxBytes) bytes, the most in a file of keys"
+                    : "can't read '\(path)': \(error)")
         }
     }
 
@@ -103,9 +114,15 @@ public enum CurveFiles {
     }
 }
 
-extension String {
+extension UInt8 {
+    fileprivate var isWhitespace: Bool { self == UInt8(ascii: " ") || (9...13).contains(self) }
+}
+
+extension BidirectionalCollection<UInt8> {
     /// Without white space around it.
-    fileprivate var trimmed: String {
-        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+    fileprivate var trimmed: SubSequence {
+        let rest = drop(while: \.isWhitespace)
+        let end = rest.lastIndex { !$0.isWhitespace }
+        return end.map { rest[...$0] } ?? rest
     }
 }

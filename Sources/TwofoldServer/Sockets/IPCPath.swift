@@ -21,7 +21,12 @@ final class IPCPath {
             throw ServerError(
                 "the ipc path '\(path)' has \(path.utf8.count) bytes; at most \(Self.maxLength) fit a socket")
         }
-        let lock = try Self.holdLock(Self.lockPath(path), for: path)
+        let lockPath = Self.lockPath(path)
+        guard
+            let lock = try explaining(
+                "can't create '\(lockPath)'",
+                { () throws(SystemError) in try Descriptor.locking(lockPath, mode: 0o600) })
+        else { throw Self.served(path) }
         do throws(ServerError) {
             try Self.clearAway(path)
         } catch {
@@ -40,21 +45,6 @@ final class IPCPath {
     }
 
     private static func lockPath(_ path: String) -> String { path + ".lock" }
-
-    private static func holdLock(_ lockPath: String, for path: String) throws(ServerError) -> Descriptor {
-        while true {
-            let lock = try explaining("can't create '\(lockPath)'") { () throws(SystemError) in
-                try Descriptor(opening: lockPath, O_RDWR | O_CREAT, mode: 0o600)
-            }
-            do throws(SystemError) { try lock.lock() } catch { throw served(path) }
-            // Between open and flock its owner may have removed the file: then the lock means nothing.
-            var held = stat()
-            var there = stat()
-            if fstat(lock.number, &held) == 0, stat(lockPath, &there) == 0, held.st_ino == there.st_ino {
-                return lock
-            }
-        }
-    }
 
     private static func served(_ path: String) -> ServerError {
         ServerError("the ipc path '\(path)' is served by another process")

@@ -7,24 +7,55 @@ internal import ZeroMQ
 
 /// Sessions between two runs of a server: restored from the state directory at the start, saved there at the end.
 extension Requests {
-    /// Restores the sessions that the last server has saved. A file that does not hold a session, or one that
-    /// can't be restored here, stays.
-    package func restoreSessions(from directory: StateDirectory, at now: Moment) {
-        for name in directory.names {
-            do {
-                let entry = try restore(directory.read(name), at: now)
-                statistics.sessionsCreated += 1
-                if !directory.remove(name) {
+    /// Restores the sessions that the last server has saved, and removes them from the directory. A session that can't
+    /// be restored stays there.
+    ///
+    /// Returns false if `isStopping` became true before all were restored: then the directory is as it was.
+    package func restoreSessions(
+        from directory: StateDirectory, at now: Moment, unless isStopping: () -> Bool = { false }
+    ) -> Bool {
+        var emptied: [String] = []
+        var remaining: [StateDirectory.Record] = []
+        for name in directory.fileNames {
+            var failed: [StateDirectory.Record] = []
+            let before = statistics.sessionsCreated
+            for record in directory.records(of: name) {
+                guard !isStopping() else { return false }
+                do {
+                    let entry = try restore(record.session.get(), at: now)
+                    statistics.sessionsCreated += 1
+                    logger.info(
+                        "session \(entry.id) restored",
+                        metadata: ["boards": .stringConvertible(entry.boards)])
+                } catch {
                     logger.error(
-                        "the file of session \(entry.id) stays: a later start would restore it again")
+                        "a session in the state directory can't be restored, and stays there: \(error)",
+                        metadata: ["file": "\(name)"])
+                    failed.append(record)
                 }
-                logger.info(
-                    "session \(entry.id) restored", metadata: ["boards": .stringConvertible(entry.boards)])
-            } catch {
-                // because: a name is a session's id, which is a secret.
-                logger.error(
-                    "a session in the state directory can't be restored, and is left there: \(error)")
             }
+            if statistics.sessionsCreated > before {
+                emptied.append(name)
+                remaining += failed
+            }
+        }
+        remove(emptied, from: directory, keeping: remaining)
+        return true
+    }
+
+    private func remove(
+        _ names: [String], from directory: StateDirectory, keeping records: [StateDirectory.Record]
+    ) {
+        guard !names.isEmpty else { return }
+        do {
+            for name in try directory.remove(names, keeping: records) {
+                logger.error(
+                    "a file in the state directory can't be removed: a later start would restore its sessions again",
+                    metadata: ["file": "\(name)"])
+            }
+        } catch {
+            statistics.sessionsLost += records.count
+            logger.error("\(records.count) sessions that can't be restored can't be kept either: \(error)")
         }
     }
 
@@ -37,23 +68,24 @@ extension Requests {
         let reply = try ReplyFrames(saved.lastReply, host.pool)
         guard CurvePublicKey(saved.clientKey) != nil || saved.clientKey.isEmpty,
             let entry = ledger.restore(saved, host, last: (request, reply), at: now)
-        else { throw ServerError("it makes no sense") }
+        else { throw ServerError("the saved session is inconsistent") }
         return entry
     }
 
-    /// Ends all sessions, and saves them in the directory, if there is one; but for those whose request still goes on.
+    /// Ends all sessions, and saves them in the directory, if there is one. A session whose request is still running is
+    /// lost; one whose create is still running has not begun.
     package func endSessions(savingIn directory: StateDirectory?, at now: Moment) {
+        let file = directory?.newName
+        var saved = 0
         for entry in ledger.openEntries.sorted(by: { $0.id < $1.id }) {
-            guard let directory else {
+            guard let directory, let file, entry.host != nil else {
                 logEnd(of: entry, "the server stops", at: now)
                 continue
             }
-            guard let idle = entry.saved else {
-                logger.error("session \(entry.id) can't be kept: its last request goes on")
-                continue
-            }
             do {
-                try save(idle, in: directory)
+                guard let idle = entry.saved else { throw ServerError("its last request is still running") }
+                try save(idle, to: file, in: directory)
+                saved += 1
                 logEnd(of: entry, "the server stops, and keeps it", at: now)
             } catch {
                 statistics.sessionsLost += 1
@@ -61,13 +93,19 @@ extension Requests {
                 logEnd(of: entry, "the server stops", at: now)
             }
         }
-        directory?.settle()
+        guard let directory, let file, saved > 0 else { return }
+        do { try directory.settle(file) } catch {
+            statistics.sessionsLost += saved
+            logger.error("\(saved) sessions may not outlive a loss of power: \(error)")
+        }
     }
 
-    private func save(_ idle: ServerLedger.Entry.Saved, in directory: StateDirectory) throws {
+    private func save(
+        _ idle: ServerLedger.Entry.Saved, to file: String, in directory: StateDirectory
+    ) throws {
         var saved = idle.session
         (saved.lastRequest, saved.lastReply) = (idle.request.saved, idle.reply.saved)
         try idle.host.environment.save(into: &saved)
-        try directory.write(saved)
+        try directory.append(saved, to: file)
     }
 }

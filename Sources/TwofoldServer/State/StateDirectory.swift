@@ -2,85 +2,183 @@ internal import FoundationEssentials
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The directory to which a server saves its sessions when it stops, and from which the next one restores them: a file
-/// for each, for the server's user only, since it holds the session's secret id.
+/// The directory where a server saves its sessions when it stops, and from which the next one restores them: all in one
+/// file, for the server's user only, because it holds the sessions' secret ids.
 ///
-///     0          8         12     16
-///     ┌──────────┬─────────┬──────┬────────────────────────────────┐
-///     │ TWOFOLDT │ version │ CRC  │ protobuf SavedSession          │
-///     │          │ 1       │      │ (proto/twofold/v1/state.proto) │
-///     └──────────┴─────────┴──────┴────────────────────────────────┘
+/// A file is a sequence of records, one for each session. Each is checked by itself, so a server that is killed while it
+/// saves leaves the records that it has written.
 ///
-/// A file is whole or not there, and belongs to one server at a time.
+///     0          8         12             16     24            28           28 + size
+///     ┌──────────┬─────────┬──────────────┬──────┬─────────────┬────────────┐
+///     │ TWOFOLDT │ version │ CRC of the   │ size │ CRC of      │ protobuf   │  SavedSession, in
+///     │          │ 2       │ SavedSession │      │ bytes 0-23  │            │  proto/twofold/v1/state.proto
+///     └──────────┴─────────┴──────────────┴──────┴─────────────┴────────────┘
+///
+/// In a file of version 1 a single SavedSession begins at byte 16 and ends with the file. Such files are read, never
+/// written. A directory belongs to one server at a time.
 package final class StateDirectory {
-    private static let magic = Array("TWOFOLDT".utf8)
-    private static let version: UInt32 = 1
-    private static let headSize = 16
-    private static let suffix = ".session"
+    fileprivate static let magic = Array("TWOFOLDT".utf8)
+    fileprivate static let version: UInt32 = 2
+    fileprivate static let headSize = 28
+    /// The same of version 1.
+    fileprivate static let oldHeadSize = 16
+    private static let suffix = ".sessions"
+    private static let oldSuffix = ".session"
+    /// Bytes that are copied at a time.
+    private static let copySize = 1 << 20
 
     private let files: any StateFiles
 
-    /// Whatever a server has left that was killed while it wrote is removed.
+    /// Removes what a server of version 1 left when it was killed while it wrote.
     package init(_ files: any StateFiles) {
         self.files = files
-        for name in files.names where name.hasSuffix(Self.suffix + ".partial") { files.remove(name) }
+        for name in files.names where name.hasSuffix(Self.oldSuffix + ".partial") { files.remove(name) }
     }
 
-    /// The names of the sessions' files.
-    var names: [String] { files.names.filter { $0.hasSuffix(Self.suffix) } }
-
-    /// The session in a file.
-    func read(_ name: String) throws(ServerError) -> SavedSession {
-        guard let data = files.read(name) else {
-            throw ServerError("it can't be read")
-        }
-        guard data.count >= Self.headSize, data.starts(with: Self.magic) else {
-            throw ServerError("it is not a session of a Twofold server")
-        }
-        let (version, checksum) = data.withUnsafeBytes {
-            (
-                UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt32.self)),
-                UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: 12, as: UInt32.self))
-            )
-        }
-        guard version == Self.version else {
-            throw ServerError("it is of version \(version); this server reads \(Self.version)")
-        }
-        let message = data.dropFirst(Self.headSize)
-        guard message.withUnsafeBytes(Checksum.of) == checksum,
-            let saved = message.withUnsafeBytes({ SavedSession(bytes: $0) })
-        else { throw ServerError("it is damaged") }
-        return saved
+    /// The names of the files with sessions.
+    var fileNames: [String] {
+        files.names.filter { $0.hasSuffix(Self.suffix) || $0.hasSuffix(Self.oldSuffix) }
     }
 
-    /// Removes a file for good; false when that can't be done.
-    func remove(_ name: String) -> Bool {
-        guard files.remove(name) else { return false }
-        settle()
-        return true
+    /// A name that no file has yet.
+    var newName: String {
+        let names = files.names
+        return (1...).lazy.map { "\($0)\(Self.suffix)" }.first { !names.contains($0) }!
     }
 
-    /// Makes the last changes outlive a loss of power.
-    func settle() { files.settle() }
+    /// The records of a file, the first to the last.
+    func records(of name: String) -> Records { Records(files, name) }
 
-    /// Writes a session's file; it is there for good once the directory is settled.
+    /// One session's place in a file, and the session.
+    struct Record {
+        let file: String
+        let range: Range<Int>
+        let session: Result<SavedSession, ServerError>
+    }
+
+    /// Reads one record after another, so that a large file never has to fit into memory.
+    struct Records: Sequence, IteratorProtocol {
+        private let files: any StateFiles
+        private let name: String
+        private let size: Int?
+        private var offset = 0
+        private var hasEnded = false
+
+        fileprivate init(_ files: any StateFiles, _ name: String) {
+            self.files = files
+            self.name = name
+            size = files.size(name)
+        }
+
+        mutating func next() -> Record? {
+            guard !hasEnded else { return nil }
+            do throws(ServerError) {
+                let (head, message) = try nextRange()
+                defer { offset = message.upperBound }
+                hasEnded = message.upperBound == size
+                return Record(
+                    file: name, range: offset..<message.upperBound, session: read(message, checkedBy: head))
+            } catch {
+                // Without a head nothing says where the next record begins.
+                hasEnded = true
+                return Record(file: name, range: offset..<(size ?? offset), session: .failure(error))
+            }
+        }
+
+        /// The next record's head, and the place of its message.
+        private func nextRange() throws(ServerError) -> (head: Data, message: Range<Int>) {
+            guard let size, let head = files.read(name, at: offset, count: StateDirectory.headSize) else {
+                throw ServerError("it can't be read")
+            }
+            guard head.count >= StateDirectory.oldHeadSize, head.starts(with: StateDirectory.magic) else {
+                throw ServerError("it is not a session of a Twofold server")
+            }
+            let version = head.number(at: 8, as: UInt32.self)
+            if version == 1, offset == 0 { return (head, StateDirectory.oldHeadSize..<size) }
+            guard version == StateDirectory.version else {
+                throw ServerError(
+                    "it is of version \(version); this server reads 1 and \(StateDirectory.version)")
+            }
+            guard head.count == StateDirectory.headSize,
+                checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self)
+            else { throw ServerError("it is damaged, and so is all that follows in its file") }
+            let begin = offset + StateDirectory.headSize
+            guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)), count <= size - begin else {
+                throw ServerError("it was not written to its end")
+            }
+            return (head, begin..<begin + count)
+        }
+
+        private func read(_ range: Range<Int>, checkedBy head: Data) -> Result<SavedSession, ServerError> {
+            guard let message = files.read(name, at: range.lowerBound, count: range.count),
+                checksum(message) == head.number(at: 12, as: UInt32.self),
+                let session = message.withUnsafeBytes({ SavedSession(bytes: $0) })
+            else { return .failure(ServerError("it is damaged")) }
+            return .success(session)
+        }
+    }
+
+    // MARK: writing
+
+    /// Appends a session to a file; it is there for good once the file is settled.
     ///
     /// - Throws: ``ServerError``, or what ``StateFiles`` throw; nothing is left behind then.
-    func write(_ saved: SavedSession) throws {
-        guard let message = saved.bytes else { throw ServerError("it is too large for a file") }
-        var data = Data(Self.magic)
-        for number in [Self.version, message.withUnsafeBytes(Checksum.of)] {
-            withUnsafeBytes(of: number.littleEndian) { data.append(contentsOf: $0) }
+    func append(_ session: SavedSession, to file: String) throws {
+        guard let message = session.bytes else { throw ServerError("it is too large for a file") }
+        var record = Data(Self.magic)
+        record.append(number: Self.version)
+        record.append(number: message.withUnsafeBytes(Checksum.of))
+        record.append(number: UInt64(message.count))
+        record.append(number: checksum(record))
+        record.append(contentsOf: message)
+        try files.append(record, to: file)
+    }
+
+    /// Makes what was appended to a file outlive a loss of power.
+    func settle(_ file: String) throws {
+        try files.flush(file)
+        files.settle()
+    }
+
+    /// Removes files whose sessions were restored, all but these records, which go to a new file. Returns the names of
+    /// the files that can't be removed.
+    func remove(_ names: [String], keeping records: [Record]) throws -> [String] {
+        let failure = Result { try keep(records) }
+        let remaining = names.filter { !files.remove($0) }
+        files.settle()
+        try failure.get()
+        return remaining
+    }
+
+    private func keep(_ records: [Record]) throws {
+        guard !records.isEmpty else { return }
+        let name = newName
+        for record in records {
+            var offset = record.range.lowerBound
+            while let bytes = files.read(
+                record.file, at: offset, count: min(Self.copySize, record.range.upperBound - offset)),
+                !bytes.isEmpty
+            {
+                try files.append(bytes, to: name)
+                offset += bytes.count
+            }
         }
-        data.append(contentsOf: message)
-        let digits = saved.id.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-        let final = digits + Self.suffix
-        let partial = final + ".partial"
-        files.remove(partial)
-        try files.make(partial, data)
-        do { try files.rename(partial, final) } catch {
-            files.remove(partial)
-            throw error
-        }
+        try files.flush(name)
+    }
+
+}
+
+private func checksum(_ bytes: Data) -> UInt32 { bytes.withUnsafeBytes(Checksum.of) }
+
+extension Data {
+    /// The little-endian number at an offset from its beginning.
+    fileprivate func number<Number: FixedWidthInteger & BitwiseCopyable>(
+        at offset: Int, as _: Number.Type
+    ) -> Number {
+        withUnsafeBytes { Number(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: Number.self)) }
+    }
+
+    fileprivate mutating func append(number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
     }
 }

@@ -5,13 +5,15 @@ internal import Platform
 package protocol StateFiles: AnyObject {
     /// The names of all files, sorted.
     var names: [String] { get }
-    /// The bytes of a file; nil when they can't be read.
-    func read(_ name: String) -> Data?
-    /// Makes a file of these bytes, which are on the disk when this returns; none stays behind when it throws.
-    func make(_ name: String, _ bytes: Data) throws
-    /// Renames a file; in its place there is always either that file or the other.
-    func rename(_ name: String, _ other: String) throws
-    /// Removes a file; false when that can't be done.
+    /// Bytes in a file; nil if it can't be read.
+    func size(_ name: String) -> Int?
+    /// Reads `count` bytes from `offset` on, fewer at the file's end; nil if they can't be read.
+    func read(_ name: String, at offset: Int, count: Int) -> Data?
+    /// Appends bytes to a file, which it makes if necessary. A file that can't take all of them stays as it was.
+    func append(_ bytes: Data, to name: String) throws
+    /// Returns once everything in the file outlives a loss of power.
+    func flush(_ name: String) throws
+    /// Removes a file; false if that fails.
     @discardableResult func remove(_ name: String) -> Bool
     /// Makes the names as they are now outlive a loss of power.
     func settle()
@@ -22,12 +24,10 @@ final class SystemStateFiles: StateFiles {
     private let path: String
     private let lock: Descriptor
 
-    /// Makes the directory if it is not there; throws when it can't be used, or another server uses it.
+    /// Makes the directory if necessary; throws if it can't be used, or another server uses it.
     init(_ path: String) throws(ServerError) {
         try explaining("can't make the state directory '\(path)'") { () throws(SystemError) in
-            do throws(SystemError) { try system { mkdir(path, 0o700) } } catch {
-                if error.code != EEXIST { throw error }
-            }
+            try makeDirectories(path, mode: 0o700)
         }
         lock = try explaining("can't use the state directory '\(path)'") { () throws(SystemError) in
             try Descriptor(opening: path + "/lock", O_RDWR | O_CREAT, mode: 0o600)
@@ -41,18 +41,37 @@ final class SystemStateFiles: StateFiles {
     /// Whether users other than its owner can look into it.
     var isOpenToOthers: Bool { CurveFiles.isReadableByOthers(path) }
 
-    var names: [String] {
-        ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
+    var names: [String] { (try? fileNames(in: path))?.sorted() ?? [] }
+
+    func size(_ name: String) -> Int? {
+        guard let file = try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK) else {
+            return nil
+        }
+        return try? file.regularFileSize
     }
 
-    func read(_ name: String) -> Data? { try? Data(contentsOf: URL(filePath: path + "/" + name)) }
-
-    func make(_ name: String, _ bytes: Data) throws {
-        try bytes.withUnsafeBytes { try Descriptor.makeFile(at: path + "/" + name, mode: 0o600, $0) }
+    func read(_ name: String, at offset: Int, count: Int) -> Data? {
+        guard let file = try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK) else {
+            return nil
+        }
+        var bytes = Data(count: count)
+        guard let read = try? bytes.withUnsafeMutableBytes({ try file.read(into: $0, at: offset) }) else {
+            return nil
+        }
+        return bytes.prefix(read)
     }
 
-    func rename(_ name: String, _ other: String) throws {
-        try system { Platform.rename(path + "/" + name, path + "/" + other) }
+    func append(_ bytes: Data, to name: String) throws {
+        let file = try Descriptor(opening: path + "/" + name, O_WRONLY | O_CREAT | O_APPEND, mode: 0o600)
+        let size = try file.regularFileSize
+        do { try bytes.withUnsafeBytes { try file.write($0) } } catch {
+            try system(named: "ftruncate") { ftruncate(file.number, size) }
+            throw error
+        }
+    }
+
+    func flush(_ name: String) throws {
+        try Descriptor(opening: path + "/" + name, O_RDONLY).flush()
     }
 
     func remove(_ name: String) -> Bool { unlink(path + "/" + name) == 0 }

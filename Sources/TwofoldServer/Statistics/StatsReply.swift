@@ -4,10 +4,73 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
+/// The answer to a stats request: the socket thread begins it with what that thread owns, another one finishes it.
+struct StatsWork {
+    private var reply: StatsReply
+    private let sessions: [Session]
+    private let names: [String: String]
+    private let now: Moment
+
+    /// A session as the ledger knows it.
+    private struct Session {
+        let id: SessionID
+        let owner: Client
+        let environmentID: String
+        let boards: Int
+        let requests: Int
+        let begin: Moment
+        let idleSince: Moment
+        let bytes: Int
+        let isBusy: Bool
+    }
+
+    /// Looks once at each session of `client`, or at all for a client without a key.
+    fileprivate init(
+        _ reply: StatsReply, _ ledger: ServerLedger, names: [String: String], for client: Client,
+        at now: Moment
+    ) {
+        self.reply = reply
+        self.names = names
+        self.now = now
+        var sessions: [Session] = []
+        sessions.reserveCapacity(client == .anonymous ? ledger.openCount : 0)
+        ledger.forEachOpenEntry { entry in
+            guard client == .anonymous || entry.owner == client else { return }
+            sessions.append(
+                Session(
+                    id: entry.id, owner: entry.owner, environmentID: entry.environmentID,
+                    boards: entry.boards, requests: entry.requests, begin: entry.begin,
+                    idleSince: entry.idleSince, bytes: entry.bytes, isBusy: entry.isBusy))
+        }
+        self.sessions = sessions
+    }
+
+    /// Adds the sessions, oldest first, and what only the system knows.
+    func finish() -> StatsReply {
+        var reply = reply
+        reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
+        reply.usage.descriptors = UInt64(ProcessUsage.descriptors)
+        reply.sessions = sessions.sorted { $0.begin < $1.begin }.map { session in
+            var stats = SessionStats()
+            stats.id = "\(session.id)"
+            if case .key(let key) = session.owner { stats.client = names[key] ?? "" }
+            stats.environmentID = session.environmentID
+            stats.boards = UInt64(session.boards)
+            stats.requests = UInt64(session.requests)
+            stats.age = (now - session.begin) / .seconds(1)
+            stats.idle = (now - session.idleSince) / .seconds(1)
+            stats.bytes = UInt64(session.bytes)
+            stats.busy = session.isBusy
+            return stats
+        }
+        return reply
+    }
+}
+
 extension Requests {
     /// What the server has counted, what there is, and what is allowed; of sessions only the client's own, all where
     /// clients have no keys.
-    func stats(for client: Client, at now: Moment) -> StatsReply {
+    func stats(for client: Client, at now: Moment) -> StatsWork {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version
         reply.uptime = (now - begin) / .seconds(1)
@@ -20,25 +83,8 @@ extension Requests {
         reply.usage.boards = UInt64(ledger.openBoards)
         reply.usage.inProgress = UInt64(inProgress)
         reply.usage.sessionBytes = UInt64(budget.used)
-        reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
-        reply.usage.descriptors = UInt64(ProcessUsage.descriptors)
         reply.requests = statistics.requestStats(at: now)
         reply.refusals = statistics.refusalStats()
-        reply.sessions = ledger.openEntries.sorted { $0.begin < $1.begin }
-            .filter { client == .anonymous || $0.owner == client }
-            .map { entry in
-                var session = SessionStats()
-                session.id = "\(entry.id)"
-                session.client = authenticator?.name(of: entry.owner) ?? ""
-                session.environmentID = entry.host?.environment.id ?? ""
-                session.boards = UInt64(entry.boards)
-                session.requests = UInt64(entry.requests)
-                session.age = (now - entry.begin) / .seconds(1)
-                session.idle = (now - entry.lastRequest) / .seconds(1)
-                session.bytes = UInt64(entry.host?.bytes ?? 0)
-                session.busy = entry.isBusy
-                return session
-            }
-        return reply
+        return StatsWork(reply, ledger, names: authenticator?.names ?? [:], for: client, at: now)
     }
 }

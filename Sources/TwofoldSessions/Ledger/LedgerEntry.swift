@@ -17,11 +17,15 @@ extension SessionLedger {
         /// Boards that create asked for.
         package let boards: Int
         package let begin: Moment
-        /// When a request for it came last.
-        package private(set) var lastRequest: Moment
+        /// When it last received a request or got its reply, whichever came later.
+        package private(set) var idleSince: Moment
         /// Requests that were carried out since its begin.
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
+        /// The environment's id and the session's memory, kept here for statistics: with thousands of sessions, a look at
+        /// each host takes milliseconds. Empty until create has succeeded.
+        package private(set) var environmentID = ""
+        package private(set) var bytes = 0
         private var state: State
         /// Copies of more resumes than these are not on their way at a time.
         private static var maxFormerHolders: Int { 64 }
@@ -100,7 +104,7 @@ extension SessionLedger {
             owner = route.client
             self.boards = boards
             begin = now
-            lastRequest = now
+            idleSince = now
             state = .creating(create, Pending(request: request, route: route))
         }
 
@@ -142,7 +146,7 @@ extension SessionLedger {
             at now: Moment
         ) -> Verdict {
             guard owner == route.client else { return .refuse(.unknown(id)) }
-            lastRequest = now
+            idleSince = now
             guard epoch == self.epoch else { return .refuse(.wrongEpoch(epoch, of: self.epoch)) }
             switch state {
             case .creating(let create, var pending):
@@ -169,13 +173,15 @@ extension SessionLedger {
         }
 
         /// The request in progress was carried out.
-        func complete(reply: KeptReply, change: SessionChange) -> Delivery {
+        func complete(reply: KeptReply, change: SessionChange, at now: Moment) -> Delivery {
             requests += 1
+            idleSince = now
             switch state {
             case .creating(let create, let pending):
                 guard case .created(let host) = change else { preconditionFailure("a create creates") }
                 let last = Done(seq: 1, request: pending.request, reply: reply)
                 state = .idle(Open(host, create, last: last))
+                (environmentID, bytes) = (host.environment.id, host.bytes)
                 return pending.delivery
             case .busy(let open, let pending):
                 let seq = open.last.seq + 1
@@ -199,7 +205,8 @@ extension SessionLedger {
         }
 
         /// The request in progress was refused: nothing has happened.
-        func abandon() -> Abandonment {
+        func abandon(at now: Moment) -> Abandonment {
+            idleSince = now
             switch state {
             case .creating(_, let pending): return .ends(pending.delivery)
             case .busy(let open, let pending):
@@ -214,7 +221,7 @@ extension SessionLedger {
             guard owner == route.client, !isClosed else { return .refuse(.unknown(id)) }
             let holder = header.resume.holder
             guard holder.count == 16 else { return .refuse(.badHolder(holder.count)) }
-            lastRequest = now
+            idleSince = now
             switch state {
             case .creating(let create, var pending):
                 let resumption = pending.wait(WaitingResume(header: header, route: route))
@@ -248,6 +255,9 @@ extension SessionLedger {
             reply.wasReset = open.host.environment.wasReset
             return .answer(reply, last: open.last.reply)
         }
+
+        /// Starts its idle time later, because the server did nothing for so long until `now`.
+        func excuse(_ pause: Duration, until now: Moment) { idleSince = min(idleSince + pause, now) }
 
         // MARK: between two runs of a server
 
@@ -288,8 +298,9 @@ extension SessionLedger {
             self.id = id
             owner = saved.clientKey.isEmpty ? .anonymous : .key(saved.clientKey)
             boards = host.environment.lanes
+            (environmentID, bytes) = (host.environment.id, host.bytes)
             begin = now
-            lastRequest = now
+            idleSince = now
             requests = Int(saved.requests)
             epoch = saved.epoch
             state = .idle(

@@ -38,9 +38,9 @@ package struct SessionLedger<
 > {
     /// What to do with a request.
     package enum Verdict {
-        /// Make the session's environment, then call ``complete(_:reply:change:)`` or ``abandon(_:)``.
+        /// Make the session's environment, then call ``complete(_:reply:change:at:)`` or ``abandon(_:at:)``.
         case create(Entry, CreateRequest)
-        /// Carry it out there, then call ``complete(_:reply:change:)`` or ``abandon(_:)``.
+        /// Carry it out there, then call ``complete(_:reply:change:at:)`` or ``abandon(_:at:)``.
         case execute(Entry, EnvironmentHost)
         /// Send this again.
         case resend(KeptReply)
@@ -86,6 +86,14 @@ package struct SessionLedger<
 
     /// Sessions that are open, those being created included, in no order.
     package var openEntries: [Entry] { entries.values.filter { !$0.isClosed } }
+
+    /// The boards of an open session, or of one that is being created; nil without one.
+    package func boards(of id: SessionID) -> Int? { entries[id].flatMap { $0.isClosed ? nil : $0.boards } }
+
+    /// Calls `body` with each of these sessions.
+    package func forEachOpenEntry(_ body: (Entry) -> Void) {
+        for entry in entries.values where !entry.isClosed { body(entry) }
+    }
 
     // MARK: requests
 
@@ -138,8 +146,10 @@ package struct SessionLedger<
 
     /// The request in progress was carried out.
     @discardableResult
-    package mutating func complete(_ entry: Entry, reply: KeptReply, change: SessionChange) -> Delivery {
-        let delivery = entry.complete(reply: reply, change: change)
+    package mutating func complete(
+        _ entry: Entry, reply: KeptReply, change: SessionChange, at now: Moment
+    ) -> Delivery {
+        let delivery = entry.complete(reply: reply, change: change, at: now)
         if case .closed = change {
             usage.remove(boards: entry.boards, of: entry.owner)
             if let forgotten = tombstones.add(entry.id) { entries[forgotten] = nil }
@@ -149,8 +159,8 @@ package struct SessionLedger<
 
     /// The request in progress was refused: nothing has happened.
     @discardableResult
-    package mutating func abandon(_ entry: Entry) -> Delivery {
-        switch entry.abandon() {
+    package mutating func abandon(_ entry: Entry, at now: Moment) -> Delivery {
+        switch entry.abandon(at: now) {
         case .goesOn(let delivery): return delivery
         case .ends(let delivery):
             remove(entry)
@@ -158,11 +168,16 @@ package struct SessionLedger<
         }
     }
 
-    /// Ends the sessions that are idle, and were not asked anything for longer than this; returns them.
-    package mutating func endIdle(for time: Duration, at now: Moment) -> [Entry] {
-        let idle = entries.values.filter { $0.isIdle && now - $0.lastRequest > time }
+    /// Ends the sessions that have been idle since before this moment; returns them.
+    package mutating func endIdle(since moment: Moment) -> [Entry] {
+        let idle = entries.values.filter { $0.isIdle && $0.idleSince < moment }
         for entry in idle { remove(entry) }
         return idle
+    }
+
+    /// Does not count a pause of the server, which ended at `now`, as idle time of its sessions.
+    package func excuse(_ pause: Duration, until now: Moment) {
+        for entry in entries.values { entry.excuse(pause, until: now) }
     }
 
     private mutating func remove(_ entry: Entry) {

@@ -50,8 +50,8 @@ final class Oracle {
         var created = CreateReply()
         /// The number of the server that has it.
         var server = 0
-        /// When it was asked anything last.
-        var lastAsked = 0
+        /// When it was asked anything, or a reply was sent, whichever came later.
+        var idleSince = 0
         /// The next request, and where its newest copy came from, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?
         /// Who resumed it last, and who did before.
@@ -100,7 +100,8 @@ final class Oracle {
         var settings = ServiceSettings(threads: 1)
         settings.limits = Limits()
         settings.policyBudget.maxBytes = 1 << 22
-        service = settings.service(clock: world.clock.clock)
+        let budget = MemoryBudget(limit: settings.limits.maxBytes)
+        service = settings.service(budget, clock: world.clock.clock)
     }
 
     /// Whether a client may find this session gone: its server has ended, or it was idle.
@@ -119,7 +120,7 @@ final class Oracle {
             if record.isClosed { world.violate("a server restored session \(session.hex), which was closed") }
             record.server = server.number
             (record.isLost, record.isSaved) = (false, false)
-            record.lastAsked = world.now
+            record.idleSince = world.now
             record.pending = nil
         }
         for (key, record) in records where record.isSaved && record.server != server.number {
@@ -149,7 +150,7 @@ final class Oracle {
         where record.server == server.number && !record.isClosed && !record.isLost
             && !open.contains(key.session)
         {
-            if Duration.nanoseconds(world.now - record.lastAsked) < timeout {
+            if Duration.nanoseconds(world.now - record.idleSince) < timeout {
                 world.violate("session \(key.session.hex) was ended as idle, and was not")
             }
             record.isLost = true
@@ -159,12 +160,23 @@ final class Oracle {
 
     // MARK: requests
 
+    /// The clock has jumped, which is no idle time of any session.
+    func excuse(_ time: Int) {
+        for record in records.values { record.idleSince += time }
+    }
+
+    /// A request waits for a server that does nothing at the moment.
+    func arrived(_ question: Question, at server: SimulatedServer) {
+        guard let session = SessionID(question.request.session) else { return }
+        records[Key(session: session, line: server.line)]?.idleSince = world.now
+    }
+
     /// A request has reached a server.
     func asked(_ question: Question, of server: SimulatedServer, from place: SimulatedServer.Place) {
         guard let session = SessionID(question.request.session),
             let record = records[Key(session: session, line: server.line)], !record.isLost
         else { return }
-        record.lastAsked = world.now
+        record.idleSince = world.now
         guard question.request.seq == record.seq + 1, question.request.epoch == record.epoch else { return }
         if record.pending == nil || record.pending!.question.isSame(as: question) {
             record.pending = (question, place)
@@ -185,6 +197,7 @@ final class Oracle {
         if case .error(let error) = reply.result { note(error.code) }
         guard let question, let session = SessionID(question.request.session), let op = question.request.op
         else { return }
+        records[Key(session: session, line: server.line)]?.idleSince = world.now
         switch (op, reply.result) {
         case (.hello, _), (.stats, _), (.expand, _): return
         case (_, .resume(let resume)):

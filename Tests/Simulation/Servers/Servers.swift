@@ -51,6 +51,7 @@ final class Servers {
         guard first == nil else { return }
         count += 1
         first = SimulatedServer(world, configuration, disk, number: count, line: 0)
+        if first!.hasEnded { restart() }
     }
 
     func take(_ packet: World.Packet) {
@@ -110,6 +111,14 @@ final class Servers {
         disk.losePower(keeping: world.dice.below(disk.unsettledCount + 1))
     }
 
+    /// The clock has jumped. Servers notice a jump that is longer than half of their idle timeout.
+    func clockJumped(by time: Int) {
+        guard let timeout = configuration.service.limits.idleTimeout, .nanoseconds(time) > timeout / 2 else {
+            return
+        }
+        world.oracle.excuse(time)
+    }
+
     func checkEmpty() { first?.checkEmpty() }
 
     /// What is down comes back.
@@ -155,10 +164,11 @@ final class SimulatedServer {
         directory = files.map { StateDirectory($0) }
         idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: world.moment) }
         if let directory {
-            requests.restoreSessions(from: directory, at: world.moment)
+            _ = requests.restoreSessions(from: directory, at: world.moment)
             if requests.statistics.sessionsCreated > 0 { world.reach(.restored) }
         }
         world.oracle.began(self, with: requests.ledger.openEntries.map(\.id))
+        if files?.isKilled == true { kill() }
         if let idleCheck { scheduleTurn(after: idleCheck.interval) }
     }
 
@@ -170,7 +180,9 @@ final class SimulatedServer {
 
     func take(_ packet: World.Packet) {
         guard !hasEnded else { return }
+        let question = Oracle.Question(packet)
         guard world.now >= pausedUntil else {
+            if let question { world.oracle.arrived(question, at: self) }
             return world.add(.server(.again(packet)), after: pausedUntil - world.now)
         }
         let before = requests.statistics
@@ -181,7 +193,6 @@ final class SimulatedServer {
         message.append(Message())
         message.append(try! Message(copying: packet.header))
         if let payload = packet.payload { message.append(try! Message(copying: payload)) }
-        let question = Oracle.Question(packet)
         let place = Place(socket: packet.socket, number: packet.number)
         questions[place] = question
         if let question { world.oracle.asked(question, of: self, from: place) }
@@ -267,6 +278,9 @@ final class SimulatedServer {
     /// What the loop does without a message: looks for idle sessions, and goes on with a stop.
     func turn() {
         guard !hasEnded else { return }
+        guard world.now >= pausedUntil else {
+            return world.add(.server(.turn(self)), after: pausedUntil - world.now)
+        }
         if let stopping {
             let (phase, until) = stopping.stop.phase(
                 at: world.moment, refusalEnd: stopping.refusalEnd, jobsInProgress: requests.inProgress)
@@ -275,14 +289,15 @@ final class SimulatedServer {
                 return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
             }
             end()
-        } else if let timeout = idleCheck?.due(at: world.moment) {
+        } else if let finding = idleCheck?.turn(at: world.moment, hasReadAll: true) {
             let expired = requests.statistics.sessionsExpired
-            _ = requests.endIdleSessions(for: timeout, at: world.moment)
-            if requests.statistics.sessionsExpired > expired { world.reach(.idleExpired) }
-            world.oracle.expired(on: self, after: timeout, still: Set(requests.ledger.openEntries.map(\.id)))
+            _ = requests.handle(finding, at: world.moment)
+            if requests.statistics.sessionsExpired > expired {
+                world.reach(.idleExpired)
+                world.oracle.expired(
+                    on: self, after: idleCheck!.timeout, still: Set(requests.ledger.openEntries.map(\.id)))
+            }
             scheduleTurn(after: idleCheck!.interval)
-        } else if let idleCheck {
-            scheduleTurn(after: idleCheck.interval)
         }
     }
 
@@ -315,7 +330,7 @@ final class SimulatedServer {
 
     /// At the very end: without its sessions nothing is left in use.
     func checkEmpty() {
-        _ = requests.endIdleSessions(for: .seconds(-1), at: world.moment)
+        _ = requests.handle(.idle(since: world.moment + .seconds(1)), at: world.moment)
         if requests.ledger.openCount != 0 || requests.ledger.openBoards != 0 {
             world.violate("\(requests.ledger.openCount) sessions are left")
         }

@@ -6,9 +6,10 @@ internal import TwofoldServer
 /// directory is. Whatever is not safe may be gone after a loss of power, the newest changes first.
 final class SimulatedDisk {
     fileprivate enum Change {
-        case make(String, Data)
-        case rename(String, String)
+        case append(String, Data)
         case remove(String)
+
+        func appends(to name: String) -> Bool { if case .append(name, _) = self { true } else { false } }
     }
 
     fileprivate var files: [String: Data] = [:]
@@ -21,6 +22,16 @@ final class SimulatedDisk {
         unsettled.append(change)
     }
 
+    /// The bytes of a file are safe, so its changes are one from now on: its name comes with all of them.
+    fileprivate func flush(_ name: String) {
+        let bytes = unsettled.reduce(Data()) {
+            if case .append(name, let more) = $1 { $0 + more } else { $0 }
+        }
+        guard let first = unsettled.firstIndex(where: { $0.appends(to: name) }) else { return }
+        unsettled[first] = .append(name, bytes)
+        unsettled[(first + 1)...].removeAll { $0.appends(to: name) }
+    }
+
     fileprivate func settle() {
         safe = files
         unsettled = []
@@ -28,10 +39,7 @@ final class SimulatedDisk {
 
     private static func apply(_ change: Change, to files: inout [String: Data]) {
         switch change {
-        case .make(let name, let bytes): files[name] = bytes
-        case .rename(let name, let other):
-            files[other] = files[name]
-            files[name] = nil
+        case .append(let name, let bytes): files[name, default: Data()] += bytes
         case .remove(let name): files[name] = nil
         }
     }
@@ -63,7 +71,7 @@ final class SimulatedFiles: StateFiles {
 
     var names: [String] { disk.names }
 
-    func read(_ name: String) -> Data? {
+    func size(_ name: String) -> Int? {
         guard var bytes = disk.files[name] else { return nil }
         if !bytes.isEmpty, world.faults.strikes(.flippedBit) {
             let place = world.dice.below(bytes.count)
@@ -71,26 +79,28 @@ final class SimulatedFiles: StateFiles {
             disk.files[name] = bytes
             world.reach(.damagedFile)
         }
-        return bytes
+        return bytes.count
     }
 
-    func make(_ name: String, _ bytes: Data) throws {
+    func read(_ name: String, at offset: Int, count: Int) -> Data? {
+        disk.files[name].map { Data($0.dropFirst(offset).prefix(count)) }
+    }
+
+    func append(_ bytes: Data, to name: String) throws {
         guard !isKilled else { return }
         if world.faults.strikes(.diskFull) {
             world.reach(.fullDisk)
             throw SystemError(code: ENOSPC)
         }
         guard !world.faults.strikes(.tornWrite) else {
-            disk.apply(.make(name, bytes.prefix(world.dice.below(bytes.count))))
+            disk.apply(.append(name, bytes.prefix(world.dice.below(bytes.count))))
             isKilled = true
             return world.reach(.tornFile)
         }
-        disk.apply(.make(name, bytes))
+        disk.apply(.append(name, bytes))
     }
 
-    func rename(_ name: String, _ other: String) throws {
-        if !isKilled { disk.apply(.rename(name, other)) }
-    }
+    func flush(_ name: String) throws { if !isKilled { disk.flush(name) } }
 
     func remove(_ name: String) -> Bool {
         guard !isKilled else { return true }

@@ -169,7 +169,11 @@ final class World {
 
     private func makeTrouble() {
         guard !faults.isCalm else { return }
-        if faults.strikes(.clockJump) { now += 1_000_000_000 * (1 + dice.below(100)) }
+        if faults.strikes(.clockJump) {
+            let time = 1_000_000_000 * (1 + dice.below(100))
+            now += time
+            servers.clockJumped(by: time)
+        }
         if faults.strikes(.partition) { networkDownUntil = now + dice.below(2_000_000_000) }
         if faults.strikes(.cut) {
             for socket in sockets.keys.sorted() where dice.once(in: 2) { sockets[socket]!.isCut = true }

@@ -30,27 +30,34 @@ final class ServerProcess {
             .first { access($0, X_OK) == 0 }
     }()
 
-    /// Starts it with these arguments and TWOFOLD_ variables; `errors` takes its standard error's place.
-    convenience init(_ arguments: String..., variables: [String: String] = [:], errors: Pipe? = nil) throws {
+    /// Starts it with these arguments and TWOFOLD_ variables; `output` and `errors` take the place of its standard output
+    /// and error.
+    convenience init(
+        _ arguments: String..., variables: [String: String] = [:], output: Pipe? = nil, errors: Pipe? = nil
+    ) throws {
         let program = try #require(Self.program, "there is no twofold-server beside the tests")
-        try self.init(command: [program] + arguments, variables: variables, errors: errors)
+        try self.init(command: [program] + arguments, variables: variables, output: output, errors: errors)
     }
 
     /// Starts any command.
-    init(command: [String], variables: [String: String] = [:], errors: Pipe? = nil) throws {
+    init(
+        command: [String], variables: [String: String] = [:], output: Pipe? = nil, errors: Pipe? = nil
+    ) throws {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, files.path + "/out", O_WRONLY | O_CREAT, 0o600)
-        if let errors {
-            posix_spawn_file_actions_adddup2(&actions, errors.fileHandleForWriting.fileDescriptor, 2)
+        for (number, pipe, name) in [(Int32(1), output, "out"), (2, errors, "err")] {
+            guard let pipe else {
+                posix_spawn_file_actions_addopen(
+                    &actions, number, files.path + "/" + name, O_WRONLY | O_CREAT, 0o600)
+                continue
+            }
+            posix_spawn_file_actions_adddup2(&actions, pipe.fileHandleForWriting.fileDescriptor, number)
             // The child has this end of it, and no other.
-            for end in [errors.fileHandleForReading, errors.fileHandleForWriting] {
+            for end in [pipe.fileHandleForReading, pipe.fileHandleForWriting] {
                 _ = fcntl(end.fileDescriptor, F_SETFD, FD_CLOEXEC)
             }
-        } else {
-            posix_spawn_file_actions_addopen(&actions, 2, files.path + "/err", O_WRONLY | O_CREAT, 0o600)
         }
         // Signals as a shell leaves them: the threads of a test have some blocked.
         var attributes = posix_spawnattr_t()

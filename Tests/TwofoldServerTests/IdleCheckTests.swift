@@ -1,0 +1,42 @@
+import Testing
+import TwofoldCore
+
+@testable import TwofoldServer
+
+@Suite struct IdleCheckTests {
+    private let start = Moment(nanoseconds: 0)
+
+    /// A check with a timeout of 8 s, so it looks every 2 s.
+    private func check() -> IdleCheck { IdleCheck(.seconds(8), at: start) }
+
+    @Test func `it looks once an interval, at the sessions as they were at its last look`() {
+        var check = check()
+        #expect(check.interval == .seconds(2))
+        #expect(check.turn(at: start + .seconds(1), hasReadAll: true) == .nothing)
+        #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
+        #expect(check.turn(at: start + .seconds(3), hasReadAll: true) == .nothing)
+        #expect(check.turn(at: start + .seconds(4), hasReadAll: true) == .idle(since: start - .seconds(6)))
+    }
+
+    @Test
+    func `a turn that takes longer than two intervals is a pause, and the next look comes an interval later`()
+    {
+        var check = check()
+        #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
+        #expect(check.turn(at: start + .seconds(22), hasReadAll: true) == .pause(.seconds(20)))
+        #expect(check.turn(at: start + .seconds(23), hasReadAll: true) == .nothing)
+        #expect(check.turn(at: start + .seconds(24), hasReadAll: true) == .idle(since: start + .seconds(14)))
+    }
+
+    @Test func `while messages wait, sessions are judged as of when all had been read`() {
+        var check = check()
+        #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
+        for second in [4, 6, 8, 10] {
+            #expect(
+                check.turn(at: start + .seconds(second), hasReadAll: false)
+                    == .idle(since: start - .seconds(6)))
+        }
+        // Clients that never stop sending keep the sessions of others for twice the timeout at most.
+        #expect(check.turn(at: start + .seconds(12), hasReadAll: false) == .idle(since: start - .seconds(4)))
+    }
+}

@@ -1,0 +1,186 @@
+"""The time that sessions take to be saved and restored, and how many of them are lost.
+
+A server with a state directory is stopped and started again. Then every session has a request that
+waits for the server: while that is down, and while it is paused for twice its idle timeout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import zmq
+from typing_extensions import Self
+
+from twofold.client.lookup import find_program
+from twofold.v1 import envelope_pb2 as envelope
+
+ENVIRONMENT = "twofold/Game2048-v0"
+TIMEOUT_MS = 120_000
+
+
+class Sessions:
+    """Sessions that take each step together, each with one request in flight."""
+
+    def __init__(self, endpoint: str, count: int, boards: int, sockets: int = 50) -> None:
+        self.count, self.boards = count, boards
+        self._ids = [os.urandom(16) for _ in range(count)]
+        self._seq = 0
+        self._context = zmq.Context()
+        self._sockets = []
+        for _ in range(min(sockets, count)):
+            socket = self._context.socket(zmq.DEALER)
+            socket.set_hwm(0)
+            socket.linger = 0
+            socket.reconnect_ivl = 20
+            socket.rcvtimeo = TIMEOUT_MS
+            socket.connect(endpoint)
+            self._sockets.append(socket)
+        self.ask(create={"environment_id": ENVIRONMENT, "num_envs": boards})
+        self.ask(reset={"seeds": True})
+
+    def send(self, **operation: Any) -> None:
+        """Sends one request of each session."""
+        self._seq += 1
+        for number, session in enumerate(self._ids):
+            request = envelope.Request(session=session, epoch=1, seq=self._seq, **operation)
+            frames = [b"", request.SerializeToString()]
+            if "step" in operation:
+                frames.append(bytes([number % 4]) * self.boards)
+            if "reset" in operation:
+                frames.append(struct.pack(f"<{self.boards}Q", *range(self.boards)))
+            self._sockets[number % len(self._sockets)].send_multipart(frames)
+
+    def receive(self) -> int:
+        """Waits for all replies; returns how many sessions were lost."""
+        lost = 0
+        for number in range(self.count):
+            _, header, *_ = self._sockets[number % len(self._sockets)].recv_multipart()
+            reply = envelope.Reply.FromString(header)
+            if reply.HasField("error"):
+                if reply.error.code != envelope.ERROR_CODE_NOT_FOUND:
+                    raise RuntimeError(reply.error.message)
+                lost += 1
+        return lost
+
+    def ask(self, **operation: Any) -> int:
+        """Sends one request of each session, and returns how many sessions were lost."""
+        self.send(**operation)
+        return self.receive()
+
+    def close(self) -> None:
+        """Ends the connections, not the sessions."""
+        self._context.destroy(linger=0)
+
+
+class Server:
+    """A server with a state directory."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.endpoint = f"ipc://{directory}/s"
+        self._command = [str(find_program()), "serve", "--endpoint", self.endpoint]
+        self._command += ["--state-dir", str(directory / "state"), "--max-sessions", "1000000"]
+        self._command += ["--log-level", "error", *arguments]
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def start(self) -> float:
+        """Starts it; returns the seconds until it serves."""
+        begin = time.perf_counter()
+        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        self.process.stdout.readline()
+        return time.perf_counter() - begin
+
+    def stop(self) -> float:
+        """Stops it; returns the seconds until its end."""
+        begin = time.perf_counter()
+        self.process.terminate()
+        assert self.process.wait(TIMEOUT_MS) == 0
+        return time.perf_counter() - begin
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stops the server's process while this lasts."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="twofold-", dir="/tmp") as name:
+        yield Path(name)
+
+
+def restarts(count: int, boards: int, rounds: int) -> None:
+    """Prints the times of stops and starts."""
+    stops, starts, lost = [], [], 0
+    with _directory() as directory, Server(directory) as server:
+        empty = (server.stop(), server.start())
+        sessions = Sessions(server.endpoint, count, boards)
+        for _ in range(rounds):
+            stops.append(server.stop())
+            starts.append(server.start())
+            lost += sessions.ask(step={})
+        sessions.close()
+    print("| sessions | boards | stop (s) | start (s) | lost |")
+    print("|---|---|---|---|---|")
+    print(f"| 0 | | {empty[0]:.2f} | {empty[1]:.2f} | |")
+    print(
+        f"| {count:,} | {boards} | {statistics.median(stops):.2f} ({min(stops):.2f} to "
+        f"{max(stops):.2f}) | {statistics.median(starts):.2f} ({min(starts):.2f} to "
+        f"{max(starts):.2f}) | {lost} |"
+    )
+
+
+def pauses(count: int, boards: int, timeout: int) -> None:
+    """Prints how many sessions are lost whose requests wait for the server."""
+    with _directory() as directory, Server(directory, "--idle-timeout", str(timeout)) as server:
+        sessions = Sessions(server.endpoint, count, boards)
+        server.stop()
+        sessions.send(step={})
+        server.start()
+        restarted = sessions.receive()
+        with server.paused():
+            sessions.send(step={})
+            time.sleep(2 * timeout)
+        paused = sessions.receive()
+        sessions.close()
+    print(f"\nIdle timeout {timeout} s, {count:,} sessions with a waiting request.")
+    print(f"Lost in a restart: {restarted}; in a pause of {2 * timeout} s: {paused}.")
+
+
+def main() -> None:
+    """Prints both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=10_000)
+    parser.add_argument("--boards", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--idle-sessions", type=int, default=1500)
+    parser.add_argument("--idle-timeout", type=int, default=5)
+    options = parser.parse_args()
+    restarts(options.sessions, options.boards, options.rounds)
+    pauses(options.idle_sessions, options.boards, options.idle_timeout)
+
+
+if __name__ == "__main__":
+    main()
