@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,6 +21,7 @@ class Answer:
         headers: More headers.
         usage: The tokens; None to report none.
         finish: The finish_reason.
+        reason: The words behind the status.
     """
 
     def __init__(
@@ -29,10 +32,11 @@ class Answer:
         headers: dict[str, str] | None = None,
         usage: dict[str, Any] | None = None,
         finish: str = "stop",
+        reason: str | None = None,
     ) -> None:
         message = {"role": "assistant", "content": text}
         document = {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
-        self.status, self.headers = status, headers or {}
+        self.status, self.headers, self.reason = status, headers or {}, reason
         self.body = json.dumps(document).encode() if body is None else body
 
 
@@ -55,7 +59,7 @@ class ChatServer:
                     number = len(requests)
                     requests.append((self.path, headers, document))
                 answer = rule(document, number)
-                self.send_response(answer.status)
+                self.send_response(answer.status, answer.reason)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(answer.body)))
@@ -82,3 +86,26 @@ class ChatServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+@contextlib.contextmanager
+def dripping(beginning: bytes) -> Iterator[str]:
+    """The URL of an endpoint that answers with these bytes, and then with a space every 10 ms."""
+    is_over = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                self.request.sendall(beginning)
+                while not is_over.wait(0.01):
+                    self.request.sendall(b" ")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        finally:
+            is_over.set()
+            server.shutdown()
+            thread.join()

@@ -2,14 +2,18 @@
 
 import json
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from chat_server import Answer, ChatServer
+from chat_server import Answer, ChatServer, dripping
+from servers import wait_until
 
 import twofold
 from twofold import cli, errors
@@ -18,6 +22,8 @@ from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
 from twofold.policies import ChatModel
 
+# The same games each time.
+SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
 
@@ -47,7 +53,7 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 
 def evaluated(server: ChatServer, episodes: int = 3, **arguments: Any) -> twofold.Evaluation:
     chat = ChatModel(server.url, "stub", **arguments)
-    return twofold.evaluate(chat, episodes=episodes, endpoint="embedded", size=3)
+    return twofold.evaluate(chat, episodes=episodes, endpoint="embedded", size=3, secret=SECRET)
 
 
 # ---- replies -------------------------------------------------------------------------------------
@@ -82,7 +88,9 @@ def test_the_move_is_the_last_direction_that_a_reply_names(text: str, move: str 
 def test_a_model_plays_the_games_of_the_same_function() -> None:
     with ChatServer(first_legal_reply) as server:
         result = evaluated(server, episodes=12, options={"temperature": 0}, api_key="secret-1")
-    expected = twofold.evaluate(first_legal, episodes=12, size=3, endpoint="embedded")
+    expected = twofold.evaluate(
+        first_legal, episodes=12, size=3, endpoint="embedded", secret=SECRET
+    )
     np.testing.assert_array_equal(result.scores, expected.scores)
     assert result.failures == ()
     assert result.policy == "stub"
@@ -137,7 +145,7 @@ def test_bad_replies_are_corrected_and_counted() -> None:
 
     with ChatServer(rule) as server:
         result = evaluated(server)
-    expected = twofold.evaluate(first_legal, episodes=3, size=3, endpoint="embedded")
+    expected = twofold.evaluate(first_legal, episodes=3, size=3, endpoint="embedded", secret=SECRET)
     np.testing.assert_array_equal(result.scores, expected.scores)
     moves, model = int(result.moves.sum()), result.summary["model"]
     assert model["completions"] == 3 * moves
@@ -303,6 +311,162 @@ def test_a_service_that_does_not_answer_is_an_error() -> None:
     assert waits.slept == [1, 2, 4, 8, 16] * 2
 
 
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nX-Slow: ",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{",
+        b"HTTP/1.1 500 Wrong\r\nContent-Length: 1000000\r\n\r\n",
+        b"HTTP/1.1 400 Wrong\r\n\r\n",
+    ],
+)
+def test_a_reply_that_drips_is_over_when_its_time_is(beginning: bytes) -> None:
+    waits = Waits()
+    with dripping(beginning) as url:
+        endpoint = ChatEndpoint(url, "", 0.2, waits.surroundings)
+        with pytest.raises(errors.ModelUnavailable, match=r"timed out: no whole reply in 0.2 s"):
+            endpoint.complete([], {})
+    assert waits.slept == [1, 2, 4, 8, 16]
+
+
+def test_an_error_of_one_board_waits_for_no_other() -> None:
+    is_over = threading.Event()
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        if number == 3:
+            return Answer(status=401)
+        is_over.wait(600)
+        return Answer("up")
+
+    with ChatServer(rule) as server:
+        with pytest.raises(errors.ModelUnavailable, match="HTTP 401"):
+            evaluated(server, episodes=4, timeout=600.0)
+        is_over.set()
+
+
+def test_an_interrupt_ends_the_command_while_requests_and_retries_wait() -> None:
+    is_over = threading.Event()
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        if number % 2:
+            is_over.wait(600)
+        return Answer(status=503, headers={"Retry-After": "60"})
+
+    with ChatServer(rule) as server:
+        command = [sys.executable, "-m", "twofold", "evaluate", "--chat", server.url]
+        command += ["--model", "stub", "--episodes", "4", "--chat-timeout", "600"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: len(server.requests) == 4, 60)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        is_over.set()
+    assert (process.returncode, said) == (130, "")
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    ["9" * 4300, "9" * 5000, "-7", "1.5", "1e999", "true", '"7"', "[7]", "null", "10000000000000"],
+)
+def test_tokens_that_are_no_number_of_tokens_are_not_reported(tokens: str) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        good = Answer(asked(document)[0], usage={"prompt_tokens": 100, "completion_tokens": "X"})
+        return Answer(body=good.body.replace(b'"X"', tokens.encode()))
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=2)
+    model, moves = json.loads(result.to_json())["model"], int(result.moves.sum())
+    assert (model["completions"], model["completions_without_tokens"]) == (moves, moves)
+    assert (model["prompt_tokens"], model["completion_tokens"]) == (None, None)
+    assert re.search(r"^completion tokens +-$", str(result), re.MULTILINE)
+    assert len(server.requests) == moves
+
+
+def test_a_usage_that_is_no_object_costs_no_move() -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer(asked(document)[0], usage=["100"])  # type: ignore[arg-type]
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=1)
+    assert result.summary["model"]["completions_without_tokens"] == result.moves.sum()
+
+
+# ---- secrets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["secret/1+=\r\n", " secret/1+=\r", "secret/1+=\n"])
+def test_white_space_around_a_key_is_not_sent(key: str) -> None:
+    with ChatServer(lambda document, number: Answer("up")) as server:
+        ChatEndpoint(server.url, key, 60.0).complete([], {})
+    assert server.requests[0][1]["authorization"] == "Bearer secret/1+="
+
+
+@pytest.mark.parametrize("key", ["secret\r\nX-More: 1", "secret 1", "sécret", "secret\x00"])
+def test_a_key_that_no_header_can_have_is_refused_unseen(key: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="API key") as info:
+        twofold.evaluate(ChatModel("http://127.0.0.1:9/v1", "m", api_key=key), episodes=1)
+    assert info.value.field == "api_key"
+    assert "cret" not in str(info.value)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize(
+    "echo",
+    [
+        "Bearer hidden/1+= is not known",
+        r'{"key": "hidden\/1+="}',
+        "?key=hidden%2F1%2B%3D",
+        "?key=hidden%2F1%2B%3D and token-2",
+        "." * 290 + "hidden/1+=",
+    ],
+)
+def test_a_key_that_the_endpoint_echoes_is_masked(echo: str, status: int) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer(status=status, body=echo.encode(), reason="No hidden/1+=, no token-2")
+
+    with ChatServer(rule) as server:
+        url = f"{server.url}?key=token-2"
+        endpoint = ChatEndpoint(url, "hidden/1+=\r\n", 60.0, Waits().surroundings)
+        with pytest.raises(errors.ModelUnavailable) as info:
+            endpoint.complete([], {})
+    message = str(info.value)
+    assert "/v1/chat/completions?***: " in message
+    assert f"HTTP {status} No ***, no ***: " in message
+    assert "hidden" not in message
+    assert "token-2" not in message
+    assert server.requests[0][0] == "/v1/chat/completions?key=token-2"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://user:token-2@127.0.0.1:9/v1", "http://***@127.0.0.1:9/v1"),
+        ("ftp://user:token-2@127.0.0.1/v1", "ftp://***@127.0.0.1/v1"),
+        ("ftp://127.0.0.1/v1?key=token-2", "ftp://127.0.0.1/v1?***"),
+        ("http://127.0.0.1:token-2/v1", "host or port"),
+        ("http://[token-2/v1", "host or port"),
+        ("http://127.0.0.1:9/v1?key=token-2 3", "printable"),
+    ],
+)
+def test_a_url_that_is_refused_keeps_its_secrets(url: str, words: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=re.escape(words)) as info:
+        ChatEndpoint(url, "", 60.0)
+    assert info.value.field == "url"
+    assert "token-2" not in str(info.value)
+    assert "token-2" not in repr(ChatModel(url, "m"))
+
+
+def test_a_url_with_a_key_is_in_no_report_and_in_no_message() -> None:
+    with ChatServer(first_legal_reply) as server:
+        chat = ChatModel(f"{server.url}?key=token-2", "stub")
+        result = twofold.evaluate(chat, episodes=1, endpoint="embedded", size=2)
+    assert "token-2" not in str(result) + repr(result) + result.to_json(games=True)
+    endpoint = ChatEndpoint(chat.url, "", 5.0, Waits().surroundings)  # nobody listens there now
+    with pytest.raises(errors.ModelUnavailable, match=r"completions\?\*\*\*: 6 attempts") as info:
+        endpoint.complete([], {})
+    assert "token-2" not in str(info.value)
+
+
 # ---- arguments and the command -------------------------------------------------------------------
 
 
@@ -333,6 +497,7 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
         assert cli.main([*command, "--json"]) == 0
         printed = json.loads(capsys.readouterr().out)
         assert printed["episodes"] == 10
+        assert len(printed["secret"]) == 64
         assert printed["rule_card"]["boards at once"] == 8
         assert printed["model"]["prompt"] == PROMPT
         assert printed["failures"]["games"] == 0

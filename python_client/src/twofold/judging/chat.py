@@ -6,8 +6,8 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,12 +64,12 @@ class ChatModel:
         prompt: The text of each move, with {board} and {legal}.
         options: More fields of the request, such as {"temperature": 0, "max_tokens": 500}.
         retries: Corrections of one move.
-        timeout: Seconds for one request.
+        timeout: Seconds for one request, from connecting to the last byte of the reply.
         api_key: The key; by default the environment variable OPENAI_API_KEY's, if set.
         surroundings: The waits between attempts, and the time of a move.
     """
 
-    url: str
+    url: str = field(repr=False)
     model: str
     prompt: str = PROMPT
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -102,17 +102,16 @@ class ChatModel:
         Raises:
             InvalidArgument: The environment plays another game, or the URL is malformed.
         """
-        return ChatPlayer(self, Boards.of(envs), envs.num_envs)
+        return ChatPlayer(self, Boards.of(envs))
 
 
 class ChatPlayer:
     """A chat model's games; a `Player`."""
 
-    def __init__(self, chat: ChatModel, boards: Boards, lanes: int) -> None:
+    def __init__(self, chat: ChatModel, boards: Boards) -> None:
         key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
         self._chat, self._boards = chat, boards
         self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.surroundings)
-        self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="twofold-chat")
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(
             ("moves", "requests", "completions", "malformed", "illegal", "without_usage"), 0
@@ -126,8 +125,28 @@ class ChatPlayer:
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
-        """Asks for all boards at once."""
-        return list(self._threads.map(self._move, boards, action_mask))
+        """Asks for all boards at once; the first error ends it.
+
+        A thread for each board, which neither an error of another nor the interpreter's end waits
+        for.
+        """
+        answers: SimpleQueue[tuple[int, Choice | BaseException]] = SimpleQueue()
+
+        def ask(row: int) -> None:
+            try:
+                answers.put((row, self._move(boards[row], action_mask[row])))
+            except BaseException as error:
+                answers.put((row, error))
+
+        for row in range(len(boards)):
+            threading.Thread(target=ask, args=(row,), name="twofold-chat", daemon=True).start()
+        choices: dict[int, Choice] = {}
+        while len(choices) < len(boards):
+            row, answer = answers.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            choices[row] = answer
+        return [choices[row] for row in range(len(boards))]
 
     def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
         """One move; in a thread."""
@@ -189,5 +208,5 @@ class ChatPlayer:
         }
 
     def close(self) -> None:
-        """Ends the threads; requests under way are waited for."""
-        self._threads.shutdown(cancel_futures=True)
+        """Ends the requests under way, and with them their threads."""
+        self._endpoint.close()
