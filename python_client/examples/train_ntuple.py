@@ -365,6 +365,11 @@ def random_policy(seed: int) -> Policy:
     return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
 
 
+def fixed_order_policy() -> Policy:
+    """The first legal action: a constant that scores twice as much as random play."""
+    return lambda boards, rewards, mask: mask.argmax(axis=1)
+
+
 def greedy_policy(network: Network) -> Policy:
     """The highest reward + V(afterstate); learns nothing."""
     return lambda boards, rewards, mask: choose(network, boards, rewards, mask).actions
@@ -436,13 +441,13 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def plot(path: Path, results: dict[str, Any]) -> None:
-    """Saves the learning curve, with both policies' means as lines."""
+    """Saves the learning curve, with the policies' means as lines."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     curve = results["training"]["curve"]
     seconds = [point["seconds"] for point in curve]
     axes.plot(seconds, [point["mean_score"] for point in curve], label="while learning")
-    for row, color in zip(results["table"], ("tab:gray", "tab:green"), strict=True):
+    for row, color in zip(results["table"], ("tab:gray", "tab:olive", "tab:green"), strict=True):
         label = f"{row['policy']}: {row['mean_score']:,.0f} in {row['episodes']:,} fresh games"
         axes.axhline(row["mean_score"], color=color, linestyle="--", label=label)
     boards = results["config"]["num_envs"]
@@ -527,7 +532,6 @@ class NowAndThen:
             save_checkpoint(config.checkpoint, self.network, progress)
         while self.marks and elapsed >= self.marks[0]:
             path = config.out / f"agent-{self.marks.pop(0):g}.npz"
-            path.parent.mkdir(parents=True, exist_ok=True)
             tables = [table.weights for table in self.network.tables]
             NTuple(TUPLES, tables, exponents=EXPONENTS).save(path)
             # A finished lane's next step begins a game, without a move.
@@ -573,6 +577,7 @@ def step_seconds(num_envs: int, endpoint: str) -> float:
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Trains, evaluates, reports; returns the data that it saves as JSON."""
     config = parse(arguments)
+    config.out.mkdir(parents=True, exist_ok=True)
     network, before = Network(), None
     if config.resume:
         before = load_checkpoint(config.checkpoint, network)
@@ -592,7 +597,11 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     each = -(-config.episodes // lanes)
     print(f"\nplaying {lanes * each:,} games with each policy, on seeds from 2^63 up")
     envs = make(lanes, config.endpoint)
-    policies = {"random": random_policy(EVALUATION_SEED), "trained": greedy_policy(network)}
+    policies = {
+        "random": random_policy(EVALUATION_SEED),
+        "fixed order": fixed_order_policy(),
+        "trained": greedy_policy(network),
+    }
     rows = []
     for name, policy in policies.items():
         start = time.perf_counter()
@@ -600,7 +609,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         print(f"{name} took {time.perf_counter() - start:.0f} s", flush=True)
     envs.close()
 
-    ratio = rows[1]["mean_score"] / rows[0]["mean_score"]
+    *baselines, score = (row["mean_score"] for row in rows)
+    over_random, over_fixed_order = (score / baseline for baseline in baselines)
     step = {where: step_seconds(config.num_envs, where) for where in (config.endpoint, "embedded")}
     results = {
         "config": {name: str(v) if isinstance(v, Path) else v for name, v in vars(config).items()},
@@ -622,15 +632,16 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             "curve": progress.curve,
         },
         "table": rows,
-        "ratio": ratio,
+        "ratio": over_random,
     }
-    config.out.mkdir(parents=True, exist_ok=True)
+    print(f"\n{table(rows)}\n")
+    print(
+        f"The trained agent's mean score is {over_random:.1f} times that of random play, and "
+        f"{over_fixed_order:.1f} times that of the first legal action."
+    )
     stem = config.out / f"train_ntuple-{time.strftime('%Y%m%d-%H%M%S')}"
     stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
     plot(stem.with_suffix(".png"), results)
-
-    print(f"\n{table(rows)}\n")
-    print(f"The trained agent's mean score is {ratio:.1f} times that of random play.")
     print(f"Learning curve and numbers: {stem}.png, {stem}.json")
     over = f"{step[config.endpoint] * 1e6:,.0f} us at the endpoint {config.endpoint!r}"
     here = f"{step['embedded'] * 1e6:,.0f} us in this process, without a server"

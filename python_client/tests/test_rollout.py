@@ -93,7 +93,7 @@ def test_the_same_actions_stepped_one_by_one_give_the_same_results(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("policy", ["random", "greedy"])
+@pytest.mark.parametrize("policy", ["random", "fixed-order", "greedy"])
 def test_a_rollout_in_pieces_is_the_same_rollout(
     make: Any, mode: str, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +156,27 @@ def test_policy_seeds_change_the_actions_and_not_the_boards_streams(make: Any) -
     first = envs.reset(seed=5)[0].copy()
     envs.rollout(30, "random", policy_seed=77)
     np.testing.assert_array_equal(envs.reset(seed=5)[0], first)
+
+
+def test_fixed_order_takes_the_first_legal_action_and_draws_nothing_from_the_boards(
+    make: Any,
+) -> None:
+    envs, twin = make(40), make(40)
+    envs.reset(seed=2)
+    twin.reset(seed=2)
+    data = envs.rollout(200, "fixed-order", policy_seed=7)
+    first = data.action_masks[:-1].argmax(axis=2)
+    np.testing.assert_array_equal(data.actions[data.valid], first[data.valid])
+    assert_same(twin.rollout(200, actions=data.actions), data)
+
+
+def test_fixed_order_takes_the_first_card_that_can_be_turned(server: Server) -> None:
+    envs = twofold.ConcentrationVectorEnv(4, size=2, endpoint=server.ipc)
+    envs.reset(seed=2)
+    data = envs.rollout(40, policies.FixedOrder())
+    first = data.action_masks[:-1].argmax(axis=2)
+    np.testing.assert_array_equal(data.actions[data.valid], first[data.valid])
+    envs.close()
 
 
 def test_greedy_takes_the_highest_reward(make: Any) -> None:
@@ -310,7 +331,7 @@ def test_rollouts_work_on_other_sizes_with_random_greedy_and_a_network(
     envs = make(3, size=side)
     envs.reset(seed=0)
     network = policies.NTuple([[0, 1], [3]], [np.zeros(256, np.float32), np.zeros(16, np.float32)])
-    for policy in ("random", policies.Greedy(), network):
+    for policy in ("random", "fixed-order", policies.Greedy(), network):
         data = envs.rollout(40, policy)
         assert data.observations.shape == (41, 3, *side)
         legal = np.take_along_axis(data.action_masks[:-1], data.actions[..., None].astype(int), 2)

@@ -198,7 +198,8 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
     assert "steps/s" in shown
     assert "in this process" in shown.splitlines()[-1]
     assert "\r" not in shown
-    for word in ("policy", "random", "trained", "median", "4096", "best tile"):
+    assert 1800 < results["table"][1]["mean_score"] < 2800
+    for word in ("policy", "random", "fixed order", "trained", "median", "4096", "best tile"):
         assert word in shown
 
 

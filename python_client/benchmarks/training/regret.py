@@ -56,7 +56,11 @@ LEARNERS = {
     "ntuple": "n-tuple network, TC",
     "ppo": "PPO",
 }
-BASELINES = {"random": "random play", "greedy": "highest reward"}
+BASELINES = {
+    "random": "random play",
+    "fixed-order": "the first legal action",
+    "greedy": "highest reward",
+}
 GAMES = 10_000
 """Of the baselines' evaluations."""
 
@@ -74,13 +78,12 @@ def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
     known: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
     for board in boards:
         optimum = solve(board)
-        if board.name not in known:
-            known[board.name] = {"optimum": optimum}
-            size = (board.rows, board.columns)
-            for policy in BASELINES:
-                played = twofold.evaluate(policy, size=size, episodes=GAMES, regret=True)
-                assert played.regret is not None
-                known[board.name][policy] = float(played.regret.games.mean())
+        here = known.setdefault(board.name, {"optimum": optimum})
+        size = (board.rows, board.columns)
+        for policy in BASELINES.keys() - here.keys():
+            played = twofold.evaluate(policy, size=size, episodes=GAMES, regret=True)
+            assert played.regret is not None
+            here[policy] = float(played.regret.games.mean())
     path.write_text(json.dumps(known, indent=1) + "\n")
     return known
 

@@ -160,6 +160,21 @@ def test_an_algorithm_trains_and_reports_episodes(algorithm: str, obs: str) -> N
     boards.close()
 
 
+class AlwaysUp:
+    """An unmasked deterministic agent."""
+
+    def predict(self, observations: Any, state: Any = None, **_: Any) -> Any:
+        return np.zeros(len(observations), int), state
+
+
+def test_an_evaluation_of_an_agent_that_repeats_an_illegal_action_ends() -> None:
+    boards = make_sb3_vec(GAME, 8, size=2, endpoint="embedded")
+    agent: Any = AlwaysUp()
+    _, lengths = evaluate_policy(agent, boards, n_eval_episodes=8, return_episode_rewards=True)
+    boards.close()
+    assert max(lengths) == 65_536
+
+
 def test_maskable_ppo_learns_four_by_four() -> None:
     contrib = pytest.importorskip("sb3_contrib")
     boards = make_sb3_vec(GAME, 64, endpoint="embedded", reward={"merge_exponent": 0.1})

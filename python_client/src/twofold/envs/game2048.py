@@ -82,6 +82,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         FailedPrecondition: The service has no table of the optimum, or it is damaged.
+        ResourceExhausted: The service has no memory for the boards, or for the table.
         TransportError: No server.
     """
 

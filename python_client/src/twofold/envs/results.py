@@ -133,6 +133,8 @@ class FreshResults:
         self._only_of_steps = [
             array.name for array in spec.step.arrays if array.name not in (*_NO_INFOS, *of_reset)
         ]
+        of_finals = {array.name for array in spec.finals.arrays}
+        self._of_last_steps = [name for name in self._only_of_steps if name not in of_finals]
         self._final_layout = self._of_final_info(spec.step)
         self._finals_layouts: dict[bytes, Layout] = {}
 
@@ -211,10 +213,10 @@ class FreshResults:
 
         Args:
             reply: With the layout of the finals: the lanes of the k episodes, and for each of them
-                a row of a reset's arrays, (k, …).
+                a row of a reset's arrays and of the infos of the optimum, (k, …).
             memory: The payload.
-            infos: The step's. Infos that only a step has belong to the old episodes: they move to
-                the final ones, and the masks of these boards are cleared.
+            infos: The step's. All others of its infos belong to the old episodes: they move to the
+                final ones, and the masks of these boards are cleared.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)
@@ -234,7 +236,7 @@ class FreshResults:
             pairs = zip(*observations.values(), strict=True)
             dicts = (dict(zip(observations, pair, strict=True)) for pair in pairs)
             final_obs[lanes] = np.fromiter(dicts, object, lanes.size)
-        for name in self._only_of_steps:
+        for name in self._of_last_steps:
             finals[name] = infos[name][lanes]
             infos["_" + name][lanes] = False
         final_info: Infos = self._final_layout.split(np.zeros(self._final_layout.size, np.uint8))
@@ -297,7 +299,7 @@ class ReusedResults(FreshResults):
                 infos.update(own)
         infos = self._stepped[4]
         if self._has_finals:
-            for name in self._only_of_steps:
+            for name in self._of_last_steps:
                 infos["_" + name].fill(True)
             self._has_finals = False
         if self._order is not None:

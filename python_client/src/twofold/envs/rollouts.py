@@ -59,8 +59,9 @@ class Rollouts(Snapshots[ObsT, InfosT]):
 
         Args:
             steps: How many, T.
-            policy: A policy as for `evaluate`: "random", "greedy", "expectimax" or another name,
-                one of `twofold.policies`, or a function (observations, action_mask) -> actions.
+            policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax" or
+                another name, one of `twofold.policies`, or a function (observations, action_mask)
+                -> actions.
             actions: Integers (T, N) to play instead of a policy's.
             policy_seed: Seeds the streams of a policy in the server: an int s for s + i on lane i,
                 or an int for each lane. None goes on with them; a reset with seeds starts them too.

@@ -8,10 +8,19 @@ from typing import Any
 import gymnasium as gym
 
 from twofold.errors import InvalidArgument
+from twofold.games.concentration import PRESETS
+
+MAX_EPISODE_STEPS = 65_536
+"""The default limit of an adapter's episodes.
+
+A deterministic agent without masks plays the same illegal action for ever, because it changes
+nothing. The limit cuts no game of 2048 on 4 x 4 with legal actions: a move adds 2.2 to the sum of
+the tiles, on average, so a game has a 65536 after 30,000 moves and a 131072 after 60,000.
+"""
 
 
 def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: Any) -> Any:
-    """The boards of an adapter, which decides its `own` arguments.
+    """The boards of an adapter, which decides its `own` arguments and has a limit by default.
 
     Raises:
         InvalidArgument: An argument is wrong, or the adapter's own; `field` names it.
@@ -20,4 +29,7 @@ def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: An
     for name in own:
         if name in arguments:
             raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
+    # A preset's own limit is part of its rules.
+    if "max_episode_steps" not in PRESETS.get(arguments.get("preset", ""), {}):
+        arguments.setdefault("max_episode_steps", MAX_EPISODE_STEPS)
     return gym.make_vec(env_id, n_envs, **own, **arguments)

@@ -29,6 +29,8 @@ def make_sb3_vec(
         obs: The form of observations; planes by default, because networks learn little from
             exponents as numbers.
         arguments: The environment's others; `autoreset_mode` and `copy` are the adapter's own.
+            `max_episode_steps` is 65,536 by default, or the preset's: an agent without masks that
+            always plays the same illegal action would never end its episode. None is no limit.
 
     Returns:
         The boards. `close()` it after use.

@@ -14,6 +14,7 @@ from twofold.policies.published import read_network
 from twofold.policies.sb3 import SB3Policy
 from twofold.policies.served_policies import (
     Expectimax,
+    FixedOrder,
     Greedy,
     Heuristic,
     NTuple,
@@ -25,6 +26,7 @@ from twofold.policies.served_policies import (
 __all__ = [
     "ChatModel",
     "Expectimax",
+    "FixedOrder",
     "Greedy",
     "Heuristic",
     "LastKMemory",

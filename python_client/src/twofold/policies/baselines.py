@@ -1,4 +1,4 @@
-"""Baselines: random legal actions, and Concentration with a perfect memory."""
+"""Baselines: random legal actions, the first legal action, and a perfect memory."""
 
 from __future__ import annotations
 
@@ -50,6 +50,36 @@ def _picks() -> NDArray[Any]:
 
 
 _PICKS = _picks()
+
+
+class FixedOrderPolicy:
+    """The first legal action; in 2048 of up, right, down, left, also where a dialect numbers them.
+
+    Args:
+        envs: The environment to play in.
+
+    Raises:
+        InvalidArgument: Its episodes would never end.
+    """
+
+    card: Mapping[str, Any] = RandomPolicy.card
+
+    def __init__(self, envs: Any) -> None:
+        base = envs.unwrapped
+        turns_cards = isinstance(getattr(base, "_game", None), Concentration)
+        if turns_cards and not base._session.create.HasField("max_episode_steps"):
+            raise InvalidArgument(
+                "fixed-order turns the same two cards for ever; pass max_episode_steps",
+                field="max_episode_steps",
+            )
+        order = getattr(base, "_action_order", None)  # the direction of each action
+        self._actions = None if order is None else np.argsort(order)
+
+    def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
+        """Actions (K,) for action_mask (K, actions)."""
+        if self._actions is None:
+            return np.asarray(action_mask.argmax(axis=1))
+        return np.asarray(self._actions[action_mask[:, self._actions].argmax(axis=1)])
 
 
 class CardPlayer:

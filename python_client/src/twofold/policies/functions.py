@@ -151,7 +151,7 @@ class PolicyCaller:
 
         Args:
             lanes: The lanes.
-            seeds: uint64 (N,), the episodes' seeds, for a player.
+            seeds: uint64 (N,), of a player's own draws in the episodes.
 
         Raises:
             PolicyError: The policy raised.

@@ -13,7 +13,7 @@ from typing import Any
 from twofold.errors import InvalidArgument, NotFound
 from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
-from twofold.policies.baselines import PerfectMemory, RandomPolicy
+from twofold.policies.baselines import FixedOrderPolicy, PerfectMemory, RandomPolicy
 from twofold.policies.functions import NamedPolicy, given
 from twofold.policies.last_k_memory import LastKMemory
 
@@ -107,6 +107,8 @@ def _named(text: str) -> NamedPolicy | None:
     served = served_policies.NAMES.get(text)
     if text == "random":
         return NamedPolicy(text, RandomPolicy.card, make=_random, served=served)
+    if text == "fixed-order":
+        return NamedPolicy(text, FixedOrderPolicy.card, make=FixedOrderPolicy, served=served)
     if served is not None:
         return resolve(served)
     if text == "perfect-memory":
@@ -151,6 +153,8 @@ def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:
         }
     if isinstance(policy, served_policies.Optimal):
         return "optimal", card
+    if isinstance(policy, served_policies.FixedOrder):
+        return "fixed-order", card
     if isinstance(policy, served_policies.Greedy):
         return "greedy", card | {"search_max_layers": 1}
     return "random", card
