@@ -17,6 +17,12 @@ LINUX = re.compile(
     r"|(sched|SOCK|pthread_setaffinity)_\w+)\b|/proc/|/sys/"
 )
 
+# Code that Swift 6.2, the version in Package.swift, does not compile.
+SWIFT_6_3 = re.compile(
+    r"^\s*@(specialized|c)\b|withUnsafeTemporaryAllocation\([^{]*\{\s*\([^)]*\) throws\(",
+    re.MULTILINE,
+)
+
 
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
@@ -75,6 +81,13 @@ def test_no_file_and_no_folder_is_too_full(files: list[Path]) -> None:
     assert {str(path): count for path, count in lines.items() if count > 400} == {}
     folders = [path.parent for path in files]
     assert {str(folder) for folder in folders if folders.count(folder) > 15} == set()
+
+
+def test_no_source_needs_a_newer_swift_than_the_package_declares() -> None:
+    assert (ROOT / "Package.swift").read_text().startswith("// swift-tools-version: 6.2\n")
+    sources = [*ROOT.glob("Sources/**/*.swift"), *ROOT.glob("Tests/**/*.swift")]
+    newer = [source for source in sources if SWIFT_6_3.search(source.read_text())]
+    assert [str(source.relative_to(ROOT)) for source in newer] == []
 
 
 def test_only_platform_names_libc_and_what_only_linux_has(files: list[Path]) -> None:

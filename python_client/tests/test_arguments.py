@@ -1,5 +1,6 @@
 """Every argument is checked, in the client and in the server, and the error names it."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ import twofold
 from twofold import errors
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.endpoints import check_address
+from twofold.integrations import make_batch
 
 BAD: list[tuple[str, Any]] = [
     ("num_envs", 0),
@@ -147,6 +149,40 @@ def test_a_valid_argument_is_accepted(server: Server, name: str, value: Any) -> 
     observations, _ = envs.reset(seed=0)
     assert observations in envs.observation_space
     envs.close()
+
+
+@pytest.mark.parametrize(
+    ("game", "arguments", "limit"),
+    [
+        ("Game2048", {}, 65_536),
+        ("Game2048", {"max_episode_steps": 12}, 12),
+        ("Game2048", {"max_episode_steps": None}, None),
+        ("Concentration", {}, 65_536),
+        ("Concentration", {"preset": "playground"}, 65_536),
+        ("Concentration", {"preset": "popgym-easy"}, 104),
+        ("Concentration", {"preset": "popgym-easy", "max_episode_steps": 12}, 12),
+    ],
+)
+def test_the_boards_of_an_adapter_have_a_limit_by_default(
+    game: str, arguments: dict[str, Any], limit: int | None
+) -> None:
+    with contextlib.closing(make_batch(f"twofold/{game}-v0", 2, {}, **arguments)) as envs:
+        create = envs.unwrapped._session.create
+        assert (create.max_episode_steps or None) == limit
+
+
+def test_an_agent_that_only_plays_an_illegal_action_ends_its_episodes() -> None:
+    with contextlib.closing(
+        make_batch("twofold/Game2048-v0", 4, {"autoreset_mode": "SameStep"}, size=2, copy=False)
+    ) as envs:
+        envs.reset(seed=0)
+        lengths = np.zeros(4, int)
+        while (lengths == 0).any():
+            _, _, terminations, truncations, infos = envs.step(np.zeros(4, int))
+            ended = truncations | terminations
+            if ended.any():
+                lengths[ended] = infos["final_info"]["episode_length"][ended]
+    assert lengths.max() == 65_536
 
 
 def test_more_boards_than_the_server_allows_are_refused_with_the_limit(server: Server) -> None:

@@ -51,11 +51,15 @@ WRONG = [
     (1, "replay {files}/bad.json", "InvalidRecording"),
     (1, "replay {files}/good.parquet", "InvalidRecording"),
     (1, "rollout random --transitions 9 --out {files}/nowhere/a", "FileNotFoundError"),
+    (1, "rollout {files}/policy.py:raises --out {files}", "IsADirectoryError"),
+    (1, "rollout {files}/policy.py:raises --out {files}/nowhere/a", "FileNotFoundError"),
+    (1, "replay {files}/bad.json --html {files}/nowhere/a", "FileNotFoundError"),
     (1, "export {files}/nowhere.parquet --huggingface {files}/a", "FileNotFoundError"),
     (1, "export {files}/bad.json --huggingface {files}/a", "InvalidDataset"),
     (1, "export {files}/good.parquet --huggingface {files}/a/b", "FileNotFoundError"),
     (1, "convert-weights {files}/nowhere.bin {files}/a.npz", "FileNotFoundError"),
     (1, "convert-weights {files}/network.bin {files}/nowhere/a.npz", "FileNotFoundError"),
+    (1, "convert-weights {files}/good.json {files}", "IsADirectoryError"),
     (1, "verify {files}/nowhere.parquet", "FileNotFoundError"),
     (1, "verify {files}/bad.json", "InvalidDataset"),
     (
@@ -231,6 +235,23 @@ def in_shell(command: list[str], redirection: str) -> tuple[int, str]:
 def test_output_that_cannot_be_written_is_status_1(command: list[str]) -> None:
     assert in_shell(command, ">/dev/full") == (1, "No space left on device\n")
     assert in_shell(command, "| true") == (1, "")
+
+
+def test_an_evaluation_that_can_not_be_printed_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "games.json"
+    command = ["evaluate", "random", "--episodes", "2", "--save", str(file)]
+    assert in_shell(command, ">/dev/full") == (1, "No space left on device\n")
+    assert twofold.Evaluation.from_json(file.read_text()).episodes == 2
+
+
+def test_a_terminal_without_some_characters_gets_the_report_too(tmp_path: Path) -> None:
+    file = tmp_path / "gefühl.py"
+    file.write_text(POLICY)
+    command = ["env", "PYTHONIOENCODING=ascii", sys.executable, "-m", "twofold", "evaluate"]
+    command += [f"{file}:prints", "--episodes", "1", "--quiet"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert r"gef\xfchl.py:prints on twofold/Game2048-v0: 1 game" in ran.stdout
 
 
 def test_a_closed_standard_output_is_fine(files: Path) -> None:

@@ -1,7 +1,9 @@
 """Evaluation: all episodes count alike, the intervals are right, and bad policies are reported."""
 
+import contextlib
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +316,7 @@ def test_random_actions_are_legal_and_all_alike() -> None:
     ("policy", "dialect", "size"),
     [
         ("greedy", None, 4),
+        ("fixed-order", None, 4),
         ("greedy", "pgx", 4),
         ("greedy", None, (3, 4)),
         (twofold.policies.Random(), None, 4),
@@ -347,6 +350,39 @@ def test_random_play_in_the_server_agrees_too() -> None:
     result = twofold.evaluate(twofold.policies.Random(), episodes=4_000, endpoint="embedded")
     assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
     assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
+
+
+@pytest.mark.parametrize("dialect", [None, "pgx", "jumanji", "envpool"])
+def test_fixed_order_plays_up_right_down_left_in_the_server_and_as_a_function(
+    dialect: str | None,
+) -> None:
+    arguments: Any = {"dialect": dialect, "endpoint": "embedded"}
+    served = twofold.evaluate("fixed-order", episodes=200, **arguments)
+    with contextlib.closing(gym.make_vec("twofold/Game2048-v0", num_envs=50, **arguments)) as envs:
+        called = twofold.evaluate("fixed-order", env=envs, episodes=200)
+    assert np.isnan(served.policy_seconds)
+    assert called.policy_seconds > 0
+    np.testing.assert_array_equal(served.scores, called.scores)
+    assert served.policy == called.policy == "fixed-order"
+    if dialect is None:
+        plain = twofold.evaluate(first_legal, episodes=200, **arguments)
+        np.testing.assert_array_equal(served.scores, plain.scores)
+
+
+def test_fixed_order_scores_twice_as_much_as_random_play() -> None:
+    fixed, random = (
+        twofold.evaluate(policy, episodes=4_000, endpoint="embedded")
+        for policy in ("fixed-order", "random")
+    )
+    assert 1.8 < fixed.scores.mean() / random.scores.mean() < 2.4
+
+
+def test_fixed_order_is_refused_where_it_would_never_end() -> None:
+    with pytest.raises(errors.InvalidArgument) as info:
+        twofold.evaluate("fixed-order", env=CONCENTRATION, episodes=1)
+    assert info.value.field == "max_episode_steps"
+    result = twofold.evaluate("fixed-order", env=CONCENTRATION, episodes=9, max_episode_steps=20)
+    assert (result.lengths == 20).any()
 
 
 def test_truncated_episodes_count_too() -> None:
@@ -803,6 +839,86 @@ def test_a_zip_without_a_model_is_refused_before_anything_is_unpickled(
 
 
 # ---- what actions an environment gets ------------------------------------------------------------
+
+
+# ---- the command's files -------------------------------------------------------------------------
+
+
+def played(observations: Any, action_mask: Any) -> Any:
+    raise AssertionError("a game was played")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        ("--save {}/nowhere/a.json", 1, "No such file or directory: '{}/nowhere/a.json'"),
+        ("--save {}/file/a.json", 1, "Not a directory: '{}/file/a.json'"),
+        ("--save {}", 1, "Is a directory: '{}'"),
+        ("--save {}/b.json --against random", 1, "Is a directory: '{}/b.against.json'"),
+        ("--record best {}/nowhere/a.json", 1, "'{}/nowhere/a.json'"),
+        ("--record longest {}/a.json", 2, "which is 'longest'"),
+        ("--record 20 {}/a.json", 2, "which is 20; expected 0 ... 19"),
+        (f"--record {'9' * 5000} {{}}/a.json", 2, "expected 'best'"),
+        ("--plot {}/nowhere/a.png", 1, "'{}/nowhere/a.png'"),
+        ("--plot {}/a.unknown", 2, "unknown"),
+        ("--save {}/a.json --record best {}/a.json", 2, "the same file"),
+        (f"--format tdl --env {CONCENTRATION}", 2, "--format tdl"),
+    ],
+)
+def test_the_command_checks_its_files_and_formats_before_the_first_game(
+    words: str, status: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "--plot" in words:
+        pytest.importorskip("matplotlib")
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "b.against.json").mkdir()
+    before = sorted(tmp_path.iterdir())
+    command = ["evaluate", "test_evaluate:played", "--episodes", "20", *words.split()]
+    assert cli.main([word.replace("{}", str(tmp_path)) for word in command]) == status
+    message = capsys.readouterr().err
+    assert text.replace("{}", str(tmp_path)) in message
+    assert "a game was played" not in message
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_the_command_looks_for_matplotlib_before_the_first_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    command = ["evaluate", "test_evaluate:played", "--plot", f"{tmp_path}/a.png"]
+    assert cli.main(command) == 1
+    assert "pip install 'twofold[plot]'" in capsys.readouterr().err
+
+
+def test_a_file_that_can_not_be_written_costs_neither_the_report_nor_the_other_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "best.json"
+    command = ["evaluate", "random", "--episodes", "20", "--save", "/dev/full"]
+    command += ["--record", "best", str(file)]
+    assert cli.main(command) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("random on twofold/Game2048-v0: 20 games")
+    assert err == "twofold evaluate: [Errno 28] No space left on device: '/dev/full'\n"
+    assert file.read_text().startswith("{")
+    assert cli.main([*command, "--json"]) == 1
+    report, error = map(json.loads, capsys.readouterr().out.splitlines())
+    assert report["episodes"] == 20
+    assert "/dev/full" in error["error"]["message"]
+
+
+def test_the_first_policy_is_reported_and_saved_where_the_second_one_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.json"
+    command = ["evaluate", "random", "--episodes", "20", "--against", "test_evaluate:played"]
+    assert cli.main([*command, "--save", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("random on twofold/Game2048-v0: 20 games")
+    assert "a game was played" in err
+    assert list(tmp_path.iterdir()) == [file]
+    assert twofold.Evaluation.from_json(file.read_text()).episodes == 20
 
 
 def test_actions_have_the_dtype_of_the_action_space() -> None:

@@ -1,8 +1,14 @@
-"""Programs are judged in a sandbox: they play, fail in single games, and can do nothing else."""
+"""Programs are judged in a sandbox: they play, fail in single games, and can do nothing else.
 
+Most tests judge the games of one SECRET, so that they are the same games each time.
+"""
+
+import functools
 import json
 import os
+import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -10,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import foreseer
 import numpy as np
 import pytest
 
@@ -17,9 +24,11 @@ import twofold
 from twofold import cli, errors
 from twofold.judging import jail, seccomp
 from twofold.judging.sandbox import Question, Sandbox
+from twofold.judging.strategy import StrategyPlayer
 from twofold.policies import Strategy
 
 FIRST_SEED = 2**63
+SECRET = "5a" * 32
 
 
 def sandbox_missing() -> str:
@@ -59,7 +68,7 @@ FIRST_LEGAL = SLIDE + "def strategy(board):\n    return legal(board)[0]\n"
 
 def judged(source: str, episodes: int = 2, **arguments: Any) -> twofold.Evaluation:
     strategy = Strategy(source, **{"move_timeout": 5.0, **arguments})
-    return twofold.evaluate(strategy, episodes=episodes, endpoint="embedded")
+    return twofold.evaluate(strategy, episodes=episodes, endpoint="embedded", secret=SECRET)
 
 
 def failure(source: str, **arguments: Any) -> errors.GameFailed:
@@ -81,7 +90,7 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 @sandboxed
 @pytest.mark.parametrize("own", [{}, {"size": (3, 5)}, {"dialect": "jumanji"}, {"dialect": "pgx"}])
 def test_a_program_plays_the_games_of_the_same_function(own: dict[str, Any]) -> None:
-    arguments: dict[str, Any] = {**own, "endpoint": "embedded"}
+    arguments: dict[str, Any] = {**own, "endpoint": "embedded", "secret": SECRET}
     result = twofold.evaluate(Strategy(FIRST_LEGAL), episodes=20, **arguments)
     order = (1, 2, 3, 0) if own.get("dialect") == "pgx" else (0, 1, 2, 3)
 
@@ -110,27 +119,8 @@ def test_a_program_plays_the_games_of_the_same_function(own: dict[str, Any]) -> 
 def test_directions_may_be_words_letters_and_numbers(forms: list[Any]) -> None:
     source = SLIDE + f"def strategy(board):\n    return {forms}[legal(board)[0]]\n"
     result = judged(source.replace("\\\\n", "\\n"), episodes=3)
-    expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded")
+    expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded", secret=SECRET)
     np.testing.assert_array_equal(result.scores, expected.scores)
-
-
-@sandboxed
-def test_a_game_is_a_function_of_its_seed_whatever_the_program_remembers() -> None:
-    source = f"""{SLIDE}
-import random
-seen = []
-def strategy(board):
-    seen.append(hash("salt") % 97 + random.random())
-    return legal(board)[int(sum(seen)) % len(legal(board))]
-"""
-    one, many = (
-        twofold.evaluate(Strategy(source), episodes=12, num_envs=lanes, endpoint="embedded")
-        for lanes in (12, 5)
-    )
-    assert one.failures == ()
-    assert len(set(one.scores.tolist())) > 6
-    np.testing.assert_array_equal(one.scores, many.scores)
-    np.testing.assert_array_equal(one.moves, many.moves)
 
 
 @sandboxed
@@ -144,11 +134,12 @@ def strategy(board):
         raise ValueError(f"tired after {{count}}")
     return legal(board)[0]
 """
-    result = twofold.evaluate(Strategy(source, name="tired.py"), episodes=30, record=True)
+    tired = Strategy(source, name="tired.py")
+    result = twofold.evaluate(tired, episodes=30, record=True, secret=SECRET)
     assert result.failures is not None
     failed = {each.episode: each for each in result.failures}
     assert 5 < len(failed) < 30
-    whole = twofold.evaluate(first_legal, episodes=30)
+    whole = twofold.evaluate(first_legal, episodes=30, secret=SECRET)
     for episode in range(30):
         recording = result.recording(episode)
         assert recording.verify().score == result.scores[episode]
@@ -160,12 +151,12 @@ def strategy(board):
         assert result.max_exponents is not None
         assert result.max_exponents[episode] == 8
         assert each.step == result.lengths[episode] == result.moves[episode]
-        assert (each.seed, each.reason) == (FIRST_SEED + episode, "raised")
+        assert (each.seed, each.reason) == (result.seeds[episode], "raised")
         assert each.detail == (
             f"ValueError: tired after {each.step + 1} (line 25: raise ValueError("
             'f"tired after {count}"))'
         )
-        assert f"(episode {episode}, seed {FIRST_SEED + episode}, step {each.step})" in str(each)
+        assert f"(episode {episode}, seed {each.seed}, step {each.step})" in str(each)
     again = twofold.Evaluation.from_json(result.to_json(games=True))
     assert again.summary == result.summary
     assert [vars(each) for each in again.failures or ()] == [vars(each) for each in failed.values()]
@@ -175,6 +166,158 @@ def strategy(board):
     assert summary["reasons"]["raised"]["first"]["episode"] == next(iter(failed))
     for text in (str(result), result.to_markdown()):
         assert re.search(rf"raised[ |]+{len(failed)}[ |]+\d+.\d\d %[ |]+episode", text)
+
+
+# ---- secrets -------------------------------------------------------------------------------------
+
+
+@sandboxed
+def test_judged_games_are_repeated_by_the_secret_in_their_report() -> None:
+    source = f"""{SLIDE}
+import random
+seen = []
+def strategy(board):
+    seen.append(hash("salt") % 97 + random.random())
+    return legal(board)[int(sum(seen)) % len(legal(board))]
+"""
+    judge = functools.partial(twofold.evaluate, Strategy(source), record=True, endpoint="embedded")
+    first = judge(episodes=12, num_envs=12)
+    assert first.failures == ()
+    assert len(set(first.scores.tolist())) > 6
+    report = json.loads(first.to_json())
+    again = judge(episodes=12, num_envs=5, secret=report["secret"])
+    fewer = judge(episodes=7, secret=twofold.Evaluation.from_json(first.to_json(games=True)).secret)
+    for repeated, episodes in ((again, 12), (fewer, 7)):
+        for name in ("seeds", "scores", "moves", "lengths"):
+            expected = getattr(first, name)[:episodes]
+            np.testing.assert_array_equal(getattr(repeated, name), expected, strict=True)
+        for episode in range(episodes):
+            played, expected = repeated.recording(episode), first.recording(episode)
+            np.testing.assert_array_equal(played.actions, expected.actions, strict=True)
+    assert (first.card["seeds"], again.card["seeds"]) == ("drawn for these games", "known before")
+    for text in (str(first), first.to_markdown()):
+        assert re.search(rf"repeat with[ |]+--secret {first.secret}\b", text)
+    other = judge(episodes=12)
+    assert not set(other.seeds.tolist()) & set(first.seeds.tolist())
+    assert other.secret != first.secret
+
+
+def test_the_seeds_of_judged_games_are_unrelated_numbers_of_64_bits() -> None:
+    seeds = twofold.evaluate(first_legal, episodes=200, secret=SECRET, endpoint="embedded").seeds
+    bits = (seeds[:, np.newaxis] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    assert (abs(bits.mean(axis=0) - 0.5) < 0.2).all()
+    differences = np.unique(np.diff(seeds))
+    assert len(differences) == 199
+
+
+@sandboxed
+def test_a_judged_game_takes_no_public_seed() -> None:
+    for arguments in ({"first_seed": FIRST_SEED}, {"first_seed": FIRST_SEED, "secret": SECRET}):
+        with pytest.raises(errors.InvalidArgument, match="follow from a secret") as info:
+            twofold.evaluate(Strategy(FIRST_LEGAL), episodes=2, **arguments)
+        assert info.value.field == "first_seed"
+    for secret in ("5a", SECRET.upper(), 5):
+        with pytest.raises(errors.InvalidArgument, match="64 hexadecimal digits") as info:
+            twofold.evaluate(Strategy(FIRST_LEGAL), episodes=2, secret=secret)  # type: ignore[arg-type]
+        assert info.value.field == "secret"
+
+
+FORESEER = Path(foreseer.__file__).read_text()
+
+
+def test_a_program_finds_a_public_seed_by_its_boards_and_any_seed_of_random() -> None:
+    """The foreseer can do what the next tests show to be in vain."""
+    seed = FIRST_SEED + 7
+    program = foreseer.Foreseer()
+    envs = twofold.Game2048VectorEnv(1, endpoint="embedded")
+    observations, _ = envs.reset(seed=[seed])
+    for _ in range(foreseer.CONFIRMATIONS + 1):
+        assert program.seed is None
+        direction = program(twofold.tile_values(observations)[0].tolist())
+        observations, *_ = envs.step(np.array([direction]))
+    envs.close()
+    program(twofold.tile_values(observations)[0].tolist())
+    assert program.seed == seed
+    state = random.getstate()
+    for number in (0, 5, 2**31, 2**32, 2**63, 2**64 - 1):
+        random.seed(number)
+        assert number in foreseer.seed_of_random()
+    random.setstate(state)
+
+
+@sandboxed
+def test_a_judged_program_finds_no_seed_that_foretells_its_tiles() -> None:
+    source = f"""{FORESEER}
+def strategy(board, look=strategy):
+    direction = look(board)
+    if look.confirmations > CONFIRMATIONS:
+        raise ValueError(f"the seed is {{look.seed}}")
+    return direction
+"""
+    result = twofold.evaluate(Strategy(source, move_timeout=60), episodes=6, endpoint="embedded")
+    assert [each.detail.split(" (")[0] for each in result.failures or ()] == [
+        "ValueError: the seed is None"
+    ] * 6
+
+
+@sandboxed
+def test_the_seeds_of_random_are_unrelated_to_those_of_the_games() -> None:
+    source = f"{FORESEER}\ndef strategy(board):\n    raise ValueError(seed_of_random()[1])\n"
+
+    def found(secret: str) -> tuple[list[int], list[int]]:
+        strategy = Strategy(source)
+        result = twofold.evaluate(strategy, episodes=9, secret=secret, endpoint="embedded")
+        details = [each.detail.split()[1] for each in result.failures or ()]
+        return result.seeds.tolist(), list(map(int, details))
+
+    seeds, own = found(SECRET)
+    assert len({*seeds, *own}) == 18
+    other_seeds, same = found(SECRET[:32] + "00" * 16)
+    assert (other_seeds, len({*own, *same})) == (seeds, 18)
+    same_seeds, other = found("00" * 16 + SECRET[32:])
+    assert (len({*seeds, *same_seeds}), other) == (18, own)
+
+
+def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without walls: behind them, only root may read a game's memory."""
+    strategy = Strategy(FIRST_LEGAL, unsafe=True)
+    seeds = twofold.evaluate(first_legal, episodes=4, secret=SECRET, endpoint="embedded").seeds
+    traces = [
+        form for seed in seeds.tolist() for form in (b"%d" % seed, seed.to_bytes(8, "little"))
+    ]
+    answered = StrategyPlayer.choose
+    searched: list[bytes] = []
+
+    def searching(player: StrategyPlayer, *arguments: Any) -> Any:
+        choices = answered(player, *arguments)
+        if not searched:
+            runner = player._sandbox._process.pid
+            processes = [runner, *descendants(runner)]
+            searched.extend(memory(process) for process in processes)
+        return choices
+
+    monkeypatch.setattr(StrategyPlayer, "choose", searching)
+    with pytest.warns(RuntimeWarning, match="without a sandbox"):
+        twofold.evaluate(strategy, episodes=4, secret=SECRET, endpoint="embedded")
+    assert len(searched) == 5
+    for process in searched:
+        assert b"def strategy(board):" in process
+        assert [trace for trace in traces if trace in process] == []
+
+
+def memory(process: int) -> bytes:
+    """All that a process can read of its own memory."""
+    parts = []
+    with open(f"/proc/{process}/mem", "rb", buffering=0) as file:
+        for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+            if line.split()[1][0] != "r" or "[v" in line:
+                continue
+            start, end = (int(word, 16) for word in line.split()[0].split("-"))
+            file.seek(start)
+            parts.append(file.read(end - start))
+    return b"".join(parts)
 
 
 # ---- programs that fail --------------------------------------------------------------------------
@@ -382,6 +525,38 @@ def refused(number):
 
 
 @sandboxed
+def test_a_game_has_no_descriptor_of_the_judge_however_many_the_judge_has() -> None:
+    source = """
+import os
+def strategy(board):
+    found = []
+    for descriptor in range(10_000):
+        try:
+            os.fstat(descriptor)
+            found.append(descriptor)
+        except OSError:
+            pass
+    raise ValueError(found)
+"""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4_300
+    if hard < wanted + 200:
+        pytest.skip("too few descriptors are allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + 200), hard))
+    null = os.open(os.devnull, os.O_RDONLY)
+    held = [null]
+    try:
+        while held[-1] < wanted:
+            held.append(os.dup(null))
+        found = failure(source)
+    finally:
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found.detail.startswith("ValueError: [0, 1, 2, 3] (")
+
+
+@sandboxed
 @pytest.mark.parametrize(
     "mischief",
     [
@@ -410,7 +585,7 @@ def strategy(board):
     assert result.failures is not None
     assert all(each.reason in ("raised", "killed", "exited") for each in result.failures)
     after = judged(FIRST_LEGAL, episodes=2)
-    expected = twofold.evaluate(first_legal, episodes=2, endpoint="embedded")
+    expected = twofold.evaluate(first_legal, episodes=2, endpoint="embedded", secret=SECRET)
     np.testing.assert_array_equal(after.scores, expected.scores)
 
 
@@ -427,7 +602,7 @@ def strategy(board):
     assert result.failures is not None
     assert {each.reason for each in result.failures} == {"illegal"}
     assert {each.detail for each in result.failures} == {"up moves nothing"}
-    expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded")
+    expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded", secret=SECRET)
     assert (result.scores <= expected.scores).all()
 
 
@@ -642,6 +817,12 @@ def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     printed = json.loads(capsys.readouterr().out)
     assert printed["evaluations"][0]["failures"]["games"] == 0
     assert printed["comparison"]["first"] == "mine.py"
+    secret = printed["evaluations"][0]["secret"]
+    assert cli.main([*command, "--json", "--secret", secret]) == 0
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated["score"] == printed["evaluations"][0]["score"]
+    assert cli.main([*command, "--first-seed", str(FIRST_SEED)]) == 2
+    assert "follow from a secret" in capsys.readouterr().err
     file.write_text("def strategy(board):\n    return 'left'\n")
     assert cli.main(command) == 0
     assert re.search(r"^illegal +5 +100.00 %", capsys.readouterr().out, re.MULTILINE)

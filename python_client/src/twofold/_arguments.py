@@ -93,6 +93,17 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
     return value
 
 
+def game(which: object, games: int) -> str | int:
+    """`which` of so many games is meant: "best", "worst", "median" or a number from 0."""
+    if which in ("best", "worst", "median"):
+        return str(which)
+    if isinstance(which, str):
+        if not (which.isdecimal() and len(which) < 20):
+            raise _wrong("which", which, "'best', 'worst', 'median' or an episode's number")
+        which = int(which)
+    return integer("which", which, 0, games - 1)
+
+
 def autoreset(value: object) -> AutoresetMode:
     """An AutoresetMode, given as itself, by its value or by its name."""
     spellings: dict[object, AutoresetMode] = {}

@@ -173,8 +173,8 @@ def test_the_failures_of_a_program_are_those_of_one_process() -> None:
     )
     program = twofold.policies.Strategy(source, unsafe=True)
     with pytest.warns(RuntimeWarning, match="without a sandbox"):
-        alone = twofold.evaluate(program, episodes=8, first_seed=FIRST_SEED + 5)
-    ours = on_ray.evaluate(program, episodes=8, first_seed=FIRST_SEED + 5, workers=3)
+        alone = twofold.evaluate(program, episodes=8)
+    ours = on_ray.evaluate(program, episodes=8, secret=alone.secret, workers=3)
     assert_same(ours, alone)
     assert ours.failures
     assert alone.failures is not None

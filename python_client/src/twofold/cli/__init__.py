@@ -130,10 +130,13 @@ def _run(parsed: argparse.Namespace, as_json: bool) -> int:
     status, output = 0, sys.stdout
     # A policy's function may print, too.
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        for result in importlib.import_module(SUBCOMMANDS[parsed.command][0]).run(parsed):
-            text = json.dumps(result.document, allow_nan=False) if as_json else result.text
-            print(text, file=output, flush=True)
-            status = status if result.succeeded else FAILED
+        results = importlib.import_module(SUBCOMMANDS[parsed.command][0]).run(parsed)
+        # Closed, it still writes its files where its result can't be printed.
+        with contextlib.closing(results):
+            for result in results:
+                text = json.dumps(result.document, allow_nan=False) if as_json else result.text
+                print(text, file=output, flush=True)
+                status = status if result.succeeded else FAILED
     return status
 
 
@@ -165,5 +168,7 @@ def script() -> NoReturn:
 
     # None where the caller has closed them.
     sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, terminate)
     sys.exit(main())

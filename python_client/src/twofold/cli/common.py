@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -21,6 +25,37 @@ class Result:
     text: str
     document: Mapping[str, Any]
     succeeded: bool = True
+
+
+def check_output(path: Path) -> None:
+    """Checks that a file can be written, before the work whose result it gets.
+
+    An existing file keeps its content, a new one is removed again. Pipes and devices are not
+    opened: the reader of a pipe would take that for its end.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
+    is_new = not path.exists()
+    with path.open("ab"):
+        pass
+    if is_new:
+        path.resolve().unlink()
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Adds a file's name to an OSError without one, for example where the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:

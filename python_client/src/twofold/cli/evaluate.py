@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from twofold import _arguments
 from twofold.cli import playing
-from twofold.cli.common import Result, positive
+from twofold.cli.common import Result, check_output, naming, positive
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, evaluate
-from twofold.evaluation.run import FIRST_SEED, PROTOCOLS
+from twofold.evaluation.report import check_plot
+from twofold.evaluation.run import PROTOCOLS, episode_seeds
+from twofold.games.game2048 import Game2048
 from twofold.judging.chat import PROMPT
 from twofold.policies import ChatModel, Strategy
 from twofold.policies.functions import PolicyLike
@@ -54,12 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
     )
     number.add_argument("--protocol", choices=PROTOCOLS, help=f"preset number of games: {presets}")
-    add(
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument(
         "--first-seed",
         type=int,
-        default=FIRST_SEED,
         metavar="N",
-        help="first game's seed (default: 2^63)",
+        help="first game's seed (default: 2^63); not with --strategy and --chat",
+    )
+    seeds.add_argument(
+        "--secret",
+        metavar="DIGITS",
+        help="play the games of a report with this secret (default with --strategy and --chat: "
+        "a new secret)",
     )
     add("--save", type=Path, metavar="FILE", help="save every game as JSON")
     add(
@@ -168,47 +178,139 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             yield load(name, trust_pickle=arguments.trust_pickle)
 
 
+class _Output(NamedTuple):
+    """A file that is written at the end.
+
+    Args:
+        path: The file.
+        evaluations: The number of evaluations that it needs.
+        write: Writes it.
+    """
+
+    path: Path
+    evaluations: int
+    write: Callable[[Sequence[Evaluation]], object]
+
+
+def _outputs(arguments: argparse.Namespace) -> list[_Output]:
+    """The files that were asked for."""
+    outputs = []
+    if arguments.save:
+        names = [arguments.save]
+        if arguments.against is not None:
+            names.append(arguments.save.with_suffix(f".against{arguments.save.suffix}"))
+        for index, path in enumerate(names):
+            outputs.append(_Output(path, index + 1, functools.partial(_save, path, index)))
+    for which, name in arguments.record:
+        path = Path(name)
+        outputs.append(_Output(path, 1, functools.partial(_record, path, which)))
+    if arguments.plot:
+        # matplotlib's own default; it would add the suffix itself.
+        path = arguments.plot if arguments.plot.suffix else arguments.plot.with_suffix(".png")
+        outputs.append(_Output(path, 1, lambda results: results[0].plot(path, *results[1:])))
+    return outputs
+
+
+def _save(path: Path, index: int, results: Sequence[Evaluation]) -> None:
+    path.write_text(results[index].to_json(games=True) + "\n")
+
+
+def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
+    results[0].recording(which).save(path)
+
+
+def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
+    """Checks what is needed only after this number of games.
+
+    Raises:
+        InvalidArgument: A format, a recorded game or a name of a file can't be as it is.
+        MissingDependency: matplotlib is not installed.
+        OSError: A file can't be written.
+    """
+    if arguments.format == "tdl" and arguments.env != Game2048.environment_id:
+        raise InvalidArgument(
+            f"--format tdl lists tiles; it needs --env {Game2048.environment_id}", field="format"
+        )
+    for which, _ in arguments.record:
+        _arguments.game(which, games)
+    if arguments.plot:
+        check_plot(arguments.plot)
+    files: set[Path] = set()
+    for output in outputs:
+        check_output(output.path)
+        file = output.path.resolve()
+        if file in files:
+            raise InvalidArgument(f"two results have the same file, {output.path}", field="file")
+        files.add(file)
+
+
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Evaluates one policy or two."""
-    results: list[Evaluation] = []
-    for policy in [resolve(each) for each in _policies(arguments)]:
-        # The second plays as many games as the first.
-        episodes = results[0].episodes if results else arguments.episodes
-        with playing.progress(policy.name, "games", arguments) as update:
-            result = evaluate(
-                policy,
-                episodes=episodes,
-                protocol=None if results else arguments.protocol,
-                first_seed=arguments.first_seed,
-                policy_timeout=arguments.policy_timeout,
-                progress=update,
-                record=bool(arguments.record),
-                regret=arguments.regret,
-                num_envs=arguments.num_envs,
-                env=arguments.env,
-                **playing.environment_arguments(arguments),
-            )
-        results.append(result)
-    _save(arguments, results)
-    reports = [FORMATS[arguments.format](result) for result in results]
-    documents = [json.loads(result.to_json()) for result in results]
-    if len(results) == 1:
-        yield Result(reports[0], documents[0])
-    else:
-        comparison = results[0].compare(results[1])
-        yield Result(
-            "\n\n".join([*reports, str(comparison)]),
-            {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
+    policies = [resolve(each) for each in _policies(arguments)]
+    # The second plays as many games as the first.
+    games = len(
+        episode_seeds(
+            policies[0],
+            arguments.episodes,
+            arguments.protocol,
+            arguments.first_seed,
+            arguments.secret,
         )
+    )
+    outputs = _outputs(arguments)
+    _check(arguments, outputs, games)
+    results: list[Evaluation] = []
+    try:
+        for policy in policies:
+            with playing.progress(policy.name, "games", arguments) as update:
+                result = evaluate(
+                    policy,
+                    episodes=games,
+                    first_seed=arguments.first_seed,
+                    secret=results[0].secret if results else arguments.secret,
+                    policy_timeout=arguments.policy_timeout,
+                    progress=update,
+                    record=bool(arguments.record),
+                    regret=arguments.regret,
+                    num_envs=arguments.num_envs,
+                    env=arguments.env,
+                    **playing.environment_arguments(arguments),
+                )
+            results.append(result)
+    finally:
+        # The first policy's games count where the second policy fails, too.
+        if results:
+            yield from _report(arguments, outputs, results)
 
 
-def _save(arguments: argparse.Namespace, results: list[Evaluation]) -> None:
-    """Writes the files that were asked for."""
-    if arguments.save:
-        paths = [arguments.save, arguments.save.with_suffix(f".against{arguments.save.suffix}")]
-        for path, result in zip(paths, results, strict=False):
-            path.write_text(result.to_json(games=True) + "\n")
-    for which, file in arguments.record:
-        results[0].recording(which).save(file)
-    if arguments.plot:
-        results[0].plot(arguments.plot, *results[1:])
+def _report(
+    arguments: argparse.Namespace, outputs: Sequence[_Output], results: Sequence[Evaluation]
+) -> Iterator[Result]:
+    """The report, and then the files, even if the report can't be printed."""
+    try:
+        reports = [FORMATS[arguments.format](result) for result in results]
+        documents = [json.loads(result.to_json()) for result in results]
+        if len(results) == 1:
+            yield Result(reports[0], documents[0])
+        else:
+            comparison = results[0].compare(results[1])
+            yield Result(
+                "\n\n".join([*reports, str(comparison)]),
+                {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
+            )
+    finally:
+        _write(outputs, results)
+
+
+def _write(outputs: Sequence[_Output], results: Sequence[Evaluation]) -> None:
+    """Writes the files, each of them even if another can't be written; raises the first error."""
+    first: Exception | None = None
+    for output in outputs:
+        if output.evaluations <= len(results):
+            try:
+                with naming(output.path):
+                    output.write(results)
+            except Exception as error:
+                first = first or error
+    if first is not None:
+        raise first

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.cli.common import Result, add_output_arguments, positive
+from twofold.cli.common import Result, add_output_arguments, check_output, naming, positive
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording
 
@@ -37,10 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Shows the recording and verifies it."""
+    if arguments.html:
+        check_output(arguments.html)
     recording = Recording.load(arguments.file)
     verification = recording.verify()
     if arguments.html:
-        arguments.html.write_text(recording.to_html())
+        with naming(arguments.html):
+            arguments.html.write_text(recording.to_html())
     elif not (arguments.verify or arguments.json):
         if arguments.boards or sys.stdout.isatty():
             _show(recording, None if arguments.boards else arguments.speed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import math
@@ -214,6 +215,8 @@ def write_file(
     Returns:
         The number of transitions written.
     """
+    if Path(path).is_dir():  # or else the complete file could not be moved there
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = Path(f"{path}.{os.getpid()}.part")
     try:
         written = _write(temporary, plan, facts, ask, progress)
@@ -237,8 +240,8 @@ def _write(
     most = max(1, file_format.GROUP_ROWS // plan.num_envs)
     written = time = 0
     steps = min(most, -(-plan.transitions // plan.num_envs))
-    answer = ask(steps)
     with parquet.ParquetWriter(path, schema.with_metadata(entry), compression="zstd") as writer:
+        answer = ask(steps)
         while steps > 0:
             columns = answer()
             written += len(columns["action"])

@@ -19,6 +19,7 @@ from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import GameFailed, InvalidArgument, TwofoldError
 from twofold.evaluation.regret import INFO, RegretMeter
+from twofold.evaluation.seeds import Seeds
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyCaller, rows
 from twofold.recordings import RecordingRules
@@ -40,7 +41,7 @@ class Schedule:
     it plays an episode, and idle once no episode is left for it.
 
     Args:
-        seeds: uint64 (E,), the seed of each episode.
+        seeds: The episodes' seeds.
         lanes: Number of lanes N.
         first: The number of the first episode in messages.
 
@@ -48,18 +49,24 @@ class Schedule:
         seeds: The same.
         finished: Number of finished episodes.
         episode: int (N,), the episode of each lane, from 0; of an idle lane the last one.
-        lane_seeds: uint64 (N,), their seeds.
+        lane_seeds: uint64 (N,), the seeds of their games.
         active: bool (N,), false for idle lanes.
     """
 
-    def __init__(self, seeds: NDArray[np.uint64], lanes: int, first: int = 0) -> None:
+    def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
         self.seeds = seeds
         self._first = first
         self.finished = 0
         self.episode = np.arange(lanes)
-        self.lane_seeds = seeds[np.minimum(self.episode, len(seeds) - 1)]
+        self.lane_seeds = seeds.games[np.minimum(self.episode, len(seeds) - 1)]
         self.active = self.episode < len(seeds)
         self._begun = min(len(seeds), lanes)
+
+    @property
+    def lane_player_seeds(self) -> NDArray[np.uint64] | None:
+        """uint64 (N,), the seeds of a player's own draws; None if the games are public."""
+        players, last = self.seeds.players, len(self.seeds) - 1
+        return None if players is None else players[np.minimum(self.episode, last)]
 
     @property
     def is_finished(self) -> bool:
@@ -72,7 +79,7 @@ class Schedule:
         again = lanes[: len(self.seeds) - self._begun]
         self.active[lanes[len(again) :]] = False
         self.episode[again] = np.arange(self._begun, self._begun + len(again))
-        self.lane_seeds[again] = self.seeds[self.episode[again]]
+        self.lane_seeds[again] = self.seeds.games[self.episode[again]]
         self._begun += len(again)
         begins = np.zeros(len(self.active), np.bool_)
         begins[again] = True
@@ -183,7 +190,7 @@ def play_function(
     has_score, has_moves = "score" in infos, "moves" in infos
     has_exponent = "max_exponent" in infos
     has_whole_scores = has_score and np.asarray(infos["score"]).dtype.kind in "iu"
-    caller.reset(schedule.active, schedule.lane_seeds)
+    caller.reset(schedule.active, schedule.lane_player_seeds)
     while not schedule.is_finished:
         actions = caller(observations, mask, schedule.active, place)
         failures += caller.failures.values()
@@ -226,7 +233,7 @@ def play_function(
             # A masked reset may leave out the other lanes' infos.
             begun_mask = infos.get("action_mask", every_action)
             mask = np.where(begins[:, np.newaxis], begun_mask, mask)
-            caller.reset(begins, schedule.lane_seeds)
+            caller.reset(begins, schedule.lane_player_seeds)
         if progress is not None:
             progress(schedule.finished, total, steps)
     return {

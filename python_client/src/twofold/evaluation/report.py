@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as html_module
+import io
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -129,12 +130,14 @@ def _speed(summary: dict[str, Any]) -> str:
 
 
 def _card(summary: dict[str, Any]) -> list[list[str]]:
-    first, games = summary["first_seed"], summary["episodes"]
-    seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
     lines = [
         [key, f"{value:,.4g}" if isinstance(value, float) else str(value)]
         for key, value in summary["rule_card"].items()
     ]
+    if "secret" in summary:
+        return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
+    first, games = summary["first_seed"], summary["episodes"]
+    seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
     return [*lines, ["seeds", f"{seeds} and the {games - 1:,} after it"]]
 
 
@@ -191,7 +194,7 @@ def plot(
     scores: Sequence[Array], summaries: Sequence[dict[str, Any]], path: str | Path | None
 ) -> Any:
     """The matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
-    matplotlib = optional_import("matplotlib.figure", "plots", "plot")
+    matplotlib = _matplotlib()
     has_tiles = all("reached" in summary for summary in summaries)
     has_regret = all("regret" in summary for summary in summaries)
     columns, rows = 1 + has_tiles, 1 + has_regret  # what has regrets has tiles
@@ -211,6 +214,24 @@ def plot(
         except ValueError as error:  # an unknown suffix
             raise InvalidArgument(f"{path}: {error}", field="path") from None
     return figure
+
+
+def check_plot(path: Path) -> None:
+    """Draws an empty figure in the format that a plot's path names, before there is a plot.
+
+    Raises:
+        MissingDependency: matplotlib is not installed.
+        InvalidArgument: matplotlib can't write this format.
+    """
+    figure = _matplotlib().Figure()
+    try:
+        figure.savefig(io.BytesIO(), format=path.suffix[1:] or None)
+    except (ValueError, RuntimeError) as error:  # RuntimeError: .pgf without TeX
+        raise InvalidArgument(f"{path}: {error}", field="path") from None
+
+
+def _matplotlib() -> Any:
+    return optional_import("matplotlib.figure", "plots", "plot")
 
 
 def _plot_scores(panel: Any, scores: Sequence[Array], summaries: Sequence[dict[str, Any]]) -> None:

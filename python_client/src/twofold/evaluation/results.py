@@ -50,6 +50,8 @@ class Evaluation:
             raises.
         player: What a `ChatModel` reports: its requests, replies and tokens.
         regret: What the moves cost against optimal play, from evaluate(regret=True).
+        secret: The secret of which the seeds follow, for evaluate(secret=…); None if they are
+            consecutive.
     """
 
     policy: str
@@ -65,6 +67,7 @@ class Evaluation:
     failures: tuple[GameFailed, ...] | None = field(default=None, repr=False)
     player: dict[str, Any] = field(default_factory=dict, repr=False)
     regret: Regret | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
 
     @property
     def episodes(self) -> int:
@@ -91,7 +94,7 @@ class Evaluation:
         result: dict[str, Any] = {
             "policy": self.policy,
             "episodes": self.episodes,
-            "first_seed": int(self.seeds[0]),
+            **self._origin(),
             "score": _describe(self.scores),
             "moves": _describe(self.moves),
         }
@@ -118,6 +121,12 @@ class Evaluation:
             "rule_card": self.card,
         }
         return result
+
+    def _origin(self) -> dict[str, Any]:
+        """What yields the seeds."""
+        if self.secret is None:
+            return {"first_seed": int(self.seeds[0])}
+        return {"secret": self.secret}
 
     def _reached(self, tiles: Array, tile: int) -> dict[str, Any]:
         games = int((tiles >= tile).sum())
@@ -152,7 +161,7 @@ class Evaluation:
         if not np.array_equal(self.seeds, other.seeds):
             raise InvalidArgument(
                 "the two evaluations have different seeds; play both with the same episodes and "
-                "first_seed"
+                "first_seed or secret"
             )
         for key in ("environment", *RULES):
             a, b = self.card.get(key), other.card.get(key)
@@ -185,16 +194,11 @@ class Evaluation:
         return recording
 
     def _pick(self, which: str | int) -> int:
-        if isinstance(which, str) and not which.isdecimal():
-            order = np.argsort(self.scores, kind="stable")
-            places = {"worst": 0, "median": len(order) // 2, "best": -1}
-            if which in places:
-                return int(order[places[which]])
-            raise InvalidArgument(
-                f"which is {which!r}; expected 'best', 'worst', 'median' or an episode's number",
-                field="which",
-            )
-        return _arguments.integer("which", int(which), 0, self.episodes - 1)
+        place = _arguments.game(which, self.episodes)
+        if isinstance(place, int):
+            return place
+        order = np.argsort(self.scores, kind="stable")
+        return int(order[{"worst": 0, "median": len(order) // 2, "best": -1}[place]])
 
     def __str__(self) -> str:
         return report.text(self.summary)
@@ -259,6 +263,7 @@ class Evaluation:
                 failures=None if failures is None else tuple(GameFailed(**f) for f in failures),
                 player=document.get("model", {}),
                 regret=None if regret is None else Regret.of_document(regret),
+                secret=document.get("secret"),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Evaluation of a policy: whole games from fixed seeds."""
+"""Evaluation of a policy: whole games, from public seeds or from secret ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.envs import make_vec
@@ -27,13 +26,11 @@ from twofold.evaluation.episodes import (
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
+from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.games.game2048 import Game2048
 from twofold.policies import served_policies
 from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
 from twofold.policies.lookup import resolve
-
-FIRST_SEED = 2**63
-"""Seeds from here up are reserved for evaluation; training never uses them."""
 
 PROTOCOLS = {
     # The numbers of games behind the literature's tables.
@@ -52,7 +49,8 @@ def evaluate(
     episodes: int | None = None,
     protocol: Protocol | None = None,
     num_envs: int | None = None,
-    first_seed: int = FIRST_SEED,
+    first_seed: int | None = None,
+    secret: str | None = None,
     name: str | None = None,
     card: Mapping[str, Any] | None = None,
     policy_timeout: float = 60.0,
@@ -67,12 +65,15 @@ def evaluate(
     finished takes the next episode, and every episode that was begun counts. So long games count
     as often as short ones ("the first thousand that finish" are the short ones).
 
+    A program or a chat model that knew its game's seed could compute every tile. Its games start
+    from seeds that follow from a new secret, which the report has: `secret` repeats the games.
+
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
             `PolicyWithMemory` describe; one of `twofold.policies`: those that run in the server, a
-            `Strategy` or a `ChatModel`; or a name: "random", "greedy", "expectimax",
-            "expectimax:3", "ntuple:agent.npz", "perfect-memory" and "last-k-memory:4"
-            (Concentration).
+            `Strategy` or a `ChatModel`; or a name: "random", "fixed-order", "greedy",
+            "expectimax", "expectimax:3", "ntuple:agent.npz", "perfect-memory" and
+            "last-k-memory:4" (Concentration).
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
             SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`
@@ -82,7 +83,9 @@ def evaluate(
             10,000, "deep" for 100.
         num_envs: Boards at once; by default as many as episodes, at most 4096 (16 for a program, 8
             for a chat model).
-        first_seed: The first episode's seed, 2^63 or more.
+        first_seed: The first episode's seed, 2^63 or more (default: 2^63). A `Strategy` and a
+            `ChatModel` take none.
+        secret: `Evaluation.secret` of an earlier evaluation, to play its games with any policy.
         name: The policy's name in reports; by default its own.
         card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads.
         policy_timeout: Seconds that one call of the policy may take.
@@ -103,7 +106,7 @@ def evaluate(
     chosen = resolve(policy, name)
     return play(
         chosen,
-        episode_seeds(chosen, episodes, protocol, first_seed),
+        episode_seeds(chosen, episodes, protocol, first_seed, secret),
         env=env,
         num_envs=num_envs,
         card=card,
@@ -117,7 +120,7 @@ def evaluate(
 
 def play(
     policy: NamedPolicy,
-    seeds: NDArray[np.uint64],
+    seeds: Seeds,
     first: int = 0,
     *,
     env: str | VectorEnv[Any, Any, Any],
@@ -129,7 +132,7 @@ def play(
     regret: bool,
     env_arguments: Mapping[str, Any],
 ) -> Evaluation:
-    """`evaluate` with seeds of uint64 (E,), or a part of it: messages count episodes from `first`.
+    """`evaluate` with these seeds, or a part of it: messages count episodes from `first`.
 
     Raises:
         TwofoldError: As for `evaluate`.
@@ -157,13 +160,15 @@ def play(
             "twofold": version("twofold"),
             "python": platform.python_version(),
         }
+        if seeds.secret is not None:
+            rule_card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
         schedule = Schedule(seeds, envs.num_envs, first)
         if served is None:
             games = play_function(envs, schedule, caller, progress, recorder, meter)
         else:
             games = play_in_server(envs, schedule, served, progress, recorder, meter)
     log = None if recorder is None else recorder.log
-    return Evaluation(policy.name, rule_card, seeds, **games, log=log)
+    return Evaluation(policy.name, rule_card, seeds.games, **games, log=log, secret=seeds.secret)
 
 
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
@@ -208,21 +213,34 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
         log=log,
         failures=failures,
         regret=Regret.join(regrets) if regrets else None,
+        secret=first.secret,
     )
 
 
 def episode_seeds(
-    policy: NamedPolicy, episodes: int | None, protocol: str | None, first_seed: int
-) -> NDArray[np.uint64]:
-    """The seeds of an evaluation's episodes, uint64 (E,); the arguments are those of `evaluate`.
+    policy: NamedPolicy,
+    episodes: int | None,
+    protocol: str | None,
+    first_seed: int | None,
+    secret: str | None,
+) -> Seeds:
+    """The seeds of an evaluation's episodes; the arguments are those of `evaluate`.
 
     Raises:
         InvalidArgument: One of them is wrong.
     """
     number = _number_of_episodes(episodes, protocol, policy.episodes)
-    first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
-    seeds: NDArray[np.uint64] = np.arange(number, dtype=np.uint64) + np.uint64(first_seed)
-    return seeds
+    if secret is None and policy.make_player is None:
+        first_seed = FIRST_SEED if first_seed is None else first_seed
+        first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
+        return Seeds.public(number, first_seed)
+    if first_seed is not None:
+        raise InvalidArgument(
+            f"first_seed={first_seed}, but the seeds of these games follow from a secret; leave "
+            "first_seed out, and pass secret= to repeat the games of an earlier report",
+            field="first_seed",
+        )
+    return Seeds.of_secret(number, secret)
 
 
 def _number_of_episodes(episodes: int | None, protocol: str | None, default: int) -> int:

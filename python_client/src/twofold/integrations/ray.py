@@ -1,6 +1,6 @@
 """Ray: evaluations and datasets that several machines play, with the results of a single one.
 
-An episode is a function of its seed, and a lane of its own. So each worker plays a part that is
+An episode is a function of its seeds, and a lane of its own. So each worker plays a part that is
 known beforehand, and the parts are put together in their order.
 
 Each worker has a service of its own in its process, unless `endpoint=` names a server. The package
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold.datasets import file_format, writer
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.episodes import Progress
 from twofold.evaluation.results import Evaluation
-from twofold.evaluation.run import FIRST_SEED, Protocol, episode_seeds, join, play
+from twofold.evaluation.run import Protocol, episode_seeds, join, play
+from twofold.evaluation.seeds import Seeds
 from twofold.integrations import ray_pool
 from twofold.integrations.ray_pool import Pool
 from twofold.judging import ChatModel
@@ -41,7 +41,8 @@ def evaluate(
     episodes: int | None = None,
     protocol: Protocol | None = None,
     num_envs: int | None = None,
-    first_seed: int = FIRST_SEED,
+    first_seed: int | None = None,
+    secret: str | None = None,
     name: str | None = None,
     card: Mapping[str, Any] | None = None,
     policy_timeout: float = 60.0,
@@ -68,7 +69,8 @@ def evaluate(
         protocol: Instead of `episodes`: "quick", "1ply", "search" or "deep".
         num_envs: Boards at once on each worker; by default as many as a part has episodes, at most
             4096 (16 for a program).
-        first_seed: The first episode's seed, 2^63 or more.
+        first_seed: The first episode's seed, 2^63 or more; not for a program.
+        secret: `Evaluation.secret` of an earlier evaluation, to play its games.
         name: The policy's name in reports; by default its own.
         card: Entries of the rule card.
         policy_timeout: Seconds that one call of the policy may take.
@@ -96,7 +98,7 @@ def evaluate(
             field="policy",
         )
     chosen = resolve(policy, name)
-    seeds = episode_seeds(chosen, episodes, protocol, first_seed)
+    seeds = episode_seeds(chosen, episodes, protocol, first_seed, secret)
     if not isinstance(env, str):
         raise InvalidArgument(
             f"env is {env!r}; expected an environment's id: each worker makes its own", field="env"
@@ -130,7 +132,7 @@ def evaluate(
 class _Evaluator:
     """An actor that plays one part of an evaluation after another."""
 
-    def play(self, packed: list[Any], seeds: NDArray[np.uint64], first: int) -> Evaluation:
+    def play(self, packed: list[Any], seeds: Seeds, first: int) -> Evaluation:
         """Plays some episodes, the first of which has this number."""
         policy, arguments = ray_pool.unpacked(packed)
         return play(policy, seeds, first, progress=ray_pool.stop_if_canceled, **arguments)
@@ -140,7 +142,7 @@ class _Evaluator:
 
 
 def _each(
-    pool: Pool, packed: Any, seeds: NDArray[np.uint64], parts: Sequence[range]
+    pool: Pool, packed: Any, seeds: Seeds, parts: Sequence[range]
 ) -> Iterator[tuple[int, Evaluation]]:
     """The parts' numbers and results, as they finish."""
     idle, begun = list(pool.workers), 0
@@ -148,7 +150,7 @@ def _each(
     while begun < len(parts) or running:
         while begun < len(parts) and idle:
             part, worker = parts[begun], idle.pop()
-            some = seeds[part.start : part.stop]
+            some = seeds.part(part)
             ref = pool.begun(worker.play.remote([packed], some, part.start), "episodes", part)
             running[ref] = begun, worker
             begun += 1

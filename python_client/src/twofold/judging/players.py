@@ -37,7 +37,10 @@ class Player(Protocol):
     """A policy that can fail in one game; the game then ends with its score so far."""
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64], /) -> None:
-        """Begins an episode on these lanes, (k,), with its seed each."""
+        """Begins an episode on these lanes, (k,), each with a seed of the player's own draws.
+
+        The seed says nothing about the game's: no player gets to know that.
+        """
         ...
 
     def choose(

@@ -56,7 +56,10 @@ _PRELOADED = """
 
 def main(control: int) -> None:
     """Serves the judge on a socket until that closes, with the settings from standard input."""
-    with socket.socket(fileno=control) as judge:
+    # A low number, which a game's process closes: the judge may have thousands of descriptors.
+    lowest = os.dup(control)
+    os.close(control)
+    with socket.socket(fileno=lowest) as judge:
         settings = json.load(sys.stdin)
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         for name in _PRELOADED.split():

@@ -161,7 +161,7 @@ class Sandbox:
             )
 
     def begin(self, seed: int) -> Game:
-        """Starts the process of a game, with this seed of Python's `random`."""
+        """Starts the process of a game, with this seed of Python's `random`, not the game's own."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:

@@ -33,8 +33,11 @@ class Strategy:
     The program defines `strategy(board)`: `board` is a list of lists of tile values, 0 for an empty
     cell; it returns "up", "right", "down" or "left", one of W, D, S, A, or 0 ... 3 in the same
     order, as number or text, in any case. It may import Python's own library. Each game has a
-    process of its own, in which the program is loaded anew and Python's `random` is seeded by the
-    episode's seed: a game is a function of its seed.
+    process of its own, in which the program is loaded anew.
+
+    The program can't learn its game's seed. Each evaluation draws a secret, which yields the seeds
+    of the tiles and unrelated ones for Python's `random`. A game is a function of the secret and
+    the game's number: evaluate(…, secret=result.secret) repeats the games of a result.
 
     Attributes:
         source: The program.

@@ -1,0 +1,201 @@
+"""A program that looks for its game's seed; with the seed it would know every tile to come.
+
+It looks in the frames that called it, in all objects of its process, in the state of `random`,
+among the seeds of evaluations on public games, and among small numbers. The boards tell which of
+the numbers that it finds is the seed. With it, the program searches over the tiles to come; without
+it, over tiles that it guesses. `foresight.py` compares the two.
+"""
+
+import gc
+import random
+import sys
+from collections.abc import Iterator
+
+LOOKS = True
+"""Whether it looks for the seed at all."""
+CONFIRMATIONS = 8
+"""Tiles that a number has to foretell before the program trusts it."""
+DEPTH = 3
+
+Row = tuple[int, ...]
+Board = tuple[Row, ...]
+Words = tuple[int, int, int, int]
+_MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
+_FOUR = round(0.1 * 2**32)
+
+
+# ---- the tiles to come ---------------------------------------------------------------------------
+
+
+def seeded(seed: int) -> Words:
+    """The generator's words: two outputs of SplitMix64."""
+    words: list[int] = []
+    for _ in range(2):
+        seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
+        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK64
+        z ^= z >> 31
+        words += (z & _MASK32, z >> 32)
+    return (words[0], words[1], words[2], words[3])
+
+
+def drawn(words: Words) -> tuple[int, Words]:
+    """An output of xoshiro128++, and its next words."""
+    a, b, c, d = words
+    total, turned = (a + d) & _MASK32, b ^ d
+    output = (((total << 7) | (total >> 25)) + a) & _MASK32
+    turned = ((turned << 11) | (turned >> 21)) & _MASK32
+    return output, (a ^ b ^ d, a ^ b ^ c, a ^ c ^ ((b << 9) & _MASK32), turned)
+
+
+def spawned(board: Board, words: Words) -> tuple[Board, Words]:
+    """A board with its next tile, and the generator's words after it."""
+    empty = [(r, c) for r, row in enumerate(board) for c, tile in enumerate(row) if not tile]
+    where, words = drawn(words)
+    which, words = drawn(words)
+    r, c = empty[where * len(empty) >> 32]
+    row = (*board[r][:c], 4 if which < _FOUR else 2, *board[r][c + 1 :])
+    return (*board[:r], row, *board[r + 1 :]), words
+
+
+# ---- numbers that may be the seed ----------------------------------------------------------------
+
+
+def numbers() -> set[int]:
+    """All numbers that may be the seed."""
+    found = {*range(2**63, 2**63 + 4096), *range(4096), *seed_of_random(), *_in_frames()}
+    for each in gc.get_objects():
+        if type(each) in (dict, list, tuple, set):
+            found.update(_in(each))
+    return {number for number in found if 0 <= number <= _MASK64}
+
+
+def _in_frames() -> Iterator[int]:
+    frame = sys._getframe()
+    while frame is not None:
+        yield from _in(frame.f_locals)
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def _in(container: object) -> list[int]:
+    values = list(container.values() if type(container) is dict else container)  # type: ignore
+    return [value for value in values if type(value) is int]
+
+
+def seed_of_random() -> tuple[int, int]:
+    """The numbers of 32 and of 64 bits that may have seeded `random`, from its state."""
+
+    def mixed(word: int, factor: int) -> int:
+        return ((word ^ (word >> 30)) * factor) & _MASK32
+
+    state = random.getstate()[1]
+    first = [19650218]  # the state before the seed is mixed in
+    for i in range(1, 5):
+        first.append((mixed(first[-1], 1812433253) + i) & _MASK32)
+    # Undoes the second pass of init_by_array for words 2, 3 and 4.
+    one = ((state[1] + 1) & _MASK32) ^ mixed(state[623], 1566083941)
+    two, three, four = (
+        ((state[i] + i) & _MASK32) ^ mixed(before, 1566083941)
+        for i, before in ((2, one), (3, state[2]), (4, state[3]))
+    )
+    low = (three - (first[3] ^ mixed(two, 1664525))) & _MASK32
+    high = (four - (first[4] ^ mixed(three, 1664525)) - 1) & _MASK32
+    return low, low | high << 32
+
+
+# ---- play ----------------------------------------------------------------------------------------
+
+
+_slides: dict[Row, tuple[Row, int]] = {}
+
+
+def _slide(row: Row) -> tuple[Row, int]:
+    """A row slid to the left, and the sum of its merges."""
+    if row in _slides:
+        return _slides[row]
+    tiles, done, score = [tile for tile in row if tile], [], 0
+    while tiles:
+        value = tiles.pop(0)
+        if tiles and tiles[0] == value:
+            value += tiles.pop(0)
+            score += value
+        done.append(value)
+    _slides[row] = (*done, *[0] * (len(row) - len(done))), score
+    return _slides[row]
+
+
+def slid(board: Board, direction: int) -> tuple[Board, int]:
+    """The board after a slide, and the sum of its merges: 0 up, 1 right, 2 down, 3 left."""
+    back = -1 if direction in (1, 2) else 1
+    lines = board if direction in (1, 3) else tuple(zip(*board))  # noqa: B905
+    pairs = [_slide(line[::back]) for line in lines]
+    rows = tuple(line[::back] for line, _ in pairs)
+    return rows if direction in (1, 3) else tuple(zip(*rows)), sum(n for _, n in pairs)  # noqa: B905
+
+
+def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
+    """The best direction and its value, if these words draw the tiles; -1 where none is legal."""
+    best = (-1e9, -1)
+    for direction in range(4):
+        after, score = slid(board, direction)
+        if after == board:
+            continue
+        following, next_words = spawned(after, words)
+        deeper = depth > 1
+        rest = value(following, next_words, depth - 1)[0] if deeper else worth(following)
+        best = max(best, (score + rest, direction))
+    return best
+
+
+def worth(board: Board) -> float:
+    """An estimate of a board: empty cells, and large tiles in order towards a corner."""
+    flat = [tile for r, row in enumerate(board) for tile in (row if r % 2 == 0 else row[::-1])]
+    ordered = sum(tile * weight for tile, weight in zip(flat, _WEIGHTS))  # noqa: B905
+    return 20.0 * flat.count(0) + ordered
+
+
+_WEIGHTS = [4.0 * 0.6**i for i in range(64)]
+
+
+class Foreseer:
+    """The program's memory of its game.
+
+    Attributes:
+        minds: The numbers that have foretold every tile so far, each with the generator's words.
+        confirmations: Tiles that they have foretold.
+    """
+
+    def __init__(self) -> None:
+        self.minds: dict[int, Words] = {}
+        self.confirmations = -1
+        self._after: Board = ()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, once it is known."""
+        if self.confirmations < CONFIRMATIONS or len(self.minds) != 1:
+            return None
+        return next(iter(self.minds))
+
+    def look(self, board: Board) -> None:
+        """Keeps the numbers that foretell this board."""
+        self.confirmations += 1
+        if self._after:
+            futures = {seed: spawned(self._after, self.minds[seed]) for seed in self.minds}
+        else:
+            empty = tuple((0,) * len(row) for row in board)
+            futures = {n: spawned(*spawned(empty, seeded(n))) for n in numbers() if LOOKS}
+        self.minds = {seed: words for seed, (found, words) in futures.items() if found == board}
+
+    def __call__(self, rows: list[list[int]]) -> int:
+        """The direction to play."""
+        board = tuple(map(tuple, rows))
+        self.look(board)
+        guess: Words = tuple(random.getrandbits(32) for _ in range(4))  # type: ignore[assignment]
+        words = guess if self.seed is None else self.minds[self.seed]
+        direction = value(board, words, DEPTH)[1]
+        self._after = slid(board, direction)[0]
+        return direction
+
+
+strategy = Foreseer()

@@ -1,0 +1,69 @@
+"""Judges a program that looks for its game's seed, and the same program when it does not look.
+
+    .venv/bin/python python_client/certify/foresight.py                 # 200 games of each
+
+Both play the same games. The report shows the 95 % interval of the difference of their scores, and
+what the program scores in this process on public seeds, which it finds. The exit status is 1 if the
+interval excludes 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import foreseer
+import numpy as np
+from numpy.typing import NDArray
+
+import twofold
+from twofold.policies import Strategy
+
+SOURCE = Path(foreseer.__file__).read_text()
+
+
+class Foreseeing:
+    """The program as a function, a `twofold.policies.PolicyWithMemory`."""
+
+    def __init__(self) -> None:
+        self._games: dict[int, foreseer.Foreseer] = {}
+
+    def reset(self, lanes: NDArray[np.bool_]) -> None:
+        """Forgets these games."""
+        self._games |= {int(lane): foreseer.Foreseer() for lane in np.flatnonzero(lanes)}
+
+    def __call__(self, observations: Any, action_mask: NDArray[np.int8]) -> list[int]:
+        """Asks the program for each board that has a move."""
+        boards = twofold.tile_values(observations).tolist()
+        playing = action_mask.max(axis=1).tolist()
+        return [self._games[i](board) if playing[i] else 0 for i, board in enumerate(boards)]
+
+
+def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation:
+    """The program's games, with its search for the seed or without."""
+    name = "the program that looks" if looks else "the same without looking"
+    source = SOURCE.replace("LOOKS = True", f"LOOKS = {looks}")
+    program = Strategy(source, name=name, move_timeout=60, game_timeout=3600)
+    return twofold.evaluate(program, episodes=episodes, secret=secret)
+
+
+def main() -> int:
+    """Plays and reports."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--episodes", type=int, default=200, help="games of each (default: 200)")
+    parser.add_argument(
+        "--public", type=int, default=8, help="games from public seeds (default: 8)"
+    )
+    options = parser.parse_args()
+    looking = judged(True, options.episodes, None)
+    comparison = looking.compare(judged(False, options.episodes, looking.secret))
+    print(comparison)
+    public = twofold.evaluate(Foreseeing(), episodes=options.public, num_envs=1)
+    print(f"\nfrom public seeds, {options.public} games: mean score {public.scores.mean():,.0f}")
+    return int(comparison.is_significant)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The seeds of an evaluation's games: consecutive public numbers, or a secret until the end."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.client.surroundings import SYSTEM
+from twofold.errors import InvalidArgument
+
+FIRST_SEED = 2**63
+"""Seeds from here up are reserved for evaluation; training never uses them."""
+
+_HALF = 16
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The seeds of E episodes.
+
+    Attributes:
+        games: uint64 (E,), of the tiles.
+        players: uint64 (E,), of a judged program's own draws; None if the games are public.
+        secret: 64 hexadecimal digits, of which both follow; None if the games are public.
+        is_new: True if the secret was drawn for these episodes, so nobody has seen their tiles.
+    """
+
+    games: NDArray[np.uint64]
+    players: NDArray[np.uint64] | None = None
+    secret: str | None = None
+    is_new: bool = False
+
+    @classmethod
+    def public(cls, number: int, first: int) -> Seeds:
+        """The seeds from `first` up."""
+        return cls(np.arange(number, dtype=np.uint64) + np.uint64(first))
+
+    @classmethod
+    def of_secret(cls, number: int, secret: str | None) -> Seeds:
+        """The seeds that follow from a secret, or if it is None from a new one.
+
+        The secret is two keys: one for the games, one for the players. So what a player can compute
+        from its own seed does not depend on its game's.
+
+        Raises:
+            InvalidArgument: The secret is malformed.
+        """
+        if secret is not None and not re.fullmatch("[0-9a-f]{64}", str(secret)):
+            raise InvalidArgument(
+                f"secret is {secret!r}; expected the 64 hexadecimal digits of a report",
+                field="secret",
+            )
+        key = SYSTEM.random_bytes(2 * _HALF) if secret is None else bytes.fromhex(secret)
+        games = _numbers(key[:_HALF], b"game", number)
+        players = _numbers(key[_HALF:], b"player", number)
+        return cls(games, players, key.hex(), is_new=secret is None)
+
+    def __len__(self) -> int:
+        return len(self.games)
+
+    def part(self, episodes: range) -> Seeds:
+        """The seeds of some consecutive episodes."""
+        some = slice(episodes.start, episodes.stop)
+        players = None if self.players is None else self.players[some]
+        return replace(self, games=self.games[some], players=players)
+
+
+def _numbers(key: bytes, use: bytes, number: int) -> NDArray[np.uint64]:
+    """uint64 (number,): keyed digests of 0, 1, …; without the key they are like random numbers."""
+    digests = (
+        hashlib.blake2b(k.to_bytes(8, "little"), key=key, person=use, digest_size=8).digest()
+        for k in range(number)
+    )
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
