@@ -20,7 +20,7 @@ SWIFT_CODE := Package.swift Sources Tests
 .PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
@@ -154,6 +154,11 @@ wheel: .build/system-packages ## Build the wheels and the sdist into python_clie
 wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use them (as root).
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_wheel.py
+
+.PHONY: swift-6.2
+swift-6.2: server ## Build with the oldest Swift that is supported, in a Debian system (as root, half an hour).
+	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
+	$(PYTHON) python_client/packaging/try_swift.py
 
 .PHONY: container-test
 container-test: ## Build the images with Docker in a Debian system of its own, and run them (as root).
