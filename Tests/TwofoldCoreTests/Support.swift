@@ -1,6 +1,10 @@
+import FoundationEssentials
 import Testing
 
 @testable import TwofoldCore
+
+/// The factor for the number of random boards: 1 in `make test`, more in `make test-long`.
+let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMap { Int($0) } ?? 1
 
 /// A vector environment with memory for its replies: what a carrier is to it, for tests.
 ///
