@@ -6,18 +6,20 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-# Seconds that `make soak` spends stepping, resetting, opening and closing, after its other tests.
-SOAK_SECONDS ?= 3600
+# How much more `make test-long` does than `make test`, and the seconds that it spends stepping, resetting, opening and
+# closing at its end.
+LONG_SCALE ?= 10
+SOAK_SECONDS ?= 1200
 VENV := .venv
 SERVER := .build/release/twofold-server
-# The tests run optimised, like the server (they compare the kernel on millions of boards), and in a build of
-# their own, because they need the internals.
-TEST_BUILD := --configuration release -Xswiftc -enable-testing --scratch-path .build/tests
+# `swift test` has the next build compile SwiftProtobuf again, so its program is called here.
+SWIFT_TESTS := .build/release/twofoldPackageTests.xctest --testing-library swift-testing
+PYTEST := ../$(VENV)/bin/python -m pytest
 
 # The code to format and lint. Generated code opts out by its own comment.
 SWIFT_CODE := Package.swift Sources Tests
 
-.PHONY: help demo test test-swift test-python soak fuzz sanitize check format server bench certify proto clean
+.PHONY: help demo test test-long test-swift test-python fuzz sanitize check format server bench certify proto clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,11 +29,12 @@ demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare
 
 test: test-swift test-python ## Run all tests, Swift and Python.
 
-soak: server $(VENV)/installed ## Run the long tests: malformed messages, fairness, bad networks, dying servers (an hour).
-	cd python_client && ../$(VENV)/bin/python -m pytest -s --scale 50 --timeout 7200 $(SOAK_ARGS) \
+test-long: server swift-tests $(VENV)/installed ## Run the long tests: many boards, malformed messages, bad networks, dying servers (an hour).
+	TWOFOLD_TEST_SCALE=$(LONG_SCALE) $(SWIFT_TESTS) --filter TwofoldCoreTests
+	cd python_client && $(PYTEST) -m long
+	cd python_client && $(PYTEST) -s --scale $(LONG_SCALE) --timeout 7200 \
 	    tests/test_fuzz.py tests/test_fairness.py tests/test_recovery.py tests/test_resume.py
-	cd python_client && TWOFOLD_SOAK_SECONDS=$(SOAK_SECONDS) ../$(VENV)/bin/python -m pytest -s \
-	    --timeout 0 tests/test_soak.py
+	cd python_client && TWOFOLD_SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -s --timeout 0 tests/test_soak.py
 
 FUZZ_SECONDS ?= 600
 FUZZ_BUILD := .build/fuzz
@@ -69,16 +72,20 @@ fuzz: .build/system-packages ## Run libFuzzer on the library's C interface, with
 sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, TwofoldCore's also under ThreadSanitizer (long).
 	ASAN_OPTIONS=allocator_may_return_null=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks-of-others.txt:print_suppressions=0 \
-	    swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=address \
+	    swift test --configuration release --disable-xctest --sanitize=address \
 	    --scratch-path .build/asan --skip "leaves? no memory behind"
-	swift test --configuration release -Xswiftc -enable-testing --disable-xctest --sanitize=thread \
+	swift test --configuration release --disable-xctest --sanitize=thread \
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 
-test-swift: .build/system-packages ## Run the Swift tests.
-	swift test $(TEST_BUILD)
+.PHONY: swift-tests
+swift-tests: .build/system-packages ## Build everything, the Swift tests too.
+	swift build -c release --build-tests
+
+test-swift: swift-tests ## Run the Swift tests.
+	$(SWIFT_TESTS) $(SWIFT_TEST_ARGS)
 
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
-	cd python_client && ../$(VENV)/bin/python -m pytest
+	cd python_client && $(PYTEST) --numprocesses auto -m "not long"
 
 .PHONY: test-browser
 test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).
@@ -132,7 +139,11 @@ format: $(VENV)/installed ## Format the code.
 	cd python_client && ../$(VENV)/bin/ruff check --fix . ; ../$(VENV)/bin/ruff format .
 
 server: .build/system-packages ## Build the server and the library in release mode.
-	swift build -c release -Xswiftc -static-stdlib
+	swift build -c release
+
+.PHONY: times
+times: ## Print where the time of `make test` goes, in a fresh clone (a quarter of an hour).
+	$(PYTHON) python_client/benchmarks/suites.py
 
 bench: server $(VENV)/installed ## Measure the server beside its peers and the transport's limit (long).
 	$(SERVER) bench

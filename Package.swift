@@ -2,13 +2,22 @@
 
 import PackageDescription
 
-/// What every hand-written target is compiled with.
+/// What every hand-written target is compiled with. The tests see what is internal, so one build serves them and the
+/// products: what is tested is what is shipped.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
+    .unsafeFlags(["-enable-testing"]),
 ]
+
+/// The same for tests that compute little: not optimised, they are compiled in a third of the time.
+let testSettings = settings + [.unsafeFlags(["-Onone"])]
+
+/// Makes a product carry the Swift runtime, so that it runs where Swift is not installed. It is for the linker alone,
+/// because the tests have to share Swift Testing's runtime. FoundationEssentials needs the two libraries.
+let staticRuntime = ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"]
 
 /// The fast path of 2048, compiled a second time for AVX2 and chosen at start by what the processor has.
 /// The flag is for this module alone, so nothing else in the program needs such a processor.
@@ -100,10 +109,11 @@ let package = Package(
             name: "twofold-library", dependencies: ["TwofoldEmbedded"], exclude: ["twofold.map"],
             swiftSettings: settings,
             linkerSettings: [
-                .unsafeFlags([
-                    "-Xlinker", "--version-script=\(sources)/twofold-library/twofold.map",
-                    "-Xlinker", "--strip-all", "-Xlinker", "-soname=libtwofold.so",
-                ])
+                .unsafeFlags(
+                    staticRuntime + [
+                        "-Xlinker", "--version-script=\(sources)/twofold-library/twofold.map",
+                        "-Xlinker", "--strip-all", "-Xlinker", "-soname=libtwofold.so",
+                    ])
             ]),
         .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),
         .executableTarget(
@@ -113,9 +123,11 @@ let package = Package(
                 "TwofoldSessions", "ZeroMQ",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: settings),
-        .testTarget(name: "PlatformTests", dependencies: ["CLinux", "Platform"], swiftSettings: settings),
-        .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: settings),
+            swiftSettings: settings,
+            linkerSettings: [.unsafeFlags(staticRuntime)]),
+        .testTarget(
+            name: "PlatformTests", dependencies: ["CLinux", "Platform"], swiftSettings: testSettings),
+        .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: testSettings),
         .testTarget(name: "TwofoldCoreTests", dependencies: ["TwofoldCore"], swiftSettings: settings),
         .testTarget(
             name: "TwofoldOptimumTests", dependencies: ["Platform", "TwofoldCore", "TwofoldOptimum"],
@@ -123,10 +135,10 @@ let package = Package(
         .testTarget(
             name: "TwofoldProtocolTests",
             dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldServiceTests", dependencies: ["TwofoldOptimum", "TwofoldService"],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
         .target(
             name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",
             swiftSettings: settings),
@@ -140,20 +152,20 @@ let package = Package(
             path: "Tests/Simulation", swiftSettings: settings),
         .testTarget(
             name: "TwofoldSimulationTests", dependencies: ["TwofoldSimulation", "TwofoldTestSupport"],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldSessionsTests",
             dependencies: ["Platform", "TwofoldOptimum", "TwofoldSessions", "TwofoldTestSupport"],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldEmbeddedTests",
             dependencies: [
                 "CTwofold", "Platform", "TwofoldEmbedded", "TwofoldSessions", "TwofoldTestSupport",
             ],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldServerTests",
             dependencies: ["Platform", "TwofoldServer", "TwofoldSessions", "TwofoldTestSupport"],
-            swiftSettings: settings),
+            swiftSettings: testSettings),
     ] + avx2Targets + fuzzTargets
 )

@@ -145,7 +145,7 @@ def make_bundle(zeromq: Path) -> Path:
         (scratch / "release" / name).unlink(missing_ok=True)
         run(
             *("swift", "build", "-c", "release", "--product", product),
-            *("--scratch-path", scratch, "--package-path", CHECKOUT, "-Xswiftc", "-static-stdlib"),
+            *("--scratch-path", scratch, "--package-path", CHECKOUT),
             # No path of this machine, and nothing that is counted from one.
             *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
             *("-Xlinker", "--build-id=none"),

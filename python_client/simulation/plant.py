@@ -49,16 +49,7 @@ def _files(place: Path) -> list[Path]:
 
 def build() -> None:
     """Builds the copy's library."""
-    words = [
-        "swift",
-        "build",
-        "-c",
-        "release",
-        "-Xswiftc",
-        "-static-stdlib",
-        "--product",
-        "twofold-simulation",
-    ]
+    words = ["swift", "build", "-c", "release", "--product", "twofold-simulation"]
     done = subprocess.run(
         [*words, "--package-path", COPY, "--scratch-path", BUILD / "build"],
         capture_output=True,

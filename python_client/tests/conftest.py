@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def scale(request: pytest.FixtureRequest) -> int:
-    """The factor for the length of long tests: 1 in `make test`, more in `make soak`."""
+    """The factor for the length of long tests: 1 in `make test`, more in `make test-long`."""
     return int(request.config.getoption("--scale"))
 
 

@@ -1,4 +1,4 @@
-"""Peers that send arbitrary messages, beside a client that works. Longer in `make soak`."""
+"""Peers that send arbitrary messages, beside a client that works. Longer in `make test-long`."""
 
 import json
 import subprocess
