@@ -1,0 +1,81 @@
+"""Measures `make test`, step by step, in a fresh clone of this checkout's HEAD.
+
+    make times
+
+Prints where the time goes as Markdown. It takes a few minutes more than `make test`.
+"""
+
+import os
+import re
+import resource
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+STEPS = {
+    "build the server and the library": "make server",
+    "build the Swift tests": "make swift-tests",
+    "install the Python environment": "make .venv/installed",
+    "run the Swift tests": "make test-swift",
+    "run the Python tests": "make test-python",
+}
+SLOWEST = 15
+# `✔ Test "a sentence" with 3 test cases passed after 1.234 seconds.`
+SWIFT_TEST = re.compile(
+    r"Test (?P<name>.+?)(?: with \d+ test cases)? passed after (?P<seconds>[\d.]+)"
+)
+# `12.34s call     tests/test_x.py::test_y`
+PYTHON_TEST = re.compile(
+    r"^(?P<seconds>[\d.]+)s (?:call|setup|teardown) +(?P<name>\S.*)$", re.MULTILINE
+)
+
+
+def measure(command: str, checkout: Path) -> tuple[float, float, str]:
+    """Runs a command there; returns its seconds, its processor seconds, and what it printed."""
+    environment = {**os.environ, "PYTEST_ADDOPTS": f"--durations={SLOWEST}"}
+    begin, used = time.monotonic(), processor_seconds()
+    done = subprocess.run(
+        command.split(), check=False, cwd=checkout, env=environment, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{command} failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+    return time.monotonic() - begin, processor_seconds() - used, done.stdout + done.stderr
+
+
+def processor_seconds() -> float:
+    """What all children have used that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def print_slowest(title: str, tests: re.Pattern[str], output: str) -> None:
+    """Prints the slowest tests that the output names."""
+    found = {(float(test["seconds"]), test["name"].strip('"')) for test in tests.finditer(output)}
+    print(f"\n| {title} | s |\n|---|---:|")
+    for seconds, name in sorted(found, reverse=True)[:SLOWEST]:
+        print(f"| {name.replace('|', ' ')[:110]} | {seconds:.1f} |")
+
+
+def main() -> None:
+    """Measures all steps."""
+    repository = Path(__file__).resolve().parents[2]
+    total, outputs = 0.0, {}
+    with tempfile.TemporaryDirectory(prefix="twofold-times-") as folder:
+        checkout = Path(folder) / "twofold"
+        subprocess.run(["git", "clone", "--quiet", repository, checkout], check=True)
+        processors = len(os.sched_getaffinity(0))
+        print(f"| step, on {processors} processors | s | processors busy |\n|---|---:|---:|")
+        for name, command in STEPS.items():
+            seconds, used, outputs[command] = measure(command, checkout)
+            total += seconds
+            print(f"| {name}: `{command}` | {seconds:.0f} | {used / seconds:.1f} |", flush=True)
+        print(f"| all | {total:.0f} | |")
+        # One Swift test after another, since each would count the time of those beside it.
+        *_, alone = measure("make test-swift SWIFT_TEST_ARGS=--no-parallel", checkout)
+    print_slowest("Swift test", SWIFT_TEST, alone)
+    print_slowest("Python test", PYTHON_TEST, outputs["make test-python"])
+
+
+if __name__ == "__main__":
+    main()
