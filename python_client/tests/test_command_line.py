@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Server, wait_until
+from servers import PATIENCE, Server, wait_until
 
 import twofold
 from twofold import cli
@@ -212,9 +212,9 @@ def test_a_signal_ends_a_long_command_and_its_temporary_file(
     command = [sys.executable, "-m", "twofold", "rollout", "random", "--json"]
     command += ["--transitions", "1000000000", "--out", str(tmp_path / "long")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: any(tmp_path.iterdir()), 60)
+        wait_until(lambda: any(tmp_path.iterdir()))
         process.send_signal(number)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert json.loads(output)["error"]["type"] == kind
     assert errors == b""

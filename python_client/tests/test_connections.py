@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from loops import make, one_step, undisturbed
-from servers import Server, processor_seconds
+from servers import PATIENCE, Server, processor_seconds
 
 from twofold import errors
 from twofold.client.lookup import find_program
@@ -144,7 +144,7 @@ def test_a_system_that_accepts_no_connections_does_not_end_the_server(
 def test_a_limit_without_room_for_clients_is_an_error_at_startup() -> None:
     command = ["prlimit", "--nofile=40:40", str(find_program()), "serve"]
     command += ["--endpoint", "tcp://127.0.0.1:0"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 1
     assert "limit of descriptors (ulimit -n) is 40" in ended.stderr
     assert ended.stdout == ""

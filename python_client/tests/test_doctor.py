@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import zmq
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import cli
@@ -30,7 +30,7 @@ def doctor(*arguments: str, limits: tuple[str, ...] = (), **variables: str) -> t
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     assert ran.stdout, ran.stderr

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import make_golden
 import numpy as np
 import pytest
+from servers import PATIENCE
 
 import twofold
 from twofold.client.lookup import find_program
@@ -138,7 +139,7 @@ def serving(page: str, number: int, directory: Path) -> Iterator[int]:
         yield int(port)
     finally:
         server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=10)
+        server.communicate(timeout=PATIENCE)
     assert server.returncode == 0
 
 
@@ -159,7 +160,7 @@ def run(page: str, directory: Path) -> str:
             cwd=directory,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=PATIENCE,
         )
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout

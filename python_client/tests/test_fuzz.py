@@ -109,7 +109,7 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
         assert warm_up.returncode == 0
         assert warm_up.stdout is not None
         tallies = [json.loads(warm_up.stdout.read())]
-        wait_until(lambda: worker.keepalive() and statistics_of(server.ipc).usage.sessions == 1, 30)
+        wait_until(lambda: worker.keepalive() and statistics_of(server.ipc).usage.sessions == 1)
         memory, descriptors = usage(server)
 
         peers = start_peers(server, count - count // 10)
@@ -143,10 +143,10 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
         worker.close()
 
         # And nothing is left behind.
-        wait_until(lambda: statistics_of(server.ipc).usage.sessions == 0, 30)
+        wait_until(lambda: statistics_of(server.ipc).usage.sessions == 0)
         assert statistics_of(server.ipc).usage.boards == 0
-        wait_until(lambda: usage(server)[0] < memory + (16 << 20), 30)
-        wait_until(lambda: usage(server)[1] <= descriptors + 2, 30)
+        wait_until(lambda: usage(server)[0] < memory + (16 << 20))
+        wait_until(lambda: usage(server)[1] <= descriptors + 2)
 
     ratio = p99(beside) / p99(alone)
     record_property("p99 beside the peers over p99 alone", round(ratio, 2))

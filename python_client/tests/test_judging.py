@@ -19,6 +19,7 @@ from typing import Any
 import foreseer
 import numpy as np
 import pytest
+from servers import PATIENCE
 
 import twofold
 from twofold import cli, errors
@@ -689,7 +690,7 @@ except twofold.errors.SandboxUnavailable as error:
 )
 def test_a_kernel_that_refuses_a_wall_is_reported_by_name(kind: str, name: str) -> None:
     command = [sys.executable, "-c", REFUSES, str(os.geteuid()), str(os.getegid()), kind]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     missing, text = ran.stdout.splitlines()
     assert missing == f"{name} namespaces: unshare: No space left on device"

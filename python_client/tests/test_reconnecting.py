@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from servers import PATIENCE
+
 BUSY = "while True: pass"
 
 
@@ -15,7 +17,7 @@ def test_an_address_without_zeromq_can_be_asked_forever() -> None:
             [sys.executable, "-m", "reconnecting", "8"],
             cwd=Path(__file__).parent,
             stdout=subprocess.PIPE,
-            timeout=60,
+            timeout=PATIENCE,
             check=True,
         )
         assert int(done.stdout) > 100

@@ -12,7 +12,7 @@ import pytest
 from faults import FaultProxy
 from loops import actions, make, number, play, undisturbed
 from raw import RawSession
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import errors, policies
@@ -266,7 +266,7 @@ def test_a_process_that_is_killed_again_and_again_changes_nothing(
                 kills += process.wait() < 0
                 if process.returncode < 0:
                     continue
-            assert process.wait(120) == 0
+            assert process.wait(PATIENCE) == 0
             break
     assert [int(line) for line in log.read_text().splitlines()[1:]] == expected
     assert kills >= 10 * scale

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from reference import Game, Xoshiro128PlusPlus
-from servers import Server, wait_until
+from servers import PATIENCE, Server, wait_until
 
 import twofold
 from twofold import errors, rules
@@ -425,7 +425,7 @@ print(first.tolist())
 """
     environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=PATIENCE
     )
     assert ran.stderr == ""
     assert ran.stdout == "[1, 1, 1, 1]\n"

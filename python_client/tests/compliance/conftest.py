@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from keys import Keys
-from servers import Server
+from servers import PATIENCE, Server
 
 from compliance.carriers import (
     IN_PROCESS,
     OVER_ZEROMQ,
-    PATIENCE,
     Ability,
     Carrier,
     Connection,
