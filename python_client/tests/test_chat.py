@@ -114,7 +114,7 @@ def test_a_model_plays_the_games_of_the_same_function() -> None:
     }
     assert (model["prompt_tokens"], model["completion_tokens"]) == (100 * moves, 7 * moves)
     assert (model["malformed"], model["illegal"]) == (0, 0)
-    assert 0 < model["seconds_per_move"] < 60
+    assert model["seconds_per_move"] > 0
     assert "secret-1" not in repr(result) + str(result) + result.to_json()
     assert PROMPT.splitlines()[0] in str(result)
 

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -205,7 +206,7 @@ def test_the_python_of_a_page_runs(page: str, directory: Path) -> None:
 @pytest.mark.parametrize(("page", "number"), SERVERS)
 def test_the_servers_of_a_page_start(page: str, number: int, directory: Path) -> None:
     with serving(page, number, directory) as port:
-        assert port > 0
+        socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_the_first_program_prints_what_the_page_says(directory: Path) -> None:
