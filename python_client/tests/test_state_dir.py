@@ -205,7 +205,7 @@ def test_a_killed_stop_keeps_what_it_wrote_and_a_stopped_start_keeps_all(
     (file,) = files(directory)
     content = file.read_bytes()
     # A start that is stopped before it serves: nobody waits for its endpoints.
-    command = [str(find_program()), "serve", "--endpoint", "ipc:///tmp/twofold-none"]
+    command = [str(find_program()), "serve", "--endpoint", f"ipc://{directory}/s"]
     command += ["--state-dir", str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         process.terminate()
