@@ -102,7 +102,6 @@ private final class Pipe: Sendable {
         let elapsed = ContinuousClock.now - start
         #expect(ready == 0)
         #expect(elapsed >= .milliseconds(60) - slack)
-        #expect(elapsed < patience)
     }
 
     @Test func `a poll that throws has found nothing`() throws {

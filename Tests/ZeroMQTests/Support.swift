@@ -4,7 +4,7 @@ import Testing
 import ZeroMQ
 
 /// Long enough that only a defect takes it: no test hangs, it fails with `.wouldBlock`.
-let patience = Duration.seconds(10)
+let patience = Duration.seconds(300)
 
 /// How much too early libzmq may be, which counts in whole milliseconds.
 let slack = Duration.milliseconds(5)

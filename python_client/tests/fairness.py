@@ -1,14 +1,16 @@
 """The waiting times of many small clients beside one large one.
 
-    cd python_client/tests && python -m fairness small ENDPOINT SECONDS
+    cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT
 
-"small" drives 200 sessions of one board each, all at once, and prints as JSON how many steps each
-made and the quantiles of their round trips. "large" steps 262,144 boards until it is killed, and
-prints a line for each step.
+"small" drives 200 sessions of one board each, all at once, until each has made so many steps and
+its input has ended; it prints a line when it begins, and as JSON how many steps each made and the
+quantiles of their round trips. "large" steps 262,144 boards until it is killed, and prints a line
+for each step.
 """
 
 import json
+import select
 import sys
 import time
 
@@ -22,7 +24,7 @@ CLIENTS = 200
 BOARDS = 262_144
 
 
-def small(endpoint: str, seconds: float) -> None:
+def small(endpoint: str, enough: int) -> None:
     """Each session sends its next step as soon as the last one is answered."""
     sessions = [RawSession(endpoint) for _ in range(CLIENTS)]
     poller = zmq.Poller()
@@ -40,10 +42,13 @@ def small(endpoint: str, seconds: float) -> None:
         sent[session.connection.socket] = time.perf_counter()
         session.connection.send(session.request(step={}), b"\1")
 
-    end = time.perf_counter() + seconds
+    def is_over() -> bool:
+        return min(steps.values()) >= enough and bool(select.select([sys.stdin], [], [], 0)[0])
+
+    print("playing", flush=True)
     for session in sessions:
         send(session)
-    while time.perf_counter() < end:
+    while not is_over():
         for socket, _ in poller.poll(1000):
             session = by_socket[socket]
             answer = session.connection.receive()
@@ -70,6 +75,6 @@ def large(endpoint: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "small":
-        small(sys.argv[2], float(sys.argv[3]))
+        small(sys.argv[2], int(sys.argv[3]))
     else:
         large(sys.argv[2])

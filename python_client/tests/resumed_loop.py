@@ -1,10 +1,12 @@
 """A process that may be killed at any moment: makes a session, or continues the last process's.
 
-    python resumed_loop.py ENDPOINT GAME LOG STEPS
+    python resumed_loop.py ENDPOINT GAME LOG STEPS LIFE
 
-The log has the session's token in its first line, then a result in each.
+The log has the session's token in its first line, then a result in each. After LIFE results the
+process waits to be killed, unless the last step was one of them.
 """
 
+import signal
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from loops import make, number, one_step
 import twofold
 
 
-def play_on(endpoint: str, game: str, log: Path, steps: int) -> None:
+def play_on(endpoint: str, game: str, log: Path, steps: int, life: int) -> None:
     """Plays up to this many steps, starting from the state of the log and the server."""
     lines = log.read_text().splitlines(keepends=True) if log.exists() else []
     lines = [line for line in lines if line.endswith("\n")]
@@ -32,11 +34,14 @@ def play_on(endpoint: str, game: str, log: Path, steps: int) -> None:
     temporary.write_text("".join(lines))
     temporary.replace(log)
     with log.open("a") as file:
-        for step in range(len(lines) - 1, steps):
+        first = len(lines) - 1
+        for step in range(first, steps):
+            if step - first == life:
+                signal.pause()
             file.write(f"{one_step(envs, step)}\n")
             file.flush()
     envs.close()
 
 
 if __name__ == "__main__":
-    play_on(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    play_on(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *map(int, sys.argv[4:]))

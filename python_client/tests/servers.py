@@ -16,6 +16,9 @@ from twofold import TwofoldEnv, TwofoldVectorEnv
 from twofold.client.lookup import find_program
 from twofold.client.zeromq import ZeroMQCarrier
 
+PATIENCE = 300.0
+"""Seconds after which a test gives up on an event. Only a defect takes as long."""
+
 
 class Server:
     """A twofold-server on one ipc and one tcp address; its log is discarded.
@@ -66,7 +69,7 @@ class Server:
     ) -> None:
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
         shutil.rmtree(self._directory)
@@ -76,6 +79,8 @@ class Server:
         """While this lasts, the server receives everything and answers nothing."""
         self.process.send_signal(signal.SIGSTOP)
         try:
+            # Its threads stop one after another.
+            wait_until(lambda: set(states(self.process.pid)) == {"T"})
             yield
         finally:
             self.process.send_signal(signal.SIGCONT)
@@ -83,7 +88,7 @@ class Server:
     def terminate(self) -> None:
         """Asks it to stop, and waits until it has stopped."""
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
 
     def kill(self) -> None:
         self.process.kill()
@@ -114,6 +119,15 @@ def private_server_pid(env: Any) -> int:
     return carrier.server.pid
 
 
+def states(pid: int) -> list[str]:
+    """The states of a process's threads, as /proc has them: "R" for running, "T" for stopped."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            found.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+    return found
+
+
 def is_running(pid: int) -> bool:
     """Whether a process exists and is not a zombie."""
     try:
@@ -137,9 +151,9 @@ def child_servers() -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     """Waits for an action of another process."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from servers import PATIENCE
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -15,7 +17,7 @@ def test_the_benchmark_measures_reports_and_draws(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "end_to_end.py"), "--only", ",".join(chosen)]
     command += ["--sizes", "256", "--rounds", "1", "--seconds", "0.01", "--quick"]
     command += ["--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "end_to_end.json").read_text())["results"]
     assert {one["contestant"] for one in results} == {*chosen, "nothing"}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chat_server import Answer, ChatServer, dripping
-from servers import wait_until
+from servers import PATIENCE, wait_until
 
 import twofold
 from twofold import cli, errors
@@ -114,7 +114,7 @@ def test_a_model_plays_the_games_of_the_same_function() -> None:
     }
     assert (model["prompt_tokens"], model["completion_tokens"]) == (100 * moves, 7 * moves)
     assert (model["malformed"], model["illegal"]) == (0, 0)
-    assert 0 < model["seconds_per_move"] < 60
+    assert model["seconds_per_move"] > 0
     assert "secret-1" not in repr(result) + str(result) + result.to_json()
     assert PROMPT.splitlines()[0] in str(result)
 
@@ -124,7 +124,7 @@ def test_as_many_requests_are_under_way_as_boards() -> None:
 
     def rule(document: dict[str, Any], number: int) -> Answer:
         if number < 4:
-            together.wait(60)
+            together.wait(PATIENCE)
         return first_legal_reply(document, number)
 
     with ChatServer(rule) as server:
@@ -336,7 +336,7 @@ def test_an_error_of_one_board_waits_for_no_other() -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
         if number == 3:
             return Answer(status=401)
-        is_over.wait(600)
+        is_over.wait(PATIENCE)
         return Answer("up")
 
     with ChatServer(rule) as server:
@@ -350,16 +350,16 @@ def test_an_interrupt_ends_the_command_while_requests_and_retries_wait() -> None
 
     def rule(document: dict[str, Any], number: int) -> Answer:
         if number % 2:
-            is_over.wait(600)
+            is_over.wait(PATIENCE)
         return Answer(status=503, headers={"Retry-After": "60"})
 
     with ChatServer(rule) as server:
         command = [sys.executable, "-m", "twofold", "evaluate", "--chat", server.url]
         command += ["--model", "stub", "--episodes", "4", "--chat-timeout", "600"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            wait_until(lambda: len(server.requests) == 4, 60)
+            wait_until(lambda: len(server.requests) == 4)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=PATIENCE)
         is_over.set()
     assert (process.returncode, said) == (130, "")
 

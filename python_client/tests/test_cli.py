@@ -8,6 +8,7 @@ import sys
 import types
 
 import pytest
+from servers import PATIENCE
 from terminal import Terminal
 
 import twofold
@@ -97,7 +98,7 @@ def test_the_console_script_becomes_the_server() -> None:
         assert server.stdout is not None
         assert server.stdout.readline().startswith(b"listening on tcp://")
         server.terminate()
-        assert server.wait(10) == 0
+        assert server.wait(PATIENCE) == 0
 
 
 def test_the_module_runs_as_a_program() -> None:

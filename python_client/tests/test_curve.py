@@ -16,7 +16,7 @@ import zmq
 import zmq.auth
 from keys import Keys, keygen
 from raw import RawSession
-from servers import Server, wait_until
+from servers import PATIENCE, Server, wait_until
 
 import twofold
 from twofold import CurveKeys, Game2048VectorEnv, errors
@@ -287,7 +287,7 @@ def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
         with pytest.raises(errors.AuthenticationFailed):
             Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("eve"))
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)
         process.stdout.close()
     text = log.read_text()
     for name in ("server", "alice", "bob", "eve"):

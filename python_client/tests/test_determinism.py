@@ -12,7 +12,7 @@ import make_golden
 import numpy as np
 import pytest
 from games import GAMES, MakeBatch
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import TwofoldVectorEnv
@@ -121,7 +121,7 @@ def test_three_clients_at_once_get_the_same_results_as_alone(server: Server, pla
 
     expected = [digests(played, server.tcp, 64, seed) for seed in (0, 1000, 2000)]
     clients = [start(seed) for seed in (0, 1000, 2000)]
-    outputs = [client.communicate(timeout=60)[0].split() for client in clients]
+    outputs = [client.communicate(timeout=PATIENCE)[0].split() for client in clients]
     assert [client.returncode for client in clients] == [0, 0, 0]
     assert outputs == expected
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import zmq
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import cli
@@ -24,13 +24,14 @@ from twofold.v1 import envelope_pb2 as envelope
 
 def doctor(*arguments: str, limits: tuple[str, ...] = (), **variables: str) -> tuple[int, Any]:
     """The exit status and the findings by the name of their check, in a process of its own."""
-    command = [*limits, sys.executable, "-m", "twofold", "doctor", "--json", "--timeout", "2"]
+    command = [*limits, sys.executable, "-m", "twofold", "doctor", "--json"]
+    command += ["--timeout", str(PATIENCE)]
     ran = subprocess.run(
         [*command, *arguments],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     assert ran.stdout, ran.stderr
@@ -143,7 +144,9 @@ def test_a_path_without_a_server_is_named(tmp_path: Path) -> None:
 
 def test_a_program_that_is_not_a_server_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        _, findings = doctor("--endpoint", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        _, findings = doctor(
+            *("--endpoint", f"tcp://127.0.0.1:{silent.getsockname()[1]}"), *("--timeout", "0.5")
+        )
     fails(findings, "protocol", "no reply to hello", "Something else listens there")
 
 
@@ -211,7 +214,7 @@ def test_keys_that_are_not_accepted_are_named(
     given: list[str] = []
     if server_key and client_key:
         given = ["--curve-server", str(keys / server_key), "--curve-client", str(keys / client_key)]
-    _, findings = doctor("--endpoint", encrypted.tcp, "--timeout", "10", *given)
+    _, findings = doctor("--endpoint", encrypted.tcp, *given)
     fails(findings, "handshake", found, "--curve-clients")
 
 

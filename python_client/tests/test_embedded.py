@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import zmq
-from loops import actions, make, number
+from loops import actions, hurried, interrupt_when, make, number
+from servers import PATIENCE
 
 import twofold
 from twofold import rules
@@ -34,7 +35,7 @@ def run(code: str, **variables: str) -> tuple[str, str]:
         capture_output=True,
         text=True,
         env=environ | {"PYTHONPATH": path},
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout, ran.stderr
@@ -199,18 +200,18 @@ def played(seed: int) -> list[int]:
 
 
 def test_a_thread_that_waits_for_another_too_long_gives_up() -> None:
-    envs = twofold.Game2048VectorEnv(1, timeout=0.2)
+    envs = twofold.Game2048VectorEnv(1)
     envs.reset(seed=0)
     is_inside, may_leave = threading.Event(), threading.Event()
 
     def progress(_: int) -> None:
         is_inside.set()
-        may_leave.wait(10)
+        may_leave.wait(PATIENCE)
 
     thread = threading.Thread(target=lambda: envs.rollout(1, "random", progress=progress))
     thread.start()
-    is_inside.wait(10)
-    with pytest.raises(twofold.errors.DeadlineExceeded, match="another thread"):
+    assert is_inside.wait(PATIENCE)
+    with hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded, match="another thread"):
         envs.observe()
     may_leave.set()
     thread.join()
@@ -247,12 +248,27 @@ def rules_next(moved: rules.Move) -> Any:
     return after
 
 
+def interrupt_in_the_library(caller: str) -> None:
+    """Does what Ctrl-C does, as soon as this function of these has called the library."""
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def is_inside() -> bool:
+        names, frame = [], sys._current_frames().get(main)
+        while frame is not None:
+            names.append((Path(frame.f_code.co_filename).name, frame.f_code.co_name))
+            frame = frame.f_back
+        return ("test_embedded.py", caller) in names and names[0][0] == "embedded.py"
+
+    interrupt_when(is_inside)
+
+
 @pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
 def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
     """In a process of its own: callbacks of other packages may swallow an interrupt."""
     output, _ = run(
-        "import signal, threading, test_embedded\n"
-        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "import test_embedded\n"
+        f"test_embedded.interrupt_in_the_library('{slow}')\n"
         f"try: test_embedded.{slow}()\n"
         "except KeyboardInterrupt: print('heard')\n"
     )
@@ -346,7 +362,7 @@ def test_workers_behind_pipes_play_the_same_games(method: str) -> None:
             assert others == same
     for pipe, process in zip(pipes, processes, strict=True):
         pipe.send(("close", None))
-        process.join(10)
+        process.join(PATIENCE)
         assert process.exitcode == 0
     for twin in twins:
         twin.close()

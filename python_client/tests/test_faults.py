@@ -14,9 +14,9 @@ import pytest
 import zmq
 from faults import FaultProxy
 from games import MakeBatch
-from loops import interrupt_when
+from loops import hurried, interrupt_when
 from raw import RawSession
-from servers import Server, child_servers, is_running, private_server_pid, wait_until
+from servers import PATIENCE, Server, child_servers, is_running, private_server_pid, wait_until
 
 import twofold
 from twofold.client import lookup, private_server
@@ -49,10 +49,11 @@ def line(process: "subprocess.Popen[str]") -> str:
 def test_a_server_that_does_not_answer_is_a_deadline(
     own_server: Server, make_batch: MakeBatch
 ) -> None:
-    envs = make_batch(3, endpoint=own_server.ipc, timeout=0.5)
+    envs = make_batch(3, endpoint=own_server.ipc)
     envs.reset(seed=0)
     with (
         own_server.stopped(),
+        hurried(envs),
         pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"),
     ):
         envs.step([0, 1, 2])
@@ -76,7 +77,7 @@ def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
         thread = threading.Thread(target=echo)
         thread.start()
         with pytest.raises(twofold.errors.ProtocolError, match="twofold server"):
-            twofold.Game2048VectorEnv(1, endpoint=f"tcp://127.0.0.1:{port}", timeout=5)
+            twofold.Game2048VectorEnv(1, endpoint=f"tcp://127.0.0.1:{port}", timeout=PATIENCE)
         thread.join()
 
 
@@ -84,9 +85,8 @@ def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
 def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
     own_server: Server, trouble: str, make_batch: MakeBatch
 ) -> None:
-    timeout = 0.3 if trouble == "deadline" else 30
     with FaultProxy(own_server.ipc) as proxy:
-        envs = make_batch(3, endpoint=proxy.endpoint, timeout=timeout)
+        envs = make_batch(3, endpoint=proxy.endpoint)
         twin = make_batch(3, endpoint=own_server.ipc)
         envs.reset(seed=0)
         twin.reset(seed=0)
@@ -94,8 +94,11 @@ def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
             with own_server.stopped():
                 if trouble == "interrupt":
                     interrupt_when(proxy.passes_another())
-                with pytest.raises((twofold.errors.DeadlineExceeded, KeyboardInterrupt)):
-                    envs.step(actions)
+                    with pytest.raises(KeyboardInterrupt):
+                        envs.step(actions)
+                else:
+                    with hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
+                        envs.step(actions)
             observations, *_, infos = envs.step(actions)
             expected, *_ = twin.step(actions)
             np.testing.assert_array_equal(observations, expected)
@@ -107,15 +110,15 @@ def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
 def test_another_call_first_finishes_the_unanswered_step(
     own_server: Server, make_batch: MakeBatch
 ) -> None:
-    envs = make_batch(3, endpoint=own_server.ipc, timeout=0.3)
+    envs = make_batch(3, endpoint=own_server.ipc)
     twin = make_batch(3, endpoint=own_server.ipc)
     envs.reset(seed=0)
     twin.reset(seed=0)
-    with own_server.stopped(), pytest.raises(twofold.errors.DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
         envs.step([0, 1, 2])
     twin.step([0, 1, 2])
     np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
-    with own_server.stopped(), pytest.raises(twofold.errors.DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
         envs.step([1, 1, 1])
     twin.step([1, 1, 1])
     np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0])
@@ -125,8 +128,8 @@ def test_another_call_first_finishes_the_unanswered_step(
 def test_another_call_after_an_unanswered_reset_knows_its_seeds(
     own_server: Server, make_batch: MakeBatch
 ) -> None:
-    envs = make_batch(2, endpoint=own_server.ipc, timeout=0.3)
-    with own_server.stopped(), pytest.raises(twofold.errors.DeadlineExceeded):
+    envs = make_batch(2, endpoint=own_server.ipc)
+    with own_server.stopped(), hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
         envs.reset(seed=77)
     envs.reset()
     assert envs.np_random_seed == 77
@@ -166,12 +169,12 @@ def test_a_killed_server_at_an_address_is_a_deadline(
     own_server: Server, make_batch: MakeBatch
 ) -> None:
     addresses = (own_server.ipc, own_server.tcp)
-    batches = [make_batch(2, endpoint=endpoint, timeout=0.5) for endpoint in addresses]
+    batches = [make_batch(2, endpoint=endpoint) for endpoint in addresses]
     for envs in batches:
         envs.reset(seed=0)
     own_server.kill()
     for envs in batches:
-        with pytest.raises(twofold.errors.DeadlineExceeded):
+        with hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
             envs.step([0, 0])
         envs.close()
 
@@ -186,7 +189,7 @@ def test_a_killed_python_leaves_no_server_behind(tmp_path: Path) -> None:
     assert is_running(pid)
     process.kill()
     process.communicate()
-    wait_until(lambda: not is_running(pid), seconds=5)
+    wait_until(lambda: not is_running(pid))
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise RuntimeError", "env.close()"])
@@ -199,19 +202,19 @@ def test_a_python_that_ends_takes_its_server_and_directory_along(
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     pid = int(line(process))
-    process.communicate(timeout=10)
-    wait_until(lambda: not is_running(pid), seconds=5)
+    process.communicate(timeout=PATIENCE)
+    wait_until(lambda: not is_running(pid))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_python_that_ends_while_its_servers_are_unreachable_ends_soon(own_server: Server) -> None:
+def test_a_python_that_ends_while_its_servers_are_unreachable_ends(own_server: Server) -> None:
     process = script(
         f"envs = [gym.make('{ID}', endpoint='{own_server.tcp}') for _ in range(5)]\n"
         "print('made', flush=True); sys.stdin.readline()"
     )
     assert line(process) == "made"
     with own_server.stopped():
-        process.communicate("\n", timeout=10)
+        process.communicate("\n", timeout=PATIENCE)
     assert process.returncode == 0
 
 
@@ -235,10 +238,10 @@ def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:
         "envs.step([0, 1]); print('still there', flush=True)",
         start_new_session=True,
     )
-    assert int(line(process)) > 0
+    assert is_running(int(line(process)))
     assert line(process) == "playing"
     os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert output.split("\n")[-2] == "still there"
     assert process.returncode == 0
 
@@ -325,7 +328,7 @@ def test_a_forked_child_has_a_server_of_its_own_and_leaves_its_parents_alone() -
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n"
         "envs.step([0, 1]); print('fine', flush=True)\n"
     )
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=PATIENCE)
     closed, is_other, childs_server, status, fine = output.split()
     assert (closed, is_other, status, fine) == ("closed", "True", "0", "fine"), errors
     assert process.returncode == 0
@@ -347,7 +350,7 @@ def test_gymnasiums_async_workers_have_servers_of_their_own_and_leave_nothing(
         "    print((first == again).all(), flush=True); envs.close()",
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert output.split() == ["True"], errors
     assert list(tmp_path.glob("twofold-*")) == []
 
@@ -374,8 +377,8 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
 def test_a_server_that_never_comes_up_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    use_program(monkeypatch, tmp_path, "echo thinking >&2; exec sleep 1000")
-    with pytest.raises(twofold.errors.ServerStartFailed, match=r"(?s)in time.*thinking"):
+    use_program(monkeypatch, tmp_path, "exec sleep 1000")
+    with pytest.raises(twofold.errors.ServerStartFailed, match="in time"):
         gym.make(ID, endpoint="private", timeout=0.5)
     assert len(child_servers()) <= 1
 
@@ -432,7 +435,7 @@ def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(tmp_path: Path) ->
         "print(envs.unwrapped.token)",
         env={**os.environ, "TMPDIR": str(long)},
     )
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert output.startswith("ipc:///tmp/"), errors
     assert list(long.iterdir()) == []
 
@@ -447,14 +450,14 @@ def test_the_directory_of_a_killed_python_is_removed_by_the_next(tmp_path: Path)
     (directory,) = tmp_path.iterdir()
 
     def directories_after_the_next_start() -> list[Path]:
-        script(start, env=environ).communicate(timeout=20)
+        script(start, env=environ).communicate(timeout=PATIENCE)
         return list(tmp_path.iterdir())
 
     os.utime(directory, (0, 0))
     assert directories_after_the_next_start() == [directory], "it is in use"
     process.kill()
     process.communicate()
-    wait_until(lambda: not is_running(pid), seconds=5)
+    wait_until(lambda: not is_running(pid))
     assert directories_after_the_next_start() == [directory], "it is too young"
     os.utime(directory, (0, 0))
     assert directories_after_the_next_start() == []

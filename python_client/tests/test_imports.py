@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 
@@ -143,7 +143,7 @@ def test_a_client_of_a_server_takes_nothing_that_only_unix_has(
         capture_output=True,
         text=True,
         env=os.environ | {"TWOFOLD_SERVER": "nowhere"},
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert ran.returncode == 0, ran.stderr
     boards, shape, loaded, error = ran.stdout.splitlines()

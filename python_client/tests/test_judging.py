@@ -12,13 +12,13 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import foreseer
 import numpy as np
 import pytest
+from servers import PATIENCE, is_running, wait_until
 
 import twofold
 from twofold import cli, errors
@@ -66,8 +66,17 @@ def legal(board):
 FIRST_LEGAL = SLIDE + "def strategy(board):\n    return legal(board)[0]\n"
 
 
+# For programs that answer: only the tests of time limits have shorter ones.
+UNHURRIED: dict[str, Any] = {"move_timeout": PATIENCE, "game_timeout": PATIENCE}
+
+
+@pytest.fixture(autouse=True)
+def _loading_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.judging.strategy._LOAD_SECONDS", PATIENCE)
+
+
 def judged(source: str, episodes: int = 2, **arguments: Any) -> twofold.Evaluation:
-    strategy = Strategy(source, **{"move_timeout": 5.0, **arguments})
+    strategy = Strategy(source, **{**UNHURRIED, **arguments})
     return twofold.evaluate(strategy, episodes=episodes, endpoint="embedded", secret=SECRET)
 
 
@@ -91,7 +100,7 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 @pytest.mark.parametrize("own", [{}, {"size": (3, 5)}, {"dialect": "jumanji"}, {"dialect": "pgx"}])
 def test_a_program_plays_the_games_of_the_same_function(own: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {**own, "endpoint": "embedded", "secret": SECRET}
-    result = twofold.evaluate(Strategy(FIRST_LEGAL), episodes=20, **arguments)
+    result = twofold.evaluate(Strategy(FIRST_LEGAL, **UNHURRIED), episodes=20, **arguments)
     order = (1, 2, 3, 0) if own.get("dialect") == "pgx" else (0, 1, 2, 3)
 
     def by_hand(observations: Any, action_mask: Any) -> Any:
@@ -134,7 +143,7 @@ def strategy(board):
         raise ValueError(f"tired after {{count}}")
     return legal(board)[0]
 """
-    tired = Strategy(source, name="tired.py")
+    tired = Strategy(source, name="tired.py", **UNHURRIED)
     result = twofold.evaluate(tired, episodes=30, record=True, secret=SECRET)
     assert result.failures is not None
     failed = {each.episode: each for each in result.failures}
@@ -180,7 +189,9 @@ def strategy(board):
     seen.append(hash("salt") % 97 + random.random())
     return legal(board)[int(sum(seen)) % len(legal(board))]
 """
-    judge = functools.partial(twofold.evaluate, Strategy(source), record=True, endpoint="embedded")
+    judge = functools.partial(
+        twofold.evaluate, Strategy(source, **UNHURRIED), record=True, endpoint="embedded"
+    )
     first = judge(episodes=12, num_envs=12)
     assert first.failures == ()
     assert len(set(first.scores.tolist())) > 6
@@ -254,7 +265,7 @@ def strategy(board, look=strategy):
         raise ValueError(f"the seed is {{look.seed}}")
     return direction
 """
-    result = twofold.evaluate(Strategy(source, move_timeout=60), episodes=6, endpoint="embedded")
+    result = twofold.evaluate(Strategy(source, **UNHURRIED), episodes=6, endpoint="embedded")
     assert [each.detail.split(" (")[0] for each in result.failures or ()] == [
         "ValueError: the seed is None"
     ] * 6
@@ -265,7 +276,7 @@ def test_the_seeds_of_random_are_unrelated_to_those_of_the_games() -> None:
     source = f"{FORESEER}\ndef strategy(board):\n    raise ValueError(seed_of_random()[1])\n"
 
     def found(secret: str) -> tuple[list[int], list[int]]:
-        strategy = Strategy(source)
+        strategy = Strategy(source, **UNHURRIED)
         result = twofold.evaluate(strategy, episodes=9, secret=secret, endpoint="embedded")
         details = [each.detail.split()[1] for each in result.failures or ()]
         return result.seeds.tolist(), list(map(int, details))
@@ -282,7 +293,7 @@ def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without walls: behind them, only root may read a game's memory."""
-    strategy = Strategy(FIRST_LEGAL, unsafe=True)
+    strategy = Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED)
     seeds = twofold.evaluate(first_legal, episodes=4, secret=SECRET, endpoint="embedded").seeds
     traces = [
         form for seed in seeds.tolist() for form in (b"%d" % seed, seed.to_bytes(8, "little"))
@@ -403,7 +414,7 @@ def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
 @sandboxed
 def test_the_kernel_limits_the_processor_time_of_a_game() -> None:
     sandbox = Sandbox("while True: pass", file="a.py", memory_mb=256, cpu_seconds=1, unsafe=False)
-    question = Question(sandbox.begin(0), b"[]", 60.0)
+    question = Question(sandbox.begin(0), b"[]", PATIENCE)
     sandbox.ask([question])
     end = sandbox.end(question.game)
     sandbox.close()
@@ -507,7 +518,7 @@ def refused(number):
         cpu_seconds=20,
         unsafe=False,
     )
-    question = Question(sandbox.begin(0), b"[[0]]", 30.0)
+    question = Question(sandbox.begin(0), b"[[0]]", PATIENCE)
     sandbox.ask([question])
     sandbox.end(question.game)
     sandbox.close()
@@ -581,7 +592,7 @@ def strategy(board):
     {mischief}
     return legal(board)[0]
 """
-    result = judged(source, episodes=2, memory_mb=2048, move_timeout=30)
+    result = judged(source, episodes=2, memory_mb=2048)
     assert result.failures is not None
     assert all(each.reason in ("raised", "killed", "exited") for each in result.failures)
     after = judged(FIRST_LEGAL, episodes=2)
@@ -689,7 +700,7 @@ except twofold.errors.SandboxUnavailable as error:
 )
 def test_a_kernel_that_refuses_a_wall_is_reported_by_name(kind: str, name: str) -> None:
     command = [sys.executable, "-c", REFUSES, str(os.geteuid()), str(os.getegid()), kind]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     missing, text = ran.stdout.splitlines()
     assert missing == f"{name} namespaces: unshare: No space left on device"
@@ -726,17 +737,12 @@ def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
     source = "def strategy(board):\n    while True: pass\n"
     code = f"import twofold; twofold.evaluate(twofold.policies.Strategy({source!r}), episodes=4)"
     with subprocess.Popen([sys.executable, "-c", code]) as judge:
-        deadline = threading.Event()
-        while len(descendants(judge.pid)) < 6 and not deadline.wait(0.02):
-            assert judge.poll() is None
+        wait_until(lambda: len(descendants(judge.pid)) >= 6 or judge.poll() is not None)
+        assert judge.poll() is None
         found = descendants(judge.pid)
         judge.kill()
     # The namespace's init ends when the judge's socket closes, and its processes with it.
-    for _ in range(500):
-        if not any(map(is_alive, found)):
-            break
-        deadline.wait(0.02)
-    assert [each for each in found if is_alive(each)] == []
+    wait_until(lambda: not any(map(is_running, found)))
 
 
 @sandboxed
@@ -748,7 +754,7 @@ def test_a_runner_that_is_gone_is_reported() -> None:
     sandbox._process.wait()
     with pytest.raises(errors.SandboxUnavailable, match="has ended"):
         sandbox.begin(1)
-    question = Question(game, b"[[0]]", 30.0)
+    question = Question(game, b"[[0]]", PATIENCE)
     sandbox.ask([question])
     assert question.answer == b""
     with pytest.raises(errors.SandboxUnavailable, match="has ended"):
@@ -760,14 +766,6 @@ def descendants(process: int) -> list[int]:
     children = Path(f"/proc/{process}/task/{process}/children")
     found = [int(word) for word in children.read_text().split()] if children.exists() else []
     return found + [each for child in found for each in descendants(child)]
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 # ---- the filter ----------------------------------------------------------------------------------

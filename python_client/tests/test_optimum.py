@@ -19,6 +19,7 @@ import exact
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from servers import PATIENCE
 
 import twofold
 from twofold.client.lookup import find_program
@@ -33,7 +34,7 @@ GOALS: dict[str, Any] = {"objective": "goal", "goal": 16}
 def solve(*arguments: str) -> dict[str, Any]:
     """Has the server solve a board; the JSON that it prints."""
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 
@@ -122,7 +123,7 @@ def test_the_known_boards_and_values_of_2x2(tmp_path: Path) -> None:
 )
 def test_a_board_that_has_no_optimum_is_wrong_usage(arguments: list[str]) -> None:
     command = [str(find_program()), "solve", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 64
     assert done.stdout == ""
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import NoAsyncCallError
-from loops import actions, interrupt, make, number
+from loops import actions, hurried, interrupt, make, number
 from servers import Server
 
 import twofold
@@ -24,12 +24,11 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 @pytest.fixture
 def pending(own_server: Server) -> Any:
     """Boards with an unanswered step, on a server that answers again, and their twins."""
-    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
+    envs, twin = make(own_server.ipc), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
-    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
         envs.step(PLAYED)
-    envs._session._timeout = 30
     yield envs, twin
     envs.close()
     twin.close()
@@ -124,12 +123,12 @@ def test_an_interrupted_step_is_collected(endpoint: str, monkeypatch: pytest.Mon
 
 
 def test_a_single_environment_has_both(own_server: Server) -> None:
-    env: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc, timeout=0.3).unwrapped
+    env: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
     twin: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
     env.reset(seed=7)
     twin.reset(seed=7)
     for finish in (env.collect, env.discard):
-        with own_server.stopped(), pytest.raises(DeadlineExceeded):
+        with own_server.stopped(), hurried(env._batch), pytest.raises(DeadlineExceeded):
             env.step(1)
         with pytest.raises(StepPending):
             env.step(2)
@@ -148,10 +147,9 @@ def test_a_single_environment_has_both(own_server: Server) -> None:
 def test_an_unanswered_first_reset_is_collected_with_the_seed_that_it_drew(
     own_server: Server,
 ) -> None:
-    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
-    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+    envs, twin = make(own_server.ipc), make(own_server.ipc)
+    with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
         envs.reset()
-    envs._session._timeout = 30
     boards, _ = envs.reset()
     np.testing.assert_array_equal(boards, twin.reset(seed=envs.np_random_seed)[0])
     assert envs.requests == twin.requests
@@ -161,12 +159,11 @@ def test_an_unanswered_first_reset_is_collected_with_the_seed_that_it_drew(
 
 
 def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server) -> None:
-    envs = make(own_server.ipc, timeout=0.3)
-    with own_server.stopped():
+    envs = make(own_server.ipc)
+    with own_server.stopped(), hurried(envs):
         for call in (envs.keepalive, envs.reset):
             with pytest.raises(DeadlineExceeded):
                 call()
-    envs._session._timeout = 30
     envs.reset()
     envs.step(PLAYED)
     envs.close()
@@ -174,17 +171,13 @@ def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server)
 
 def test_seeds_are_those_of_the_executed_requests(pending: Pending, own_server: Server) -> None:
     envs, twin = pending
-    envs._session._timeout = 0.3
-    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
         envs.reset(seed=9)  # not sent: the step comes first
-    envs._session._timeout = 30
     assert number(envs.collect()) == number(twin.step(PLAYED))
     assert envs.np_random_seed == 7
     blob = envs.snapshot()
-    envs._session._timeout = 0.3
-    with own_server.stopped(), pytest.raises(DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
         envs.restore(blob, seed=9)
-    envs._session._timeout = 30
     envs.observe()
     assert envs.np_random_seed == 9
 

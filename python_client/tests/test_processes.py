@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from loops import actions, assert_same, make, number
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import errors, policies
@@ -138,13 +138,13 @@ def test_workers_play_in_their_process_and_on_a_server_at_once(method: str, serv
         failed = [pool.submit(refused, endpoint) for endpoint in endpoints]
         broken = pool.submit(play, endpoints, wrong, 0)
         own = [number(envs.step(actions(0))) for envs in mine]
-        assert [each.result(60) for each in played] == [[each] * 3 for each in expected]
+        assert [each.result(PATIENCE) for each in played] == [[each] * 3 for each in expected]
         for each in failed:
             with pytest.raises(errors.InvalidArgument, match=r"actions\[5\] is 9") as caught:
-                each.result(60)
+                each.result(PATIENCE)
             assert (caught.value.field, caught.value.lane) == ("actions", 5)
         with pytest.raises(errors.PolicyError) as told:
-            broken.result(60)
+            broken.result(PATIENCE)
         assert (told.value.policy, told.value.call, told.value.lane) == ("wrong", 0, 0)
     assert len(set(own)) == 1
     assert len({number(envs.step(actions(1))) for envs in mine}) == 1

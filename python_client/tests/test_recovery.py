@@ -19,6 +19,7 @@ from faults import DELAY, DROP, DUPLICATE, KINDS, REORDER, FaultProxy
 from loops import (
     Interrupts,
     assert_same,
+    hurried,
     interrupt,
     interrupt_when,
     make,
@@ -297,13 +298,12 @@ def test_everything_at_once_changes_nothing(own_server: Server, game: str, scale
 
 def test_an_unanswered_step_of_a_lost_session_is_applied_once(own_server: Server) -> None:
     expected = undisturbed(own_server.ipc, 20)
-    envs = make(own_server.ipc, recover=True, timeout=0.3)
+    envs = make(own_server.ipc, recover=True)
     assert play(envs, 10) == expected[:10]
-    with own_server.stopped(), pytest.raises(errors.DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
         one_step(envs, 10)
     own_server.kill()
     own_server.start_again()
-    envs._session._timeout = 30
     envs.discard()
     assert play(envs, 20, 11) == expected[11:]
     envs.close()
@@ -321,13 +321,12 @@ def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
 
 def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Server) -> None:
     expected = undisturbed(own_server.ipc, 20)
-    envs = make(own_server.ipc, recover=True, timeout=0.4)
+    envs = make(own_server.ipc, recover=True)
     results = play(envs, 10)
     own_server.kill()
-    with pytest.raises(errors.DeadlineExceeded):
+    with hurried(envs), pytest.raises(errors.DeadlineExceeded):
         one_step(envs, 10)
     own_server.start_again()
-    envs._session._timeout = 30
     assert results + play(envs, 20, 10) == expected
     envs.close()
 

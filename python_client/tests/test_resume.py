@@ -1,9 +1,11 @@
 """Taking a session over: by another process, after a crash, or to shut somebody out."""
 
 import random
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium as gym
@@ -12,7 +14,7 @@ import pytest
 from faults import FaultProxy
 from loops import actions, make, number, play, undisturbed
 from raw import RawSession
-from servers import Server
+from servers import PATIENCE, Server, wait_until
 
 import twofold
 from twofold import errors, policies
@@ -235,38 +237,33 @@ def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> No
         assert session.reset().slot == "reset"
 
 
+def grows(file: Path) -> Callable[[], bool]:
+    """Whether a file has grown since this call."""
+
+    def size() -> int:
+        return file.stat().st_size if file.exists() else 0
+
+    before = size()
+    return lambda: size() > before
+
+
 def test_a_process_that_is_killed_again_and_again_changes_nothing(
     server: Server, game: str, tmp_path: Path, scale: int
 ) -> None:
-    steps, times = 600 * scale, 20 * scale
+    # So many lives are too short for all steps; the last one is not killed.
+    steps, times, life = 600 * scale, 10 * scale, 50
     expected = undisturbed(server.ipc, steps, game)
     log = tmp_path / "log"
     moments = random.Random(8)
-    kills = 0
+    command = [sys.executable, "resumed_loop.py"]
     with FaultProxy(server.ipc, rate=0.02, seed=9) as proxy:
-        while True:
-            command = [
-                sys.executable,
-                "resumed_loop.py",
-                proxy.endpoint,
-                game,
-                str(log),
-                str(steps),
-            ]
-            process = subprocess.Popen(command, cwd=Path(__file__).parent)
-            if kills < times:
-                # Not before it has made some steps, and not after its last.
-                known = len(log.read_bytes()) if log.exists() else 0
-                while process.poll() is None and not (
-                    log.exists() and len(log.read_bytes()) > known
-                ):
-                    time.sleep(0.005)
-                time.sleep(moments.uniform(0, 0.02))
-                process.kill()
-                kills += process.wait() < 0
-                if process.returncode < 0:
-                    continue
-            assert process.wait(120) == 0
-            break
+        arguments = [proxy.endpoint, game, str(log), str(steps)]
+        for _ in range(times):
+            has_made_steps = grows(log)
+            process = subprocess.Popen([*command, *arguments, str(life)], cwd=Path(__file__).parent)
+            wait_until(has_made_steps)
+            time.sleep(moments.uniform(0, 0.02))
+            process.kill()
+            assert process.wait(PATIENCE) == -signal.SIGKILL
+        subprocess.run([*command, *arguments, str(steps)], cwd=Path(__file__).parent, check=True)
     assert [int(line) for line in log.read_text().splitlines()[1:]] == expected
-    assert kills >= 10 * scale

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games import MakeBatch
-from loops import actions, assert_same, make, number
+from loops import actions, assert_same, hurried, make, number
 from opcodes import InterruptAt
 from servers import Server
 
@@ -314,11 +314,10 @@ def test_before_the_first_reset_it_is_refused(make_batch: MakeBatch, endpoint: s
 
 
 def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
-    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
+    envs, twin = make(own_server.ipc), make(own_server.ipc)
     envs.reset(seed=7), twin.reset(seed=7)
-    with own_server.stopped(), pytest.raises(errors.DeadlineExceeded):
+    with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
         envs.step(actions(1))
-    envs._session._timeout = 30
     with pytest.raises(errors.StepPending, match=r"collect\(\)"):
         envs.rollout(3, first_legal)
     assert number(envs.collect()) == number(twin.step(actions(1)))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from servers import Server
+from servers import PATIENCE, Server
 
 MEGABYTES = range(300, 2001, 100)
 
@@ -58,7 +58,7 @@ def play(megabytes: int, endpoint: str = "") -> tuple[int, int]:
     # The threads of numpy's OpenBLAS take address space that says nothing of Twofold.
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PLAY, str(megabytes), endpoint]
-    ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=200)
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     done, refused = map(int, ran.stdout.split())
     return done, refused

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import pytest
 from mkdocs.config import load_config
+from servers import PATIENCE
 
 import twofold
 
@@ -56,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     build = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
     return directory, build.stdout + build.stderr
 

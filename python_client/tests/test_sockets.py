@@ -10,7 +10,7 @@ import zmq
 from compliance.carriers import ZeroMQConnection
 from compliance.sessions import ENVIRONMENT_ID
 from raw import RawSession
-from servers import Server
+from servers import PATIENCE, Server
 
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -18,7 +18,7 @@ from twofold.v1 import envelope_pb2 as envelope
 def req(endpoint: str, **options: int) -> "zmq.Socket[bytes]":
     """A REQ socket with these options."""
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.REQ)
-    for name, value in {"LINGER": 0, "RCVTIMEO": 30_000, **options}.items():
+    for name, value in {"LINGER": 0, "RCVTIMEO": int(PATIENCE * 1000), **options}.items():
         socket.set(zmq.SocketOption[name], value)
     socket.connect(endpoint)
     return socket
@@ -100,7 +100,7 @@ def test_a_proxy_passes_requests_and_replies_on(server: Server, options: dict[st
 
     thread = threading.Thread(target=pass_on)
     thread.start()
-    socket = req(endpoint.get(timeout=30), **options)
+    socket = req(endpoint.get(timeout=PATIENCE), **options)
     for seq in range(1, 4):
         hello = envelope.Request(seq=seq, hello={"protocol_version": 1})
         socket.send_multipart([hello.SerializeToString()])

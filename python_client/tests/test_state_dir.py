@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from loops import make, one_step, play, undisturbed
 from raw import RawSession
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import errors
@@ -205,11 +205,11 @@ def test_a_killed_stop_keeps_what_it_wrote_and_a_stopped_start_keeps_all(
     (file,) = files(directory)
     content = file.read_bytes()
     # A start that is stopped before it serves: nobody waits for its endpoints.
-    command = [str(find_program()), "serve", "--endpoint", "ipc:///tmp/twofold-none"]
+    command = [str(find_program()), "serve", "--endpoint", f"ipc://{directory}/s"]
     command += ["--state-dir", str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         process.terminate()
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
     assert [each.stat().st_size for each in files(directory)] == [len(content)]
     (file,) = files(directory)
     file.write_bytes(content[: len(content) // 2])
@@ -248,7 +248,7 @@ def test_a_directory_belongs_to_one_server(
     ):
         command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
         other = subprocess.run(
-            [*command, "--state-dir", str(path)], capture_output=True, text=True, timeout=30
+            [*command, "--state-dir", str(path)], capture_output=True, text=True, timeout=PATIENCE
         )
         assert other.returncode != 0
         assert reason in other.stderr
@@ -258,7 +258,7 @@ def test_a_hang_up_is_a_stop(keeping: Server, directory: Path) -> None:
     envs = make(keeping.ipc)
     play(envs, 3)
     keeping.process.send_signal(signal.SIGHUP)
-    assert keeping.process.wait(30) == 0
+    assert keeping.process.wait(PATIENCE) == 0
     assert len(files(directory)) == 1
     keeping.start_again()
     one_step(envs, 3)

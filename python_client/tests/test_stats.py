@@ -61,8 +61,8 @@ def test_json_has_every_number(
     requests = {row["name"]: row for row in stats["requests"]}
     assert requests["step"]["executed"] == 2
     assert requests["step"]["refused"] == 1
-    assert 0 < requests["step"]["p50"] <= requests["step"]["p99"] < 10
-    assert 0 < requests["step"]["seconds"] < 10
+    assert 0 < requests["step"]["p50"] <= requests["step"]["p99"]
+    assert requests["step"]["seconds"] > 0
     usage = stats["usage"]
     assert (usage["sessions"], usage["boards"]) == (1, 10)
     assert usage["resident_bytes"] > 1 << 20

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
-from loops import actions, interrupt, make, number, one_step, undisturbed
+from loops import actions, hurried, interrupt, make, number, one_step, undisturbed
 from opcodes import InterruptAt
 from raw import statistics_of
 from servers import Server, wait_until
@@ -160,17 +160,16 @@ def test_a_refused_step_is_over(endpoint: str) -> None:
 
 
 def test_a_step_without_an_answer_is_waited_for_again(own_server: Server) -> None:
-    envs, twin = make(own_server.ipc, timeout=0.3), make(own_server.ipc)
+    envs, twin = make(own_server.ipc), make(own_server.ipc)
     envs.reset(seed=7)
     twin.reset(seed=7)
-    with own_server.stopped():
+    with own_server.stopped(), hurried(envs):
         envs.step_async(actions(1))
         for _ in range(2):
             with pytest.raises(DeadlineExceeded, match="pending"):
                 envs.step_wait()
         with pytest.raises(AlreadyPendingCallError):
             envs.observe()
-    envs._session._timeout = 30
     assert number(envs.step_wait()) == number(twin.step(actions(1)))
     assert envs.requests == twin.requests
     envs.close()

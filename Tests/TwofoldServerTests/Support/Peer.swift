@@ -79,6 +79,9 @@ final class Peer {
         #expect(hello.reply.seq == 4711, "nothing held the request up")
     }
 
+    /// Checks that no reply was on its way: the next one is to what is asked now.
+    func expectNothing() throws { #expect(try ask(Request(.hello, seq: 4712)).reply.seq == 4712) }
+
     @discardableResult
     func ask(_ request: Request, _ payload: [UInt8]? = nil) throws -> Answer {
         try send(request, payload)

@@ -6,7 +6,7 @@ import TwofoldServer
 import TwofoldSessions
 
 /// Long enough that only a defect takes it: no test hangs.
-let patience = Duration.seconds(20)
+let patience = Duration.seconds(300)
 
 /// A server on a thread of its own.
 final class RunningServer: Sendable {
@@ -61,6 +61,10 @@ final class RunningServer: Sendable {
 /// Holds up the jobs of a server's queues while it is closed: they have begun, and do nothing yet.
 final class Latch: Sendable {
     private let isOpen = DispatchSemaphore(value: 1)
+    private let waiting = Atomic(0)
+
+    /// The jobs that wait for it now.
+    var held: Int { waiting.load(ordering: .relaxed) }
 
     func close() { isOpen.wait() }
 
@@ -69,7 +73,9 @@ final class Latch: Sendable {
     /// Returns once the latch is open. To be the server's `jobDidBegin`.
     @Sendable func pass() {
         // A test that fails before it opens the latch must not hang.
-        _ = isOpen.wait(timeout: .now() + .seconds(20))
+        waiting.add(1, ordering: .relaxed)
+        _ = isOpen.wait(timeout: .now() + patience.dispatched)
+        waiting.subtract(1, ordering: .relaxed)
         isOpen.signal()
     }
 }
@@ -103,7 +109,7 @@ private final class Listening: Sendable {
 
     /// Waits for all of them, or for the server's end.
     func wait() throws -> [String] {
-        guard isDone.wait(timeout: .now() + .seconds(20)) == .success else { throw StillRunning() }
+        guard isDone.wait(timeout: .now() + patience.dispatched) == .success else { throw StillRunning() }
         return reported.withLock { $0 }
     }
 }
@@ -124,10 +130,15 @@ final class Background<Value: Sendable>: Sendable {
     /// Waits for what comes of it; asked for once.
     var value: Value {
         get throws {
-            guard end.wait(timeout: .now() + .seconds(20)) == .success else { throw StillRunning() }
+            guard end.wait(timeout: .now() + patience.dispatched) == .success else { throw StillRunning() }
             return try outcome.withLock { $0! }.get()
         }
     }
+}
+
+extension Duration {
+    /// Whole seconds, for Dispatch.
+    fileprivate var dispatched: DispatchTimeInterval { .seconds(Int(components.seconds)) }
 }
 
 /// Something didn't end when it should have.

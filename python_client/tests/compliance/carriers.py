@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import zmq
+from servers import PATIENCE
 from typing_extensions import override
 
 from twofold import CurveKeys
 from twofold.client.carrier import Call
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.v1 import envelope_pb2 as envelope
-
-# Seconds that a reply may take.
-PATIENCE = 30
 
 
 class Answer(NamedTuple):
@@ -92,7 +90,7 @@ class ZeroMQConnection(Connection):
     def __init__(self, endpoint: str, curve: CurveKeys | None = None) -> None:
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.set(zmq.LINGER, 0)
-        self.socket.set(zmq.RCVTIMEO, PATIENCE * 1000)
+        self.socket.set(zmq.RCVTIMEO, int(PATIENCE * 1000))
         if curve is not None:
             self.socket.set(zmq.CURVE_SERVERKEY, curve.server_key.encode())
             self.socket.set(zmq.CURVE_PUBLICKEY, curve.public_key.encode())

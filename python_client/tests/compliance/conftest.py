@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from keys import Keys
-from servers import Server
+from servers import PATIENCE, Server
 
 from compliance.carriers import (
     IN_PROCESS,
     OVER_ZEROMQ,
-    PATIENCE,
     Ability,
     Carrier,
     Connection,
@@ -23,6 +22,8 @@ from compliance.sessions import Session
 from twofold import CurveKeys
 from twofold.client import private_server
 
+# A case with a long request decides itself how long it takes.
+LONG_SEARCHES = ("--max-search-milliseconds", "600000")
 CARRIERS = ("library", "ipc", "tcp", "curve", "private")
 
 
@@ -49,14 +50,18 @@ def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
     with contextlib.ExitStack() as cleanup:
         endpoint, curve = name, None
         if name == "private":
+            patch = cleanup.enter_context(pytest.MonkeyPatch.context())
+            patch.setenv("TWOFOLD_MAX_SEARCH_MILLISECONDS", LONG_SEARCHES[1])
+            private_server.stop_at_exit()  # it would go on without the limit's new value
             server = private_server.acquire(time.monotonic() + PATIENCE)
+            cleanup.callback(private_server.stop_at_exit)
             cleanup.callback(server.release)
             endpoint = server.endpoint
         elif name == "curve":
             encrypted, keys = request.getfixturevalue("encrypted_server")
             endpoint, curve = encrypted.tcp, keys.of("alice")
         elif name in ("ipc", "tcp"):
-            endpoint = getattr(request.getfixturevalue("server"), name)
+            endpoint = getattr(request.getfixturevalue("plain_server"), name)
         elif name.startswith("tcp://"):
             curve = CurveKeys.from_environment()
 
@@ -73,10 +78,17 @@ def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
 
 
 @pytest.fixture(scope="session")
+def plain_server() -> Iterator[Server]:
+    """A server without encryption."""
+    with Server(*LONG_SEARCHES) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def encrypted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Keys]]:
     """A server that wants keys, and the keys of those that it lets in."""
     keys = Keys(Path(tmp_path_factory.mktemp("keys")))
-    with Server(*keys.arguments) as server:
+    with Server(*keys.arguments, *LONG_SEARCHES) as server:
         yield server, keys
 
 

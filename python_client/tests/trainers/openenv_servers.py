@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from servers import PATIENCE
 from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
@@ -25,7 +26,7 @@ def serving(game: str = "2048", **arguments: Any) -> Iterator[str]:
         yield runner.url
     finally:
         runner.stop()
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -35,7 +36,7 @@ class Connection:
     def __init__(self, url: str) -> None:
         self._protocol = ClientProtocol(parse_uri(url.replace("http", "ws") + "/ws"))
         host, port = url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), 30)
+        self.socket = socket.create_connection((host, int(port)), PATIENCE)
         self._events: list[Any] = []
         self._protocol.send_request(self._protocol.connect())
         self._flush()
@@ -97,7 +98,7 @@ class Connection:
 
     def wait_for_reply(self) -> None:
         """Returns when the server's reply is there, and does not read it."""
-        assert select.select([self.socket], [], [], 30)[0]
+        assert select.select([self.socket], [], [], PATIENCE)[0]
 
     def cut(self) -> None:
         """Ends the TCP connection with a reset, as a host that has lost it does."""

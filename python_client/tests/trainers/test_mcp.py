@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 import pytest
-from servers import Server
+from servers import PATIENCE, Server
 
 from twofold import cli
 from twofold.envs.concentration import ConcentrationEnv
@@ -31,7 +31,6 @@ from anyio.from_thread import start_blocking_portal
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
 # The newer protocol, which has no sessions over HTTP, and the one before.
 MODES = ["auto", "legacy"] if hasattr(mcp, "Client") else ["legacy"]
-SECONDS = 60.0
 
 
 class Answer(NamedTuple):
@@ -50,7 +49,7 @@ Connect = Callable[[], contextlib.AbstractContextManager[Call]]
 async def session_of(target: Any, mode: str) -> AsyncIterator[Any]:
     """A connected client of mcp 2, or the session of mcp 1."""
     if hasattr(mcp, "Client"):
-        async with mcp.Client(target, mode=mode, read_timeout_seconds=SECONDS) as client:
+        async with mcp.Client(target, mode=mode, read_timeout_seconds=PATIENCE) as client:
             yield client
         return
     from mcp.client.stdio import stdio_client
@@ -58,7 +57,7 @@ async def session_of(target: Any, mode: str) -> AsyncIterator[Any]:
 
     transport = streamable_http_client(target) if isinstance(target, str) else stdio_client(target)
     # Its client over HTTP hears of a lost server only by this timeout.
-    timeout = datetime.timedelta(seconds=SECONDS)
+    timeout = datetime.timedelta(seconds=PATIENCE)
     async with transport as streams, mcp.ClientSession(*streams[:2], timeout) as session:
         await session.initialize()
         yield session
@@ -363,7 +362,7 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
     with over_http() as (url, process), connected(url, mode) as call:
         assert not call("new_game").is_error
         process.send_signal(number)
-        assert process.wait(SECONDS) == status
+        assert process.wait(PATIENCE) == status
     command = [*COMMAND]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdin is not None
@@ -375,11 +374,11 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
         started.stdin.flush()
         assert json.loads(started.stdout.readline())["result"]["serverInfo"]["name"] == "twofold"
         started.send_signal(number)
-        assert started.wait(SECONDS) == status
+        assert started.wait(PATIENCE) == status
 
 
 def test_the_end_of_the_input_ends_the_server() -> None:
-    ran = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
+    ran = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
     assert (ran.returncode, ran.stdout) == (0, b"")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 
@@ -58,13 +58,13 @@ def running(
             assert line, "it has ended"
             yield str(json.loads(line)["url"]) if line.startswith("{") else line.split()[-1]
             process.send_signal(ended_by)
-            assert process.wait(60) == status
+            assert process.wait(PATIENCE) == status
         finally:
             process.kill()
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         text: str = answer.read().decode()
         return text
 
@@ -80,7 +80,7 @@ def page() -> Iterator[str]:
 def validate(*arguments: str) -> dict[str, Any]:
     """The report of `openenv validate`, which succeeds."""
     command = [sys.executable, "-m", "openenv.cli", "validate", *arguments, "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report: dict[str, Any] = json.loads(ran.stdout)
     return report
@@ -167,7 +167,7 @@ def test_a_signal_ends_the_program_and_its_sessions_on_a_server(
 
 def open_sessions(server: Server) -> int:
     command = [sys.executable, "-m", "twofold", "stats", "--endpoint", server.ipc, "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return int(json.loads(ran.stdout)["usage"]["sessions"])
 
 

@@ -20,6 +20,9 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import rllib_ppo
 
+# A cluster takes the machine's CPUs and memory for its own.
+pytestmark = pytest.mark.xdist_group("alone")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from servers import Server
+from servers import PATIENCE, Server
 
 import twofold
 
@@ -57,7 +57,7 @@ def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: S
             [*command, "--endpoint", server.ipc, "--episodes", "100"],
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=PATIENCE,
         )
         assert ran.returncode == 0, ran.stderr
         return re.findall(r"^([\d.]+) turns; ([\d.]+) with a perfect memory$", ran.stdout, re.M)
@@ -137,7 +137,7 @@ def test_the_gru_example_prints_its_returns_beside_the_ceilings(
             [*command, "--endpoint", server.ipc, "--episodes", "50", "--out", str(tmp_path)],
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=PATIENCE,
         )
         assert ran.returncode == 0, ran.stderr
         return re.findall(r"^ +(-?[\d.]+)  (.*)$", ran.stdout, re.M)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from servers import Server
+from servers import PATIENCE, Server
 
 pytest.importorskip("torch", reason="`make trainers` has it")
 
@@ -29,7 +29,7 @@ def run(directory: Path, **variables: str) -> list[str]:
         env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
     )
     assert ran.returncode == 0, ran.stderr
     return sorted(ran.stdout.splitlines())
