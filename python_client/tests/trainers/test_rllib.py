@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import rllib_ppo
 
 # A cluster takes the machine's CPUs and memory for its own.
-pytestmark = pytest.mark.xdist_group("alone")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -27,7 +27,6 @@ import ray
 from twofold.integrations import ray as on_ray
 
 # A cluster takes the machine's CPUs and memory for its own.
-pytestmark = pytest.mark.xdist_group("alone")
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"

@@ -27,7 +27,6 @@ pytest.importorskip("ray", reason="`make trainers` has it")
 from ray_job import DATASET, FIELDS, GAMES, FirstLegal
 
 # Its network has fixed addresses, and a host that is slow to answer counts as lost.
-pytestmark = pytest.mark.xdist_group("alone")
 
 JOB = Path(__file__).with_name("ray_job.py")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rllib_ppo.py"
