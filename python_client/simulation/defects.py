@@ -70,6 +70,27 @@ IN_SWIFT = (
         "",
     ),
     Defect(
+        "a parked repeat is refused, and answered later",
+        f"{SERVER}/Loop/Requests.swift",
+        "parked += 1\n            return []\n",
+        "parked += 1\n            return try refuse(Job.stopping, seq: header.seq, to: route)\n",
+    ),
+    Defect(
+        "a parked repeat is answered twice",
+        f"{SERVER}/Loop/Requests.swift",
+        "        if let waiting = delivery.resume {\n",
+        "        if statistics.parked > 0 {\n"
+        "            outputs += try answer(job, outcome, to: delivery.route, at: now)\n"
+        "        }\n"
+        "        if let waiting = delivery.resume {\n",
+    ),
+    Defect(
+        "a resume that waits is forgotten when the server stops",
+        f"{SERVER}/Loop/Requests.swift",
+        "        if let waiting = delivery.resume {\n",
+        "        if let waiting = delivery.resume, phase.value == .serving {\n",
+    ),
+    Defect(
         "a request may skip numbers",
         ENTRY,
         "guard seq == open.last.seq + 1 else {",

@@ -144,8 +144,7 @@ final class SimulatedServer {
     private(set) var hasEnded = false
     /// Whether what it sends answers the message that has just come.
     private var isTaking = false
-    /// What was asked from where, until it is answered.
-    private var questions: [Place: Oracle.Question] = [:]
+    private var unanswered = Unanswered()
 
     /// Where a request comes from.
     struct Place: Hashable {
@@ -194,13 +193,15 @@ final class SimulatedServer {
         message.append(try! Message(copying: packet.header))
         if let payload = packet.payload { message.append(try! Message(copying: payload)) }
         let place = Place(socket: packet.socket, number: packet.number)
-        questions[place] = question
+        unanswered.add(question, from: place)
+        let count = unanswered.count
         if let question { world.oracle.asked(question, of: self, from: place) }
         isTaking = true
         carryOut(
             try! requests.take(message, isWhole: true, from: 0, at: world.moment),
             clockSeed: question?.clockSeed ?? 0)
         isTaking = false
+        if unanswered.count == count { unanswered.replaceOlder() }
         if requests.statistics.resent > before.resent { world.reach(.resent) }
         if requests.statistics.parked > before.parked { world.reach(.parked) }
         checkLimits()
@@ -247,12 +248,14 @@ final class SimulatedServer {
         let socket = route.frames[0].withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
         let number = route.frames[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
         let place = Place(socket: socket, number: number)
-        let question = questions.removeValue(forKey: place)
+        guard let message = unanswered.answer(at: place) else {
+            return world.violate("a message was answered twice, or after a newer one had replaced it")
+        }
         let header = route.frames[3].withUnsafeBytes { [UInt8]($0) }
         let payload = route.frames.count > 4 ? route.frames[4].withUnsafeBytes { [UInt8]($0) } : nil
         let packet = World.Packet(socket: socket, number: number, header: header, payload: payload)
         world.oracle.answered(
-            question, at: place, by: self, isStopping: requests.phase.value > .serving, isLate: !isTaking,
+            message.question, at: place, by: self, isStopping: requests.phase.value > .serving, isLate: !isTaking,
             packet)
         world.deliver(packet)
     }
@@ -311,6 +314,7 @@ final class SimulatedServer {
     }
 
     private func end() {
+        checkAnswers()
         requests.endSessions(savingIn: directory, at: world.moment)
         hasEnded = true
         let isClean = files.map { !$0.isKilled } ?? false && requests.inProgress == 0
@@ -328,8 +332,16 @@ final class SimulatedServer {
         world.oracle.ended(self, isClean: false)
     }
 
+    /// Without anything in progress each message has its answer.
+    private func checkAnswers() {
+        if requests.inProgress == 0, unanswered.count > 0 {
+            world.violate("\(unanswered.count) messages got no answer")
+        }
+    }
+
     /// At the very end: without its sessions nothing is left in use.
     func checkEmpty() {
+        checkAnswers()
         _ = requests.handle(.idle(since: world.moment + .seconds(1)), at: world.moment)
         if requests.ledger.openCount != 0 || requests.ledger.openBoards != 0 {
             world.violate("\(requests.ledger.openCount) sessions are left")
