@@ -132,6 +132,18 @@ IN_SWIFT = (
         "reply.lastSeq = max(1, open.last.seq - 1)\n",
     ),
     Defect(
+        "a resume for an old epoch takes the session",
+        ENTRY,
+        "guard given == 0 || given == epoch else",
+        "guard given <= epoch else",
+    ),
+    Defect(
+        "a resume reports a session that was reset as new",
+        ENTRY,
+        "reply.wasReset = open.host.environment.wasReset",
+        "reply.wasReset = open.last.seq == 2 && open.host.environment.wasReset",
+    ),
+    Defect(
         "a resume does not wait for the request in progress",
         ENTRY,
         "                state = .busy(open, pending)\n                return resumption",

@@ -13,6 +13,8 @@ final class ModelClient {
     private unowned let run: ModelRun
     private let number: Int
     private var dice: Dice
+    /// Draws what was added later, so that the runs of older seeds stay as they were as far as possible.
+    private var laterDice: Dice
     private var socket: Int?
     private var state = State.free
     /// After this many simulated nanoseconds without a reply a request is sent again.
@@ -62,6 +64,7 @@ final class ModelClient {
         self.run = run
         self.number = number
         dice = Dice(seed: seed &+ UInt64(number) &* 0x9e37_79b9)
+        laterDice = Dice(seed: seed ^ 0x6c61_7465_72)
         run.world.wake(number, at: dice.below(1_000_000))
     }
 
@@ -104,7 +107,9 @@ final class ModelClient {
             return false
         }
         if let session = run.anySession(&dice), dice.once(in: 2) {
-            var request = Request(.resume(.init()), session: session.id.bytes, epoch: 0)
+            // Some resume only what no other has resumed since.
+            let epoch = laterDice.once(in: 2) ? session.epoch : 0
+            var request = Request(.resume(.init()), session: session.id.bytes, epoch: epoch)
             request.resume.holder = Data(dice.bytes(16))
             send(request, nil, Hold(session: session, epoch: 0, seq: 0), .resume)
             return true
@@ -221,6 +226,7 @@ final class ModelClient {
         case .resume:
             hold.epoch = reply.resume.epoch
             hold.seq = reply.resume.lastSeq
+            session.epoch = max(session.epoch, hold.epoch)
         case .request:
             hold.seq = waiting.request.seq
             hold.wasRefused = false

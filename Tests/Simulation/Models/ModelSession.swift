@@ -13,6 +13,8 @@ final class ModelSession {
     var snapshot: [UInt8]?
     /// Whether any of them has sent a close.
     var mayBeClosed = false
+    /// The newest epoch that any of them knows.
+    var epoch: UInt32 = 1
     /// Whether any of them has sent a resume.
     var mayHaveMoved = false
 

@@ -47,14 +47,17 @@ final class Oracle {
         var question: Question?
         /// Nil where its beginning was not seen.
         var shadow: ServedEnvironment?
+        var create = CreateRequest()
         var created = CreateReply()
+        /// Whether its boards were reset or restored since the create.
+        var wasReset = false
         /// The number of the server that has it.
         var server = 0
         /// When it was asked anything, or a reply was sent, whichever came later.
         var idleSince = 0
         /// The next request, and where its newest copy came from, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?
-        /// Who resumed it last, and who did before.
+        /// The client that resumed it last, and all that did before.
         var holder: Data?
         var formerHolders: [Data] = []
         /// A server has saved it, and the next one has to restore it.
@@ -79,18 +82,15 @@ final class Oracle {
         }
     }
 
-    /// A server remembers at least this many.
-    private static let rememberedHolders = 40
-
     unowned let world: World
     let service: EnvironmentService
     let memory = OracleMemory()
     /// By session and line of servers: a second server may have made the same session.
-    private var records: [Key: Record] = [:]
+    var records: [Key: Record] = [:]
     /// Sessions that clients may find gone.
-    private var losable: Set<SessionID> = []
+    var losable: Set<SessionID> = []
 
-    private struct Key: Hashable {
+    struct Key: Hashable {
         let session: SessionID
         let line: Int
     }
@@ -202,39 +202,12 @@ final class Oracle {
         case (.hello, _), (.stats, _), (.expand, _): return
         case (_, .resume(let resume)):
             if isLate { world.reach(.resumeWaited) }
-            resumed(session, resume, packet.payload, question.request.resume.holder, server)
-        case (.resume, _):
-            // What one server has is not on the other.
-            if server.line != 0 { losable.insert(session) }
+            resumed(session, question.request, resume, packet.payload, server)
+        case (.resume(let resume), .error(let error)):
+            refused(resume, question.request, session, error, server)
         case (_, .error(let error)): refused(question, session, error, server)
         default: succeeded(question, session, reply, packet, place, server, isStopping)
         }
-    }
-
-    private func resumed(
-        _ session: SessionID, _ resume: ResumeReply, _ payload: [UInt8]?, _ holder: Data,
-        _ server: SimulatedServer
-    ) {
-        world.reach(.resumed)
-        guard let record = records[Key(session: session, line: server.line)] else { return }
-        if resume.lastSeq != record.seq {
-            world.violate(
-                "session \(session.hex) was resumed at \(resume.lastSeq); it had come to \(record.seq)")
-        }
-        if Array(resume.lastReply) != record.header || payload != record.payload {
-            world.violate("session \(session.hex) was resumed with another last reply")
-        }
-        if record.holder == holder ? resume.epoch != record.epoch : resume.epoch != record.epoch + 1 {
-            world.violate("session \(session.hex) went from epoch \(record.epoch) to \(resume.epoch)")
-        }
-        if record.formerHolders.contains(holder) {
-            world.violate("session \(session.hex) went back to a holder that was shut out")
-        }
-        if let former = record.holder, former != holder {
-            record.formerHolders = record.formerHolders.suffix(Self.rememberedHolders) + [former]
-        }
-        (record.holder, record.epoch) = (holder, resume.epoch)
-        record.pending = nil
     }
 
     private func succeeded(
@@ -271,6 +244,11 @@ final class Oracle {
         }
         record.pending = nil
         record.server = server.number
+        switch request.op {
+        case .create(let create): record.create = create
+        case .reset, .restore: record.wasReset = true
+        default: break
+        }
         (record.seq, record.header, record.payload) = (request.seq, packet.header, packet.payload)
         record.question = question
         compare(question, reply, packet, record, isStopping)
