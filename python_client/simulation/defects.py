@@ -176,6 +176,18 @@ IN_SWIFT = (
         "$0.isIdle && $0.begin < moment",
     ),
     Defect(
+        "idle sessions stay for more than twice the timeout",
+        f"{SERVER}/Loop/IdleCheck.swift",
+        "now - timeout) - timeout)",
+        "now - timeout) - timeout * 2)",
+    ),
+    Defect(
+        "a close leaves its session",
+        "Sources/TwofoldSessions/EnvironmentHost.swift",
+        "case .close: change = .closed",
+        "case .close: change = .none",
+    ),
+    Defect(
         "a pause of the server counts as idle time",
         f"{LEDGER}/SessionLedger.swift",
         "for entry in entries.values { entry.excuse(pause, until: now) }",

@@ -144,26 +144,7 @@ final class Oracle {
         }
     }
 
-    /// Only these sessions of a server were not idle for too long.
-    func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
-        for (key, record) in records
-        where record.server == server.number && !record.isClosed && !record.isLost
-            && !open.contains(key.session)
-        {
-            if Duration.nanoseconds(world.now - record.idleSince) < timeout {
-                world.violate("session \(key.session.hex) was ended as idle, and was not")
-            }
-            record.isLost = true
-            losable.insert(key.session)
-        }
-    }
-
     // MARK: requests
-
-    /// The clock has jumped, which is no idle time of any session.
-    func excuse(_ time: Int) {
-        for record in records.values { record.idleSince += time }
-    }
 
     /// A request waits for a server that does nothing at the moment.
     func arrived(_ question: Question, at server: SimulatedServer) {
@@ -243,7 +224,7 @@ final class Oracle {
                 "request \(request.seq) of session \(session.hex) was not answered where it came from last")
         }
         record.pending = nil
-        record.server = server.number
+        (record.server, record.idleSince) = (server.number, world.now)
         switch request.op {
         case .create(let create): record.create = create
         case .reset, .restore: record.wasReset = true

@@ -111,14 +111,6 @@ final class Servers {
         disk.losePower(keeping: world.dice.below(disk.unsettledCount + 1))
     }
 
-    /// The clock has jumped. Servers notice a jump that is longer than half of their idle timeout.
-    func clockJumped(by time: Int) {
-        guard let timeout = configuration.service.limits.idleTimeout, .nanoseconds(time) > timeout / 2 else {
-            return
-        }
-        world.oracle.excuse(time)
-    }
-
     func checkEmpty() { first?.checkEmpty() }
 
     /// What is down comes back.
@@ -139,6 +131,7 @@ final class SimulatedServer {
     private let files: SimulatedFiles?
     private let directory: StateDirectory?
     private var idleCheck: IdleCheck?
+    private var lastTurn = 0
     private var stopping: (stop: Stop, refusalEnd: Moment)?
     private var pausedUntil = 0
     private(set) var hasEnded = false
@@ -162,6 +155,7 @@ final class SimulatedServer {
         files = disk.map { SimulatedFiles($0, world) }
         directory = files.map { StateDirectory($0) }
         idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: world.moment) }
+        lastTurn = world.now
         if let directory {
             _ = requests.restoreSessions(from: directory, at: world.moment)
             if requests.statistics.sessionsCreated > 0 { world.reach(.restored) }
@@ -292,17 +286,35 @@ final class SimulatedServer {
                 return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
             }
             end()
-        } else if let finding = idleCheck?.turn(at: world.moment, hasReadAll: true) {
-            let expired = requests.statistics.sessionsExpired
-            _ = requests.handle(finding, at: world.moment)
-            if requests.statistics.sessionsExpired > expired {
-                world.reach(.idleExpired)
-                world.oracle.expired(
-                    on: self, after: idleCheck!.timeout, still: Set(requests.ledger.openEntries.map(\.id)))
-            }
+        } else if idleCheck != nil {
+            endIdle()
             scheduleTurn(after: idleCheck!.interval)
         }
     }
+
+    private func endIdle() {
+        let timeout = idleCheck!.timeout
+        world.oracle.turned(self, after: .nanoseconds(world.now - lastTurn), timeout)
+        lastTurn = world.now
+        let expired = requests.statistics.sessionsExpired
+        _ = requests.handle(idleCheck!.turn(at: world.moment, hasReadAll: true), at: world.moment)
+        let open = requests.ledger.openEntries
+        if requests.statistics.sessionsExpired > expired {
+            world.reach(.idleExpired)
+            world.oracle.expired(on: self, after: timeout, still: Set(open.map(\.id)))
+        }
+        world.oracle.checkIdle(open.filter(\.isIdle).map(\.id), on: self, timeout)
+        checkSessions()
+    }
+
+    /// Sessions are open from their create to their close.
+    private func checkSessions() {
+        let entries = requests.ledger.openEntries
+        world.oracle.checkOpen(
+            entries.filter(\.isIdle).map(\.id), busy: entries.filter(\.isBusy).map(\.id), on: self)
+    }
+
+    func isOpen(_ session: SessionID) -> Bool { requests.ledger.boards(of: session) != nil }
 
     /// Asks it to stop.
     func stop() {
@@ -315,6 +327,7 @@ final class SimulatedServer {
 
     private func end() {
         checkAnswers()
+        checkSessions()
         requests.endSessions(savingIn: directory, at: world.moment)
         hasEnded = true
         let isClean = files.map { !$0.isKilled } ?? false && requests.inProgress == 0
@@ -342,6 +355,7 @@ final class SimulatedServer {
     /// At the very end: without its sessions nothing is left in use.
     func checkEmpty() {
         checkAnswers()
+        checkSessions()
         _ = requests.handle(.idle(since: world.moment + .seconds(1)), at: world.moment)
         if requests.ledger.openCount != 0 || requests.ledger.openBoards != 0 {
             world.violate("\(requests.ledger.openCount) sessions are left")

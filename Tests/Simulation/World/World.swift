@@ -170,9 +170,7 @@ final class World {
     private func makeTrouble() {
         guard !faults.isCalm else { return }
         if faults.strikes(.clockJump) {
-            let time = 1_000_000_000 * (1 + dice.below(100))
-            now += time
-            servers.clockJumped(by: time)
+            now += 1_000_000_000 * (1 + dice.below(100))
         }
         if faults.strikes(.partition) { networkDownUntil = now + dice.below(2_000_000_000) }
         if faults.strikes(.cut) {
