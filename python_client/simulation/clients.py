@@ -382,9 +382,16 @@ class Life(Caller):
         envs = self.envs.pop(boards.number)
         boards.pending = None
         self.player.boards.remove(boards)
+        self.end(boards, envs)
+        self.mark("closed")
+
+    def end(self, boards: Boards, envs: Any) -> None:
+        """Closes an environment; a server that answers has no such session any more."""
+        was_calm = self.simulation.is_calm
         self.again(envs.close, "close")
         boards.forget()
-        self.mark("closed")
+        if was_calm and self.simulation.world.is_open(envs._session.link.id):
+            raise Violation(f"{boards}: close has returned, and the session is open")
 
 
 def hash_of(found: Any) -> str:

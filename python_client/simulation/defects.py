@@ -330,6 +330,12 @@ IN_PYTHON = (
         "",
     ),
     Defect(
+        "a close ends the session in the client alone",
+        f"{SESSION}/session.py",
+        "                self._say_goodbye(deadline)\n",
+        "                pass\n",
+    ),
+    Defect(
         "a client that takes over counts from the wrong request",
         f"{SESSION}/session.py",
         "self.state = states.Idle(resumed.last_seq)",

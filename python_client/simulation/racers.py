@@ -180,8 +180,7 @@ class RacingLife(Life):
         while not boards.is_lost and (self._envs is None or not self._play(operations.OBSERVE)):
             self._take()
         if not boards.is_lost:
-            self.again(self._envs.close, "close")
-            boards.forget()
+            self.end(boards, self._envs)
 
     def turn(self) -> None:
         """Plays, takes the session, or waits."""
