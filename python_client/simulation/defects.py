@@ -188,6 +188,45 @@ IN_SWIFT = (
         "case .close: change = .none",
     ),
     Defect(
+        "another client's requests keep a session",
+        ENTRY,
+        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n"
+        "            idleSince = now\n",
+        "            idleSince = now\n"
+        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n",
+    ),
+    Defect(
+        "another client may use a session",
+        ENTRY,
+        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n",
+        "",
+    ),
+    Defect(
+        "another client may resume a session",
+        ENTRY,
+        "guard owner == route.client, !isClosed else",
+        "guard !isClosed else",
+    ),
+    Defect(
+        "another client learns that an id is taken",
+        f"{LEDGER}/SessionLedger.swift",
+        "        return entry.admit(\n            header.seq, epoch: header.epoch, isCreate: true,",
+        "        guard entry.owner == route.client else { return .refuse(.idIsTaken) }\n"
+        "        return entry.admit(\n            header.seq, epoch: header.epoch, isCreate: true,",
+    ),
+    Defect(
+        "a saved session belongs to nobody",
+        ENTRY,
+        "            if case .key(let key) = owner { saved.clientKey = key }\n",
+        "",
+    ),
+    Defect(
+        "a client has one session more than allowed",
+        f"{LEDGER}/LedgerUsage.swift",
+        "default: 0] >= limits.maxSessionsPerClient",
+        "default: 0] > limits.maxSessionsPerClient",
+    ),
+    Defect(
         "a pause of the server counts as idle time",
         f"{LEDGER}/SessionLedger.swift",
         "for entry in entries.values { entry.excuse(pause, until: now) }",

@@ -6,6 +6,7 @@ internal import TwofoldTestSupport
 /// A session as the modelled clients know it. Several may want it: its id is all that they share.
 final class ModelSession {
     let id: SessionID
+    let owner: Client
     let create: CreateRequest
     /// The newest request that any of them has an answer to.
     var acknowledged: UInt64 = 0
@@ -18,7 +19,8 @@ final class ModelSession {
     /// Whether any of them has sent a resume.
     var mayHaveMoved = false
 
-    init(_ dice: inout Dice, fork: ModelSession? = nil) {
+    init(_ dice: inout Dice, of owner: Client, fork: ModelSession? = nil) {
+        self.owner = owner
         id = dice.bytes(16).withUnsafeBytes { SessionID(bytes: $0)! }
         if let fork {
             create = fork.create

@@ -1,3 +1,4 @@
+internal import TwofoldProtocol
 internal import TwofoldSessions
 
 // Which sessions are open: from their create to their close, unless they were idle for too long.
@@ -8,6 +9,21 @@ extension Oracle {
             $0.key.line == server.line && $0.value.server == server.number && !$0.value.isClosed
                 && !$0.value.isLost
         }.map { ($0.key.session, $0.value) }
+    }
+
+    /// To all but its owner a session is not there: returns whether the reply is to be looked at any further.
+    func isOwners(
+        _ question: Question, _ session: SessionID, _ reply: Reply, _ server: SimulatedServer
+    ) -> Bool {
+        guard let record = records[Key(session: session, line: server.line)], !record.isLost,
+            record.server == server.number, record.owner != question.owner
+        else { return true }
+        world.reach(.strangerRefused)
+        if case .error(let error) = reply.result, error.code == .notFound, error.field == "session" {
+            return false
+        }
+        world.violate("session \(session.hex) was not NOT_FOUND for a client that it does not belong to")
+        return false
     }
 
     /// A server looks at its idle sessions. A longer time than half of the timeout since it last did was a pause, and

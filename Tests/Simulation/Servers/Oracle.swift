@@ -18,6 +18,7 @@ final class Oracle {
     struct Question {
         let request: Request
         let payload: [UInt8]?
+        let owner: Client
 
         init?(_ packet: World.Packet) {
             guard let request = packet.header.withUnsafeBytes({ Request(frame: $0) }),
@@ -25,6 +26,7 @@ final class Oracle {
             else { return nil }
             self.request = request
             payload = packet.payload
+            owner = packet.owner
         }
 
         func isSame(as other: Question) -> Bool { request == other.request && payload == other.payload }
@@ -39,6 +41,7 @@ final class Oracle {
 
     /// What is known of a session on one line of servers.
     final class Record {
+        let owner: Client
         var seq: UInt64 = 0
         var epoch: UInt32 = 1
         /// The last reply, and the request that it answers.
@@ -65,6 +68,8 @@ final class Oracle {
         /// Nobody has it any more; only a new create may bring it back.
         var isLost = false
         var isClosed = false
+
+        init(of owner: Client) { self.owner = owner }
 
         func isSame(as other: Question) -> Bool {
             question?.isSame(as: other) ?? false
@@ -148,15 +153,20 @@ final class Oracle {
 
     /// A request waits for a server that does nothing at the moment.
     func arrived(_ question: Question, at server: SimulatedServer) {
-        guard let session = SessionID(question.request.session) else { return }
-        records[Key(session: session, line: server.line)]?.idleSince = world.now
+        record(of: question, on: server)?.idleSince = world.now
+    }
+
+    /// The session that a request names, if it is its sender's.
+    private func record(of question: Question, on server: SimulatedServer) -> Record? {
+        guard let session = SessionID(question.request.session),
+            let record = records[Key(session: session, line: server.line)], record.owner == question.owner
+        else { return nil }
+        return record
     }
 
     /// A request has reached a server.
     func asked(_ question: Question, of server: SimulatedServer, from place: SimulatedServer.Place) {
-        guard let session = SessionID(question.request.session),
-            let record = records[Key(session: session, line: server.line)], !record.isLost
-        else { return }
+        guard let record = record(of: question, on: server), !record.isLost else { return }
         record.idleSince = world.now
         guard question.request.seq == record.seq + 1, question.request.epoch == record.epoch else { return }
         if record.pending == nil || record.pending!.question.isSame(as: question) {
@@ -178,7 +188,8 @@ final class Oracle {
         if case .error(let error) = reply.result { note(error.code) }
         guard let question, let session = SessionID(question.request.session), let op = question.request.op
         else { return }
-        records[Key(session: session, line: server.line)]?.idleSince = world.now
+        guard isOwners(question, session, reply, server) else { return }
+        record(of: question, on: server)?.idleSince = world.now
         switch (op, reply.result) {
         case (.hello, _), (.stats, _), (.expand, _): return
         case (_, .resume(let resume)):
@@ -198,7 +209,7 @@ final class Oracle {
         let request = question.request
         let key = Key(session: session, line: server.line)
         if server.line != 0 { losable.insert(session) }
-        if case .create = request.op, records[key].map(\.isLost) ?? true { records[key] = Record() }
+        if case .create = request.op, records[key].map(\.isLost) ?? true { records[key] = Record(of: question.owner) }
         guard let record = records[key] else {
             return world.violate("session \(session.hex) was answered, and never created")
         }

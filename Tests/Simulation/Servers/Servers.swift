@@ -40,6 +40,8 @@ final class Servers {
         limits.maxBoards = world.dice.once(in: 4) ? 100 + world.dice.below(300) : 1 << 20
         limits.maxBytes = world.dice.once(in: 6) ? 1_000_000 : 1 << 28
         limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
+        var later = Dice(seed: world.seed ^ 0x6b65_7973)
+        if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
         settings.limits = limits
         settings.policyBudget.maxBytes = 1 << 22
         configuration = ServerConfiguration(endpoints: [], settings)
@@ -192,7 +194,7 @@ final class SimulatedServer {
         if let question { world.oracle.asked(question, of: self, from: place) }
         isTaking = true
         carryOut(
-            try! requests.take(message, isWhole: true, from: 0, at: world.moment),
+            try! requests.take(message, isWhole: true, from: 0, as: packet.owner, at: world.moment),
             clockSeed: question?.clockSeed ?? 0)
         isTaking = false
         if unanswered.count == count { unanswered.replaceOlder() }
@@ -262,6 +264,14 @@ final class SimulatedServer {
         }
         if requests.ledger.openBoards > limits.maxBoards {
             world.violate("\(requests.ledger.openBoards) boards are open; the limit is \(limits.maxBoards)")
+        }
+        if limits.maxSessionsPerClient < Limits().maxSessionsPerClient {
+            var counts: [Client: Int] = [:]
+            requests.ledger.forEachOpenEntry { counts[$0.owner, default: 0] += 1 }
+            counts[.anonymous] = nil
+            if counts.values.contains(where: { $0 > limits.maxSessionsPerClient }) {
+                world.violate("a client has more sessions than \(limits.maxSessionsPerClient), its limit")
+            }
         }
         if requests.budget.used > limits.maxBytes {
             world.violate("\(requests.budget.used) bytes are in use; the limit is \(limits.maxBytes)")

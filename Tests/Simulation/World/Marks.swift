@@ -1,7 +1,7 @@
 /// What a campaign has to reach sometimes: a test that never comes to these places shows nothing.
 enum Mark: Int, CaseIterable {
     case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
-    case conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition
+    case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition
     case resourceExhausted, shuttingDown
     case idleExpired, restored, partialRollout, finals
     case killedDuringJob, stoppedDuringJob, jobTooLate
