@@ -188,6 +188,18 @@ IN_SWIFT = (
         "case .close: change = .none",
     ),
     Defect(
+        "a partial reset leaves the old board",
+        "Sources/TwofoldCore/Game2048/KernelEnvironment.swift",
+        "for lane in range where input.resets(lane) {",
+        "for lane in range where input.resets(lane) && (lane < 2 || input.mask == nil) {",
+    ),
+    Defect(
+        "fours are too frequent",
+        "Sources/TwofoldCore/Game2048/Spawn.swift",
+        "(fourProbability * 4_294_967_296)",
+        "(fourProbability * 4_300_000_000)",
+    ),
+    Defect(
         "another client's requests keep a session",
         ENTRY,
         "            guard owner == route.client else { return .refuse(.unknown(id)) }\n"

@@ -1,6 +1,7 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
+internal import TwofoldTestSupport
 
 // The second environment, which gives each result once more.
 
@@ -28,6 +29,9 @@ extension Oracle {
                 return world.violate("a create was carried out that is not valid")
             }
             (record.shadow, record.created) = (shadow, expected)
+            // For a share of all sessions, since these rules are slow.
+            var dice = Dice(seed: world.seed ^ question.clockSeed)
+            if dice.once(in: 4) { record.plain = PlainBatch(create, expected) }
             if reply.create != expected { world.violate("a create was answered in another way") }
         case .close: record.shadow = nil
         case .some(let op):
@@ -40,7 +44,12 @@ extension Oracle {
                         "request \(question.request.seq) of session \(question.name) has another "
                             + "result than the same boards elsewhere")
                 }
-                note(result, asked: op)
+                if let wrong = record.plain?.follow(op, question.payload ?? [], result, payload) {
+                    world.violate(
+                        "request \(question.request.seq) of session \(question.name), by the plain rules: \(wrong)"
+                    )
+                }
+                note(result, asked: op, of: record)
             } catch {
                 world.violate("a request was carried out that should be refused: \(error)")
             }
@@ -70,12 +79,14 @@ extension Oracle {
         return (outcome.result, Array(memory.room(outcome.payloadSize)))
     }
 
-    private func note(_ result: Reply.OneOf_Result, asked op: Request.OneOf_Op) {
+    private func note(_ result: Reply.OneOf_Result, asked op: Request.OneOf_Op, of record: Record) {
         switch (op, result) {
         case (.rollout(let asked), .rollout(let done)):
             if done.steps < asked.steps { world.reach(.partialRollout) }
             if case .ntuple = asked.source { world.reach(.networkPlayed) }
-        case (_, .step(let step)): if step.hasFinals { world.reach(.finals) }
+        case (_, .step(let step)):
+            if step.hasFinals { world.reach(.finals) }
+            if step.hasFinals, record.plain?.isKnown == true { world.reach(.plainFinals) }
         case (_, .restore): world.reach(.snapshotRestored)
         default: break
         }

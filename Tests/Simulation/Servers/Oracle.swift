@@ -50,6 +50,8 @@ final class Oracle {
         var question: Question?
         /// Nil where its beginning was not seen.
         var shadow: ServedEnvironment?
+        /// The same boards by rules written once more; of some sessions.
+        var plain: PlainBatch?
         var create = CreateRequest()
         var created = CreateReply()
         /// Whether its boards were reset or restored since the create.
@@ -209,7 +211,9 @@ final class Oracle {
         let request = question.request
         let key = Key(session: session, line: server.line)
         if server.line != 0 { losable.insert(session) }
-        if case .create = request.op, records[key].map(\.isLost) ?? true { records[key] = Record(of: question.owner) }
+        if case .create = request.op, records[key].map(\.isLost) ?? true {
+            records[key] = Record(of: question.owner)
+        }
         guard let record = records[key] else {
             return world.violate("session \(session.hex) was answered, and never created")
         }

@@ -251,7 +251,8 @@ final class SimulatedServer {
         let payload = route.frames.count > 4 ? route.frames[4].withUnsafeBytes { [UInt8]($0) } : nil
         let packet = World.Packet(socket: socket, number: number, header: header, payload: payload)
         world.oracle.answered(
-            message.question, at: place, by: self, isStopping: requests.phase.value > .serving, isLate: !isTaking,
+            message.question, at: place, by: self, isStopping: requests.phase.value > .serving,
+            isLate: !isTaking,
             packet)
         world.deliver(packet)
     }
