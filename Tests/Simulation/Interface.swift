@@ -55,6 +55,9 @@ public func simulationDestroy(_ number: UInt64) {
 @_cdecl("simulation_now")
 public func simulationNow(_ number: UInt64) -> Int64 { Int64(world(number).world.now) }
 
+@_cdecl("simulation_jumped")
+public func simulationJumped(_ number: UInt64) -> Int64 { Int64(world(number).world.jumped) }
+
 @_cdecl("simulation_next")
 public func simulationNext(_ number: UInt64) -> Int64 {
     let world = world(number).world

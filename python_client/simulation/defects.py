@@ -381,6 +381,30 @@ IN_PYTHON = (
         "",
     ),
     Defect(
+        "a wait does not end at the call's deadline",
+        "python_client/src/twofold/client/zeromq.py",
+        "until = min(self._surroundings.now() + wait, deadline)",
+        "until = self._surroundings.now() + wait",
+    ),
+    Defect(
+        "a call gives up after half of its time",
+        f"{SESSION}/session.py",
+        "deadline = self.surroundings.now() + self._timeout\n",
+        "deadline = self.surroundings.now() + self._timeout / 2\n",
+    ),
+    Defect(
+        "repeats do not wait longer each time",
+        "python_client/src/twofold/client/zeromq.py",
+        "return min(first * 2.0 ** min(tries, 10), 1.0)",
+        "return min(first, 1.0)",
+    ),
+    Defect(
+        "a client does not wait for a server that stops",
+        f"{SESSION}/link.py",
+        "            self._surroundings.sleep(wait)\n",
+        "",
+    ),
+    Defect(
         "a close ends the session in the client alone",
         f"{SESSION}/session.py",
         "                self._say_goodbye(deadline)\n",

@@ -61,6 +61,8 @@ final class World {
 
     let seed: UInt64
     private(set) var now = 0
+    /// By how much of that the clock has jumped.
+    private(set) var jumped = 0
     var faults: Faults
     var dice: Dice
     /// The clock that servers look at while they work.
@@ -176,7 +178,9 @@ final class World {
     private func makeTrouble() {
         guard !faults.isCalm else { return }
         if faults.strikes(.clockJump) {
-            now += 1_000_000_000 * (1 + dice.below(100))
+            let time = 1_000_000_000 * (1 + dice.below(100))
+            now += time
+            jumped += time
         }
         if faults.strikes(.partition) { networkDownUntil = now + dice.below(2_000_000_000) }
         if faults.strikes(.cut) {
