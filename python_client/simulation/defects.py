@@ -188,6 +188,18 @@ IN_SWIFT = (
         "case .close: change = .none",
     ),
     Defect(
+        "the library's repeats lack their payload",
+        "Sources/TwofoldEmbedded/EmbeddedService.swift",
+        "case .resend(let answer): return .kept(answer)",
+        "case .resend(let answer): return .kept(KeptAnswer(result: answer.result, payload: nil))",
+    ),
+    Defect(
+        "the library reads each wide action from the wrong place",
+        "Sources/TwofoldEmbedded/Actions.swift",
+        "fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self",
+        "fromByteOffset: lane, as: Value.self",
+    ),
+    Defect(
         "a partial reset leaves the old board",
         "Sources/TwofoldCore/Game2048/KernelEnvironment.swift",
         "for lane in range where input.resets(lane) {",

@@ -52,6 +52,8 @@ final class Oracle {
         var shadow: ServedEnvironment?
         /// The same boards by rules written once more; of some sessions.
         var plain: PlainBatch?
+        /// The same boards in the library for callers in the same process; of some sessions.
+        var twin: EmbeddedTwin.Session?
         var create = CreateRequest()
         var created = CreateReply()
         /// Whether its boards were reset or restored since the create.
@@ -92,6 +94,7 @@ final class Oracle {
     unowned let world: World
     let service: EnvironmentService
     let memory = OracleMemory()
+    private(set) lazy var twin = EmbeddedTwin(seed: world.seed)
     /// By session and line of servers: a second server may have made the same session.
     var records: [Key: Record] = [:]
     /// Sessions that clients may find gone.

@@ -3,7 +3,7 @@ enum Mark: Int, CaseIterable {
     case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
     case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition
     case resourceExhausted, shuttingDown
-    case idleExpired, restored, partialRollout, finals, plainFinals
+    case idleExpired, restored, partialRollout, finals, plainFinals, askedLibrary
     case killedDuringJob, stoppedDuringJob, jobTooLate
     case damagedFile, tornFile, fullDisk, lostNames
     case snapshotRestored, networkPlayed, secondServerAsked, truncatedRequest
