@@ -145,9 +145,9 @@ let package = Package(
         .target(
             name: "TwofoldSimulation",
             dependencies: [
-                "Platform", "TwofoldCore", "TwofoldProtocol", "TwofoldServer", "TwofoldService",
-                "TwofoldSessions",
-                "TwofoldTestSupport", "ZeroMQ", .product(name: "Logging", package: "swift-log"),
+                "CTwofold", "Platform", "TwofoldCore", "TwofoldEmbedded", "TwofoldProtocol", "TwofoldServer",
+                "TwofoldService", "TwofoldSessions", "TwofoldTestSupport", "ZeroMQ",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/Simulation", swiftSettings: settings),
         .testTarget(

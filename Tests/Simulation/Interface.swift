@@ -1,5 +1,6 @@
 internal import Platform
 internal import Synchronization
+internal import TwofoldSessions
 
 // The functions that python_client/simulation calls; its world.py describes them.
 //
@@ -53,6 +54,9 @@ public func simulationDestroy(_ number: UInt64) {
 
 @_cdecl("simulation_now")
 public func simulationNow(_ number: UInt64) -> Int64 { Int64(world(number).world.now) }
+
+@_cdecl("simulation_jumped")
+public func simulationJumped(_ number: UInt64) -> Int64 { Int64(world(number).world.jumped) }
 
 @_cdecl("simulation_next")
 public func simulationNext(_ number: UInt64) -> Int64 {
@@ -115,6 +119,12 @@ public func simulationKillClient(_ number: UInt64, _ client: Int64) {
 public func simulationMark(_ number: UInt64, _ name: UnsafePointer<UInt8>?, _ size: Int64) {
     let name = String(decoding: bytes(name, size) ?? [], as: UTF8.self)
     world(number).world.ownMarks[name, default: 0] += 1
+}
+
+@_cdecl("simulation_is_open")
+public func simulationIsOpen(_ number: UInt64, _ session: UnsafePointer<UInt8>?) -> Int64 {
+    let id = SessionID(bytes: UnsafeRawBufferPointer(start: session, count: 16))!
+    return world(number).world.servers.first?.isOpen(id) == true ? 1 : 0
 }
 
 @_cdecl("simulation_calm")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import gymnasium as gym
+from pacing import Pace, Watch
 from processes import Killed, Process, Simulation, Violation
 from shadows import REFUSED
 
@@ -34,24 +35,56 @@ class Caller:
         self.random, self.mark = process.random, process.mark
         self.simulation: Simulation = process.simulation
 
-    def again(self, call: Callable[[], Result], what: str) -> Result:
+    def again(
+        self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
+    ) -> Result:
         """Makes a call until it returns, as the documents say.
+
+        Args:
+            call: Makes it.
+            what: Its name.
+            timeout: Seconds that each of its requests may take, each time.
+            requests: How many it may make, one after another.
 
         Raises:
             RAISED: As the call does.
             Violation: The call raises something that it must not.
         """
-        while (result := self.once(call, what)) is None:
+        while (result := self.once(call, what, timeout, requests)) is None:
             pass
         return result[0]
 
-    def once(self, call: Callable[[], Result], what: str) -> tuple[Result] | None:
+    def once(
+        self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
+    ) -> tuple[Result] | None:
         """Makes a call; None where it failed and may be made again."""
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)
+        process.pace = Pace()
+        gave_up = False
+
+        def in_time() -> Result:
+            nonlocal gave_up
+            simulation = self.simulation
+            watch = Watch(
+                timeout,
+                requests,
+                lambda: simulation.seconds,
+                lambda: simulation.world.jumped() * 1e-9,
+            )
+            try:
+                return call()
+            except errors.DeadlineExceeded:
+                gave_up = True
+                raise
+            finally:
+                problem = None if process.is_dead else watch.problem(gave_up)
+                if problem is not None:
+                    raise Violation(f"{what} {problem}")
+
         try:
-            return (call(),)
+            return (in_time(),)
         except KeyboardInterrupt:
             self.mark("interrupted")
         except errors.DeadlineExceeded:
@@ -64,6 +97,8 @@ class Caller:
         except RAISED:
             if process.is_dead:
                 raise Killed from None
+            raise
+        except Violation:
             raise
         except Exception as error:
             if process.is_dead:
@@ -78,6 +113,11 @@ class Caller:
     def snapshot(self, envs: Any) -> bytes | None:
         """A snapshot; None before the first reset."""
         try:
-            return bytes(self.again(envs.snapshot, "snapshot"))
+            return bytes(self.again(envs.snapshot, "snapshot", timeout_of(envs)))
         except errors.FailedPrecondition:
             return None
+
+
+def timeout_of(envs: Any) -> float:
+    """Seconds that a call of an environment may take."""
+    return float(envs._session._timeout)

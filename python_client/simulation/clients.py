@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import operations
 import visits
-from calls import LOST, Caller
+from calls import LOST, Caller, timeout_of
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, refusal
 
@@ -20,6 +20,10 @@ _MOST_BOARDS = 3
 # Seconds that a call may take: many give up, and are made again.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
 _MOST_BLOBS = 4
+# Seconds that a close takes at most, and how many requests a fork and the upload of a network take.
+_CLOSE_TIMEOUT = 1.0
+_FORK_REQUESTS = 4
+_NETWORK_REQUESTS = 3
 
 
 class Player:
@@ -81,7 +85,7 @@ class Life(Caller):
             return make(**arguments, endpoint=endpoint, timeout=timeout, recover=recovers)
 
         try:
-            envs = self.again(begin, "making boards")
+            envs = self.again(begin, "making boards", timeout)
         except errors.ResourceExhausted:
             self.mark("no room")
             self.process.idle(1.0)
@@ -107,7 +111,7 @@ class Life(Caller):
             self.mark("older copy")
             self.give_up(boards)
             return
-        results = digest(self.again(lambda: envs.last_results, "last_results"))
+        results = digest(self.again(lambda: envs.last_results, "last_results", timeout_of(envs)))
         blob = self.snapshot(envs)
         pending, last = boards.pending, boards.last
         if boards.resolve(blob, pending):
@@ -129,7 +133,7 @@ class Life(Caller):
             boards.resumes += 1
             return twofold.resume(token, timeout=timeout)
 
-        envs = self.again(resume, "resume")
+        envs = self.again(resume, "resume", timeout)
         self.hold(boards, envs)
         return envs
 
@@ -176,7 +180,7 @@ class Life(Caller):
         self.mark("given up")
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
-            self.again(envs.close, "close")
+            self.again(envs.close, "close", _CLOSE_TIMEOUT)
         boards.forget()
 
     def drop(self, boards: Boards) -> None:
@@ -260,7 +264,15 @@ class Life(Caller):
 
     def carry_out(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
         """The results; None where they are dropped, and the shadow has followed."""
-        while (result := self.once(lambda: operation.carry_out(envs), operation.name)) is None:
+        # Each request of several has the whole time. A rollout may send its network first.
+        timeout, requests = timeout_of(envs), 1 + len(operation.parts)
+        if operation.name == "rollout":
+            requests += _NETWORK_REQUESTS
+
+        def call() -> Any:
+            return operation.carry_out(envs)
+
+        while (result := self.once(call, operation.name, timeout, requests)) is None:
             if operation.parts:
                 # It takes several requests: what was done is done.
                 self.catch_up(boards, envs)
@@ -272,7 +284,7 @@ class Life(Caller):
             if number < 0.3:
                 return self.collect(operation, envs)
             if number < 0.4:
-                self.again(envs.discard, "discard")
+                self.again(envs.discard, "discard", timeout)
                 self.catch_up(boards, envs)
                 self.mark("discarded")
                 return None
@@ -283,10 +295,12 @@ class Life(Caller):
     def collect(self, operation: Operation, envs: Any) -> tuple[Any]:
         """The results of an interrupted step, by `collect`, or by the same call again."""
         try:
-            results = self.again(envs.collect, "collect")
+            results = self.again(envs.collect, "collect", timeout_of(envs))
         except gym.error.NoAsyncCallError:
             # It was not sent.
-            return (self.again(lambda: operation.carry_out(envs), operation.name),)
+            return (
+                self.again(lambda: operation.carry_out(envs), operation.name, timeout_of(envs)),
+            )
         self.mark("collected")
         return (results,)
 
@@ -303,7 +317,9 @@ class Life(Caller):
         if (other == operation.actions).all():
             return
         try:
-            result = self.once(lambda: envs.step(other), "step with other actions")
+            result = self.once(
+                lambda: envs.step(other), "step with other actions", timeout_of(envs)
+            )
         except errors.StepPending:
             self.mark("step pending")
             return
@@ -319,9 +335,9 @@ class Life(Caller):
         operation = boards.pending = Operation("step", lambda envs: envs.step(played))
         with self.endings(boards, "step_async"):
             try:
-                self.again(lambda: envs.step_async(played), "step_async")
+                self.again(lambda: envs.step_async(played), "step_async", timeout_of(envs))
                 self.process.idle(self.random.choice([0.0, 0.01, 1.0]))
-                results = self.again(envs.step_wait, "step_wait")
+                results = self.again(envs.step_wait, "step_wait", timeout_of(envs))
             except REFUSED as error:
                 boards.returned(operation, refusal(error))
                 return
@@ -345,7 +361,7 @@ class Life(Caller):
         # Of the boards themselves it takes a snapshot, which changes nothing.
         boards.pending = operations.SNAPSHOT
         try:
-            forked = self.again(lambda: copy(envs), "fork")
+            forked = self.again(lambda: copy(envs), "fork", timeout_of(envs), _FORK_REQUESTS)
         except (*LOST, errors.StaleEpoch, errors.ResourceExhausted):
             # Of the boards, or of their copies, which nobody misses.
             self.perform(boards, operations.OBSERVE)
@@ -382,9 +398,16 @@ class Life(Caller):
         envs = self.envs.pop(boards.number)
         boards.pending = None
         self.player.boards.remove(boards)
-        self.again(envs.close, "close")
-        boards.forget()
+        self.end(boards, envs)
         self.mark("closed")
+
+    def end(self, boards: Boards, envs: Any) -> None:
+        """Closes an environment; a server that answers has no such session any more."""
+        was_calm = self.simulation.is_calm
+        self.again(envs.close, "close", _CLOSE_TIMEOUT)
+        boards.forget()
+        if was_calm and self.simulation.world.is_open(envs._session.link.id):
+            raise Violation(f"{boards}: close has returned, and the session is open")
 
 
 def hash_of(found: Any) -> str:

@@ -70,6 +70,27 @@ IN_SWIFT = (
         "",
     ),
     Defect(
+        "a parked repeat is refused, and answered later",
+        f"{SERVER}/Loop/Requests.swift",
+        "parked += 1\n            return []\n",
+        "parked += 1\n            return try refuse(Job.stopping, seq: header.seq, to: route)\n",
+    ),
+    Defect(
+        "a parked repeat is answered twice",
+        f"{SERVER}/Loop/Requests.swift",
+        "        if let waiting = delivery.resume {\n",
+        "        if statistics.parked > 0 {\n"
+        "            outputs += try answer(job, outcome, to: delivery.route, at: now)\n"
+        "        }\n"
+        "        if let waiting = delivery.resume {\n",
+    ),
+    Defect(
+        "a resume that waits is forgotten when the server stops",
+        f"{SERVER}/Loop/Requests.swift",
+        "        if let waiting = delivery.resume {\n",
+        "        if let waiting = delivery.resume, phase.value == .serving {\n",
+    ),
+    Defect(
         "a request may skip numbers",
         ENTRY,
         "guard seq == open.last.seq + 1 else {",
@@ -111,6 +132,18 @@ IN_SWIFT = (
         "reply.lastSeq = max(1, open.last.seq - 1)\n",
     ),
     Defect(
+        "a resume for an old epoch takes the session",
+        ENTRY,
+        "guard given == 0 || given == epoch else",
+        "guard given <= epoch else",
+    ),
+    Defect(
+        "a resume reports a session that was reset as new",
+        ENTRY,
+        "reply.wasReset = open.host.environment.wasReset",
+        "reply.wasReset = open.last.seq == 2 && open.host.environment.wasReset",
+    ),
+    Defect(
         "a resume does not wait for the request in progress",
         ENTRY,
         "                state = .busy(open, pending)\n                return resumption",
@@ -141,6 +174,81 @@ IN_SWIFT = (
         f"{LEDGER}/SessionLedger.swift",
         "$0.isIdle && $0.idleSince < moment",
         "$0.isIdle && $0.begin < moment",
+    ),
+    Defect(
+        "idle sessions stay for more than twice the timeout",
+        f"{SERVER}/Loop/IdleCheck.swift",
+        "now - timeout) - timeout)",
+        "now - timeout) - timeout * 2)",
+    ),
+    Defect(
+        "a close leaves its session",
+        "Sources/TwofoldSessions/EnvironmentHost.swift",
+        "case .close: change = .closed",
+        "case .close: change = .none",
+    ),
+    Defect(
+        "the library's repeats lack their payload",
+        "Sources/TwofoldEmbedded/EmbeddedService.swift",
+        "case .resend(let answer): return .kept(answer)",
+        "case .resend(let answer): return .kept(KeptAnswer(result: answer.result, payload: nil))",
+    ),
+    Defect(
+        "the library reads each wide action from the wrong place",
+        "Sources/TwofoldEmbedded/Actions.swift",
+        "fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self",
+        "fromByteOffset: lane, as: Value.self",
+    ),
+    Defect(
+        "a partial reset leaves the old board",
+        "Sources/TwofoldCore/Game2048/KernelEnvironment.swift",
+        "for lane in range where input.resets(lane) {",
+        "for lane in range where input.resets(lane) && (lane < 2 || input.mask == nil) {",
+    ),
+    Defect(
+        "fours are too frequent",
+        "Sources/TwofoldCore/Game2048/Spawn.swift",
+        "(fourProbability * 4_294_967_296)",
+        "(fourProbability * 4_300_000_000)",
+    ),
+    Defect(
+        "another client's requests keep a session",
+        ENTRY,
+        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n"
+        "            idleSince = now\n",
+        "            idleSince = now\n"
+        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n",
+    ),
+    Defect(
+        "another client may use a session",
+        ENTRY,
+        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n",
+        "",
+    ),
+    Defect(
+        "another client may resume a session",
+        ENTRY,
+        "guard owner == route.client, !isClosed else",
+        "guard !isClosed else",
+    ),
+    Defect(
+        "another client learns that an id is taken",
+        f"{LEDGER}/SessionLedger.swift",
+        "        return entry.admit(\n            header.seq, epoch: header.epoch, isCreate: true,",
+        "        guard entry.owner == route.client else { return .refuse(.idIsTaken) }\n"
+        "        return entry.admit(\n            header.seq, epoch: header.epoch, isCreate: true,",
+    ),
+    Defect(
+        "a saved session belongs to nobody",
+        ENTRY,
+        "            if case .key(let key) = owner { saved.clientKey = key }\n",
+        "",
+    ),
+    Defect(
+        "a client has one session more than allowed",
+        f"{LEDGER}/LedgerUsage.swift",
+        "default: 0] >= limits.maxSessionsPerClient",
+        "default: 0] > limits.maxSessionsPerClient",
     ),
     Defect(
         "a pause of the server counts as idle time",
@@ -283,6 +391,36 @@ IN_PYTHON = (
         "python_client/src/twofold/client/zeromq.py",
         "        if self._is_under_way:\n            self.drop()\n",
         "",
+    ),
+    Defect(
+        "a wait does not end at the call's deadline",
+        "python_client/src/twofold/client/zeromq.py",
+        "until = min(self._surroundings.now() + wait, deadline)",
+        "until = self._surroundings.now() + wait",
+    ),
+    Defect(
+        "a call gives up after half of its time",
+        f"{SESSION}/session.py",
+        "deadline = self.surroundings.now() + self._timeout\n",
+        "deadline = self.surroundings.now() + self._timeout / 2\n",
+    ),
+    Defect(
+        "repeats do not wait longer each time",
+        "python_client/src/twofold/client/zeromq.py",
+        "return min(first * 2.0 ** min(tries, 10), 1.0)",
+        "return min(first, 1.0)",
+    ),
+    Defect(
+        "a client does not wait for a server that stops",
+        f"{SESSION}/link.py",
+        "            self._surroundings.sleep(wait)\n",
+        "",
+    ),
+    Defect(
+        "a close ends the session in the client alone",
+        f"{SESSION}/session.py",
+        "                self._say_goodbye(deadline)\n",
+        "                pass\n",
     ),
     Defect(
         "a client that takes over counts from the wrong request",

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Protocol
 
 import zmq
 from greenlet import greenlet
+from pacing import Pace
 from world import INTERRUPT, KILL, VIOLATED, Faults, Report, World
 
 from twofold.client import stateless
@@ -225,6 +226,7 @@ class Process:
     Attributes:
         random: For the choices of the program.
         is_dead: Whether it was killed: nothing that it still does reaches the world.
+        pace: Of the call that it makes.
     """
 
     def __init__(self, simulation: Simulation, client: int, generation: int) -> None:
@@ -233,6 +235,7 @@ class Process:
         name = f"{simulation.seed} {client} {generation}"
         self.random = random.Random(name)
         self.is_dead = False
+        self.pace = Pace()
         self.surroundings = Surroundings(
             now=self._now,
             sleep=self._sleep,
@@ -327,6 +330,9 @@ class SimulatedSocket:
         self._header, self._awaits_reply = None, True
         if self._simulation.log is not None:
             process.say(f"sends {len(header)} {None if payload is None else len(payload)}")
+        problem = process.pace.problem(header, payload, self._simulation.seconds)
+        if problem is not None:
+            raise Violation(problem)
         self._world.send(self._number, header, payload)
 
     def recv(self) -> bytes:
@@ -383,6 +389,7 @@ class SimulatedSocket:
             process.check_life()
             process.interrupt()
         self._frames = frames
+        process.pace.answered(frames[0], simulation.seconds)
         if simulation.log is not None:
             process.say(f"receives {' '.join(str(len(frame)) for frame in frames)}")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import operations
-from calls import LOST
+from calls import LOST, timeout_of
 from clients import Life, Player
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, outcome, refusal
@@ -180,8 +180,7 @@ class RacingLife(Life):
         while not boards.is_lost and (self._envs is None or not self._play(operations.OBSERVE)):
             self._take()
         if not boards.is_lost:
-            self.again(self._envs.close, "close")
-            boards.forget()
+            self.end(boards, self._envs)
 
     def turn(self) -> None:
         """Plays, takes the session, or waits."""
@@ -204,7 +203,7 @@ class RacingLife(Life):
         endpoint = ENDPOINT.format(1)
         try:
             self._envs = self.again(
-                lambda: make(**arguments, endpoint=endpoint, timeout=2.0), "making boards"
+                lambda: make(**arguments, endpoint=endpoint, timeout=2.0), "making boards", 2.0
             )
         except errors.ResourceExhausted:
             self.mark("no room")
@@ -235,7 +234,7 @@ class RacingLife(Life):
             return
         self.envs.clear()
         self._envs, self._of, self._has_resumed = envs, boards, True
-        results = self.again(lambda: envs.last_results, "last_results")
+        results = self.again(lambda: envs.last_results, "last_results", timeout_of(envs))
         if boards.is_lost:
             # The other one has found that out meanwhile.
             self._let_go()
@@ -270,7 +269,8 @@ class RacingLife(Life):
         assert boards is not None
         attempt = race.sends(operation, envs.requests + 1, _epoch(envs))
         try:
-            results = digest(self.again(lambda: operation.carry_out(envs), operation.name))
+            timeout = timeout_of(envs)
+            results = digest(self.again(lambda: operation.carry_out(envs), operation.name, timeout))
         except REFUSED as error:
             race._drop(attempt)
             if race.boards is boards and race.applied == attempt.seq - 1 and not attempt.is_dead:

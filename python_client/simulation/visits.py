@@ -14,6 +14,7 @@ from shadows import differences, digest, quiet
 import twofold
 from twofold import errors
 
+_TIMEOUT, _CLOSE_TIMEOUT = 5.0, 1.0
 _GAMES = ("twofold/Game2048-v0", "twofold/Concentration-v0")
 _ROUGH = (*LOST, errors.ResourceExhausted)
 
@@ -25,19 +26,20 @@ def play_alone(caller: Caller) -> None:
 
     def make(endpoint: str) -> Any:
         # Gymnasium's own checker does not survive an interrupt of the first reset.
-        arguments: dict[str, Any] = {"endpoint": endpoint, "recover": True, "timeout": 5.0}
+        arguments: dict[str, Any] = {"endpoint": endpoint, "recover": True, "timeout": _TIMEOUT}
         return gym.make(game, disable_env_checker=True, **arguments)
 
     try:
-        env = caller.again(lambda: make(ENDPOINT.format(1)), "making a board")
+        env = caller.again(lambda: make(ENDPOINT.format(1)), "making a board", _TIMEOUT)
     except errors.ResourceExhausted:
         return
     twin = quiet(lambda: make("embedded"))
     try:
-        _check(caller.again(lambda: env.reset(seed=seed), "reset"), twin.reset(seed=seed), game)
+        found = caller.again(lambda: env.reset(seed=seed), "reset", _TIMEOUT)
+        _check(found, twin.reset(seed=seed), game)
         for _ in range(most):
             action = choose.randrange(env.action_space.n)
-            found = caller.again(functools.partial(env.step, action), "step")
+            found = caller.again(functools.partial(env.step, action), "step", _TIMEOUT)
             expected = twin.step(action)
             _check(found, expected, game)
             if expected[2] or expected[3]:
@@ -45,7 +47,7 @@ def play_alone(caller: Caller) -> None:
         caller.mark("played alone")
     except _ROUGH:
         caller.mark("lost alone")
-    caller.again(env.close, "close")
+    caller.again(env.close, "close", _CLOSE_TIMEOUT)
     twin.close()
 
 
@@ -61,7 +63,7 @@ def ask_rules(caller: Caller) -> None:
         return function(boards, endpoint=endpoint, timeout=timeout)
 
     try:
-        found = caller.again(lambda: ask(ENDPOINT.format(1)), "rules")
+        found = caller.again(lambda: ask(ENDPOINT.format(1)), "rules", timeout)
     except errors.ResourceExhausted:
         return
     _check(found, quiet(lambda: ask("embedded")), function.__name__)

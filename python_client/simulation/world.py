@@ -112,6 +112,7 @@ def _library() -> ctypes.CDLL:
         "create": (unsigned, [unsigned, unsigned, unsigned, ordinals, number]),
         "destroy": (None, [unsigned]),
         "now": (number, [unsigned]),
+        "jumped": (number, [unsigned]),
         "next": (number, [unsigned]),
         "wake": (None, [unsigned, number, number]),
         "open": (number, [unsigned, number, number]),
@@ -121,6 +122,7 @@ def _library() -> ctypes.CDLL:
         "fault": (number, [unsigned, number, number]),
         "kill_client": (None, [unsigned, number]),
         "mark": (None, [unsigned, data, number]),
+        "is_open": (number, [unsigned, data]),
         "calm": (None, [unsigned]),
         "settle": (None, [unsigned]),
         "report": (number, [unsigned, data, number]),
@@ -199,6 +201,14 @@ class World:
         """Counts that something happened which a campaign has to see."""
         encoded = name.encode()
         self._library.simulation_mark(self._handle, encoded, len(encoded))
+
+    def jumped(self) -> int:
+        """By how many nanoseconds the clock has jumped so far."""
+        return int(self._library.simulation_jumped(self._handle))
+
+    def is_open(self, session: bytes) -> bool:
+        """Whether the server has an open session with this id."""
+        return bool(self._library.simulation_is_open(self._handle, session))
 
     def calm(self) -> None:
         """No faults from now on; servers that are down come back."""

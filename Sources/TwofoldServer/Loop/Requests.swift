@@ -72,10 +72,10 @@ package final class Requests {
     // MARK: a message
 
     /// Takes a message apart: the route up to the delimiter, the header, the payload. On an endpoint that
-    /// `isEncrypted` its client has shown a key.
+    /// `isEncrypted` its client has shown a key; elsewhere it is the `known` client, which only a simulation knows.
     package func take(
         _ message: consuming Multipart, isWhole: Bool, from endpoint: Int, isEncrypted: Bool = false,
-        at now: Moment
+        as known: Client = .anonymous, at now: Moment
     ) throws(ZeroMQError) -> [Output] {
         statistics.received += 1
         guard let delimiter = message.firstIndex(where: { $0.isEmpty }) else {
@@ -96,7 +96,7 @@ package final class Requests {
         var payload: Message?
         if frames == 2 { payload = message.removeLast() }
         let header = message.removeLast()
-        let client = isEncrypted ? keyHolder(header) : .anonymous
+        let client = isEncrypted ? keyHolder(header) : known
         let route = Route(
             endpoint: endpoint, client: client ?? .anonymous, arrived: now, frames: message)
         guard client != nil else {

@@ -12,7 +12,10 @@ internal import TwofoldTestSupport
 final class ModelClient {
     private unowned let run: ModelRun
     private let number: Int
+    private let owner: Client
     private var dice: Dice
+    /// Draws what was added later, so that the runs of older seeds stay as they were as far as possible.
+    private var laterDice: Dice
     private var socket: Int?
     private var state = State.free
     /// After this many simulated nanoseconds without a reply a request is sent again.
@@ -56,12 +59,16 @@ final class ModelClient {
         /// Not as the protocol asks: refused with one of these.
         case wrong([ErrorCode])
         case resume
+        /// Of a session that belongs to another client: it is not found.
+        case intrusion
     }
 
-    init(_ run: ModelRun, number: Int, seed: UInt64) {
+    init(_ run: ModelRun, number: Int, owner: Client, seed: UInt64) {
         self.run = run
+        self.owner = owner
         self.number = number
         dice = Dice(seed: seed &+ UInt64(number) &* 0x9e37_79b9)
+        laterDice = Dice(seed: seed ^ 0x6c61_7465_72)
         run.world.wake(number, at: dice.below(1_000_000))
     }
 
@@ -104,17 +111,39 @@ final class ModelClient {
             return false
         }
         if let session = run.anySession(&dice), dice.once(in: 2) {
-            var request = Request(.resume(.init()), session: session.id.bytes, epoch: 0)
+            guard session.owner == owner else {
+                intrude(session)
+                return true
+            }
+            // Some resume only what no other has resumed since.
+            let epoch = laterDice.once(in: 2) ? session.epoch : 0
+            var request = Request(.resume(.init()), session: session.id.bytes, epoch: epoch)
             request.resume.holder = Data(dice.bytes(16))
             send(request, nil, Hold(session: session, epoch: 0, seq: 0), .resume)
             return true
         }
         let fork = dice.once(in: 4) ? run.anySession(&dice) : nil
-        let session = ModelSession(&dice, fork: fork?.snapshot == nil ? nil : fork)
+        let session = ModelSession(&dice, of: owner, fork: fork?.snapshot == nil ? nil : fork)
         send(
             Request(.create(session.create), session: session.id.bytes, seq: 1), nil,
             Hold(session: session, epoch: 1, seq: 0))
         return true
+    }
+
+    private func intrude(_ session: ModelSession) {
+        var (op, payload) = ModelRequests.random(session, &laterDice)
+        var (epoch, seq) = (session.epoch, session.acknowledged + UInt64(laterDice.below(2)))
+        switch laterDice.below(4) {
+        case 0: (op, payload, epoch, seq) = (.create(session.create), nil, 1, 1)
+        case 1:
+            var resume = ResumeRequest()
+            resume.holder = Data(laterDice.bytes(16))
+            (op, payload, epoch, seq) = (.resume(resume), nil, laterDice.once(in: 2) ? 0 : epoch, 0)
+        default: break
+        }
+        send(
+            Request(op, session: session.id.bytes, epoch: epoch, seq: seq), payload,
+            Hold(session: session, epoch: epoch, seq: seq), .intrusion)
     }
 
     private func next(_ hold: Hold) {
@@ -154,7 +183,7 @@ final class ModelClient {
     private func send(
         _ request: Request, _ payload: [UInt8]?, _ hold: Hold, _ purpose: Purpose = .request
     ) {
-        if case .close = request.op { hold.session.mayBeClosed = true }
+        if case .close = request.op, hold.session.owner == owner { hold.session.mayBeClosed = true }
         if case .resume = purpose { hold.session.mayHaveMoved = true }
         let waiting = Waiting(
             hold: hold, request: request, header: request.frame, payload: payload, purpose: purpose)
@@ -165,7 +194,7 @@ final class ModelClient {
         var waiting = waiting
         if waiting.tries > 0 || socket == nil {
             if let socket { run.world.close(socket) }
-            socket = run.world.open(number)
+            socket = run.world.open(number, as: owner)
         }
         waiting.tries += 1
         waiting.retryAt = run.world.now + 20_000_000 << min(waiting.tries, 6)
@@ -218,9 +247,18 @@ final class ModelClient {
             if first.header != packet.header || first.payload != packet.payload {
                 run.world.violate("a repeat of request \(waiting.request.seq) got another reply")
             }
+        case .intrusion:
+            // Of a session that is lost a create begins another.
+            guard run.world.oracle.mayBeLost(session.id) else {
+                run.world.violate("a client got a reply in session \(session.id.hex), which is not its own")
+                return false
+            }
+            state = .free
+            return true
         case .resume:
             hold.epoch = reply.resume.epoch
             hold.seq = reply.resume.lastSeq
+            session.epoch = max(session.epoch, hold.epoch)
         case .request:
             hold.seq = waiting.request.seq
             hold.wasRefused = false
@@ -250,6 +288,12 @@ final class ModelClient {
         let mayBeLost = session.mayBeClosed || run.world.oracle.mayBeLost(session.id)
         if case .wrong(let codes) = waiting.purpose, mayBeLost || codes.contains(error.code) {
             state = mayBeLost ? .free : .holding(waiting.hold)
+            return true
+        }
+        if case .intrusion = waiting.purpose, mayBeLost || error.code == .notFound,
+            error.code != .shuttingDown
+        {
+            state = .free
             return true
         }
         switch error.code {

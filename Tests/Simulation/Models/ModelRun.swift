@@ -1,3 +1,4 @@
+internal import TwofoldSessions
 internal import TwofoldTestSupport
 
 /// A run with modelled clients: as many requests as asked for, then calm, until each client has come to its end.
@@ -13,7 +14,13 @@ final class ModelRun {
         var dice = Dice(seed: seed ^ 0x6d6f_6465_6c)
         let count = 1 + dice.below(12)
         world = World(seed: seed, clients: count, disabled: disabled, suppressed: suppressed)
-        for number in 0..<count { clients.append(ModelClient(self, number: number, seed: dice.next())) }
+        var owners = Dice(seed: seed ^ 0x6f77_6e65_7273)
+        let keys = ["a", "b"].map { Client.key(String(repeating: $0, count: 40)) }
+        let known = [.anonymous] + (owners.once(in: 2) ? [] : keys)
+        for number in 0..<count {
+            let owner = known[owners.below(known.count)]
+            clients.append(ModelClient(self, number: number, owner: owner, seed: dice.next()))
+        }
     }
 
     func run(requests: Int) {

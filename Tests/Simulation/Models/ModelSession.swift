@@ -6,6 +6,7 @@ internal import TwofoldTestSupport
 /// A session as the modelled clients know it. Several may want it: its id is all that they share.
 final class ModelSession {
     let id: SessionID
+    let owner: Client
     let create: CreateRequest
     /// The newest request that any of them has an answer to.
     var acknowledged: UInt64 = 0
@@ -13,10 +14,13 @@ final class ModelSession {
     var snapshot: [UInt8]?
     /// Whether any of them has sent a close.
     var mayBeClosed = false
+    /// The newest epoch that any of them knows.
+    var epoch: UInt32 = 1
     /// Whether any of them has sent a resume.
     var mayHaveMoved = false
 
-    init(_ dice: inout Dice, fork: ModelSession? = nil) {
+    init(_ dice: inout Dice, of owner: Client, fork: ModelSession? = nil) {
+        self.owner = owner
         id = dice.bytes(16).withUnsafeBytes { SessionID(bytes: $0)! }
         if let fork {
             create = fork.create

@@ -1,6 +1,7 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
+internal import TwofoldTestSupport
 
 // The second environment, which gives each result once more.
 
@@ -28,8 +29,15 @@ extension Oracle {
                 return world.violate("a create was carried out that is not valid")
             }
             (record.shadow, record.created) = (shadow, expected)
+            // For a share of all sessions, since these rules are slow.
+            var dice = Dice(seed: world.seed ^ question.clockSeed)
+            if dice.once(in: 4) { record.plain = PlainBatch(create, expected) }
+            if dice.once(in: 4) { record.twin = twin.session() }
+            compareTwin(question, .create(expected), [], record)
             if reply.create != expected { world.violate("a create was answered in another way") }
-        case .close: record.shadow = nil
+        case .close:
+            record.shadow = nil
+            compareTwin(question, .close(.init()), [], record)
         case .some(let op):
             guard let shadow = record.shadow else { return }
             do {
@@ -40,12 +48,50 @@ extension Oracle {
                         "request \(question.request.seq) of session \(question.name) has another "
                             + "result than the same boards elsewhere")
                 }
-                note(result, asked: op)
+                if let wrong = record.plain?.follow(op, question.payload ?? [], result, payload) {
+                    world.violate(
+                        "request \(question.request.seq) of session \(question.name), by the plain rules: \(wrong)"
+                    )
+                }
+                compareTwin(question, result, payload, record)
+                note(result, asked: op, of: record)
             } catch {
                 world.violate("a request was carried out that should be refused: \(error)")
             }
         case nil: break
         }
+    }
+
+    /// Does the same once more in the library.
+    private func compareTwin(
+        _ question: Question, _ result: Reply.OneOf_Result, _ payload: [UInt8], _ record: Record
+    ) {
+        guard var op = question.request.op, record.twin != nil else { return }
+        if case .rollout(var asked) = op, case .rollout(let done) = result {
+            asked.steps = done.steps
+            op = .rollout(asked)
+        }
+        let bytes = question.payload.map { bytes in
+            if case .rollout(let asked) = op, case .actions = asked.source {
+                // The actions come behind the seeds, which given actions don't have.
+                return Array(bytes.prefix(Int(asked.steps) * Int(record.create.numEnvs)))
+            }
+            return bytes
+        }
+        let answer = twin.carryOut(op, bytes, of: &record.twin!)
+        if case .rollout(let done) = answer.result, case .rollout(let expected) = result,
+            done.steps < expected.steps
+        {
+            // Its clock is the machine's.
+            record.twin = nil
+            return
+        }
+        if answer.result != result || !isSame(answer.payload, payload, record.layouts(of: result)) {
+            world.violate(
+                "the library answers request \(question.request.seq) of \(question.name) in another way")
+        }
+        if let problem = twin.problem { world.violate(problem) }
+        if case .create = op { world.reach(.askedLibrary) }
     }
 
     func carryOut(
@@ -70,12 +116,14 @@ extension Oracle {
         return (outcome.result, Array(memory.room(outcome.payloadSize)))
     }
 
-    private func note(_ result: Reply.OneOf_Result, asked op: Request.OneOf_Op) {
+    private func note(_ result: Reply.OneOf_Result, asked op: Request.OneOf_Op, of record: Record) {
         switch (op, result) {
         case (.rollout(let asked), .rollout(let done)):
             if done.steps < asked.steps { world.reach(.partialRollout) }
             if case .ntuple = asked.source { world.reach(.networkPlayed) }
-        case (_, .step(let step)): if step.hasFinals { world.reach(.finals) }
+        case (_, .step(let step)):
+            if step.hasFinals { world.reach(.finals) }
+            if step.hasFinals, record.plain?.isKnown == true { world.reach(.plainFinals) }
         case (_, .restore): world.reach(.snapshotRestored)
         default: break
         }

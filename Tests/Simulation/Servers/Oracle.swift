@@ -18,6 +18,7 @@ final class Oracle {
     struct Question {
         let request: Request
         let payload: [UInt8]?
+        let owner: Client
 
         init?(_ packet: World.Packet) {
             guard let request = packet.header.withUnsafeBytes({ Request(frame: $0) }),
@@ -25,6 +26,7 @@ final class Oracle {
             else { return nil }
             self.request = request
             payload = packet.payload
+            owner = packet.owner
         }
 
         func isSame(as other: Question) -> Bool { request == other.request && payload == other.payload }
@@ -39,6 +41,7 @@ final class Oracle {
 
     /// What is known of a session on one line of servers.
     final class Record {
+        let owner: Client
         var seq: UInt64 = 0
         var epoch: UInt32 = 1
         /// The last reply, and the request that it answers.
@@ -47,14 +50,21 @@ final class Oracle {
         var question: Question?
         /// Nil where its beginning was not seen.
         var shadow: ServedEnvironment?
+        /// The same boards by rules written once more; of some sessions.
+        var plain: PlainBatch?
+        /// The same boards in the library for callers in the same process; of some sessions.
+        var twin: EmbeddedTwin.Session?
+        var create = CreateRequest()
         var created = CreateReply()
+        /// Whether its boards were reset or restored since the create.
+        var wasReset = false
         /// The number of the server that has it.
         var server = 0
         /// When it was asked anything, or a reply was sent, whichever came later.
         var idleSince = 0
         /// The next request, and where its newest copy came from, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?
-        /// Who resumed it last, and who did before.
+        /// The client that resumed it last, and all that did before.
         var holder: Data?
         var formerHolders: [Data] = []
         /// A server has saved it, and the next one has to restore it.
@@ -62,6 +72,8 @@ final class Oracle {
         /// Nobody has it any more; only a new create may bring it back.
         var isLost = false
         var isClosed = false
+
+        init(of owner: Client) { self.owner = owner }
 
         func isSame(as other: Question) -> Bool {
             question?.isSame(as: other) ?? false
@@ -79,18 +91,16 @@ final class Oracle {
         }
     }
 
-    /// A server remembers at least this many.
-    private static let rememberedHolders = 40
-
     unowned let world: World
     let service: EnvironmentService
     let memory = OracleMemory()
+    private(set) lazy var twin = EmbeddedTwin(seed: world.seed)
     /// By session and line of servers: a second server may have made the same session.
-    private var records: [Key: Record] = [:]
+    var records: [Key: Record] = [:]
     /// Sessions that clients may find gone.
-    private var losable: Set<SessionID> = []
+    var losable: Set<SessionID> = []
 
-    private struct Key: Hashable {
+    struct Key: Hashable {
         let session: SessionID
         let line: Int
     }
@@ -144,38 +154,24 @@ final class Oracle {
         }
     }
 
-    /// Only these sessions of a server were not idle for too long.
-    func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
-        for (key, record) in records
-        where record.server == server.number && !record.isClosed && !record.isLost
-            && !open.contains(key.session)
-        {
-            if Duration.nanoseconds(world.now - record.idleSince) < timeout {
-                world.violate("session \(key.session.hex) was ended as idle, and was not")
-            }
-            record.isLost = true
-            losable.insert(key.session)
-        }
-    }
-
     // MARK: requests
-
-    /// The clock has jumped, which is no idle time of any session.
-    func excuse(_ time: Int) {
-        for record in records.values { record.idleSince += time }
-    }
 
     /// A request waits for a server that does nothing at the moment.
     func arrived(_ question: Question, at server: SimulatedServer) {
-        guard let session = SessionID(question.request.session) else { return }
-        records[Key(session: session, line: server.line)]?.idleSince = world.now
+        record(of: question, on: server)?.idleSince = world.now
+    }
+
+    /// The session that a request names, if it is its sender's.
+    private func record(of question: Question, on server: SimulatedServer) -> Record? {
+        guard let session = SessionID(question.request.session),
+            let record = records[Key(session: session, line: server.line)], record.owner == question.owner
+        else { return nil }
+        return record
     }
 
     /// A request has reached a server.
     func asked(_ question: Question, of server: SimulatedServer, from place: SimulatedServer.Place) {
-        guard let session = SessionID(question.request.session),
-            let record = records[Key(session: session, line: server.line)], !record.isLost
-        else { return }
+        guard let record = record(of: question, on: server), !record.isLost else { return }
         record.idleSince = world.now
         guard question.request.seq == record.seq + 1, question.request.epoch == record.epoch else { return }
         if record.pending == nil || record.pending!.question.isSame(as: question) {
@@ -197,44 +193,18 @@ final class Oracle {
         if case .error(let error) = reply.result { note(error.code) }
         guard let question, let session = SessionID(question.request.session), let op = question.request.op
         else { return }
-        records[Key(session: session, line: server.line)]?.idleSince = world.now
+        guard isOwners(question, session, reply, server) else { return }
+        record(of: question, on: server)?.idleSince = world.now
         switch (op, reply.result) {
         case (.hello, _), (.stats, _), (.expand, _): return
         case (_, .resume(let resume)):
             if isLate { world.reach(.resumeWaited) }
-            resumed(session, resume, packet.payload, question.request.resume.holder, server)
-        case (.resume, _):
-            // What one server has is not on the other.
-            if server.line != 0 { losable.insert(session) }
+            resumed(session, question.request, resume, packet.payload, server)
+        case (.resume(let resume), .error(let error)):
+            refused(resume, question.request, session, error, server)
         case (_, .error(let error)): refused(question, session, error, server)
         default: succeeded(question, session, reply, packet, place, server, isStopping)
         }
-    }
-
-    private func resumed(
-        _ session: SessionID, _ resume: ResumeReply, _ payload: [UInt8]?, _ holder: Data,
-        _ server: SimulatedServer
-    ) {
-        world.reach(.resumed)
-        guard let record = records[Key(session: session, line: server.line)] else { return }
-        if resume.lastSeq != record.seq {
-            world.violate(
-                "session \(session.hex) was resumed at \(resume.lastSeq); it had come to \(record.seq)")
-        }
-        if Array(resume.lastReply) != record.header || payload != record.payload {
-            world.violate("session \(session.hex) was resumed with another last reply")
-        }
-        if record.holder == holder ? resume.epoch != record.epoch : resume.epoch != record.epoch + 1 {
-            world.violate("session \(session.hex) went from epoch \(record.epoch) to \(resume.epoch)")
-        }
-        if record.formerHolders.contains(holder) {
-            world.violate("session \(session.hex) went back to a holder that was shut out")
-        }
-        if let former = record.holder, former != holder {
-            record.formerHolders = record.formerHolders.suffix(Self.rememberedHolders) + [former]
-        }
-        (record.holder, record.epoch) = (holder, resume.epoch)
-        record.pending = nil
     }
 
     private func succeeded(
@@ -244,7 +214,9 @@ final class Oracle {
         let request = question.request
         let key = Key(session: session, line: server.line)
         if server.line != 0 { losable.insert(session) }
-        if case .create = request.op, records[key].map(\.isLost) ?? true { records[key] = Record() }
+        if case .create = request.op, records[key].map(\.isLost) ?? true {
+            records[key] = Record(of: question.owner)
+        }
         guard let record = records[key] else {
             return world.violate("session \(session.hex) was answered, and never created")
         }
@@ -270,7 +242,12 @@ final class Oracle {
                 "request \(request.seq) of session \(session.hex) was not answered where it came from last")
         }
         record.pending = nil
-        record.server = server.number
+        (record.server, record.idleSince) = (server.number, world.now)
+        switch request.op {
+        case .create(let create): record.create = create
+        case .reset, .restore: record.wasReset = true
+        default: break
+        }
         (record.seq, record.header, record.payload) = (request.seq, packet.header, packet.payload)
         record.question = question
         compare(question, reply, packet, record, isStopping)

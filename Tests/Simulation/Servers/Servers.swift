@@ -40,6 +40,8 @@ final class Servers {
         limits.maxBoards = world.dice.once(in: 4) ? 100 + world.dice.below(300) : 1 << 20
         limits.maxBytes = world.dice.once(in: 6) ? 1_000_000 : 1 << 28
         limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
+        var later = Dice(seed: world.seed ^ 0x6b65_7973)
+        if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
         settings.limits = limits
         settings.policyBudget.maxBytes = 1 << 22
         configuration = ServerConfiguration(endpoints: [], settings)
@@ -111,14 +113,6 @@ final class Servers {
         disk.losePower(keeping: world.dice.below(disk.unsettledCount + 1))
     }
 
-    /// The clock has jumped. Servers notice a jump that is longer than half of their idle timeout.
-    func clockJumped(by time: Int) {
-        guard let timeout = configuration.service.limits.idleTimeout, .nanoseconds(time) > timeout / 2 else {
-            return
-        }
-        world.oracle.excuse(time)
-    }
-
     func checkEmpty() { first?.checkEmpty() }
 
     /// What is down comes back.
@@ -139,13 +133,13 @@ final class SimulatedServer {
     private let files: SimulatedFiles?
     private let directory: StateDirectory?
     private var idleCheck: IdleCheck?
+    private var lastTurn = 0
     private var stopping: (stop: Stop, refusalEnd: Moment)?
     private var pausedUntil = 0
     private(set) var hasEnded = false
     /// Whether what it sends answers the message that has just come.
     private var isTaking = false
-    /// What was asked from where, until it is answered.
-    private var questions: [Place: Oracle.Question] = [:]
+    private var unanswered = Unanswered()
 
     /// Where a request comes from.
     struct Place: Hashable {
@@ -163,6 +157,7 @@ final class SimulatedServer {
         files = disk.map { SimulatedFiles($0, world) }
         directory = files.map { StateDirectory($0) }
         idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: world.moment) }
+        lastTurn = world.now
         if let directory {
             _ = requests.restoreSessions(from: directory, at: world.moment)
             if requests.statistics.sessionsCreated > 0 { world.reach(.restored) }
@@ -194,13 +189,15 @@ final class SimulatedServer {
         message.append(try! Message(copying: packet.header))
         if let payload = packet.payload { message.append(try! Message(copying: payload)) }
         let place = Place(socket: packet.socket, number: packet.number)
-        questions[place] = question
+        unanswered.add(question, from: place)
+        let count = unanswered.count
         if let question { world.oracle.asked(question, of: self, from: place) }
         isTaking = true
         carryOut(
-            try! requests.take(message, isWhole: true, from: 0, at: world.moment),
+            try! requests.take(message, isWhole: true, from: 0, as: packet.owner, at: world.moment),
             clockSeed: question?.clockSeed ?? 0)
         isTaking = false
+        if unanswered.count == count { unanswered.replaceOlder() }
         if requests.statistics.resent > before.resent { world.reach(.resent) }
         if requests.statistics.parked > before.parked { world.reach(.parked) }
         checkLimits()
@@ -247,12 +244,15 @@ final class SimulatedServer {
         let socket = route.frames[0].withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
         let number = route.frames[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
         let place = Place(socket: socket, number: number)
-        let question = questions.removeValue(forKey: place)
+        guard let message = unanswered.answer(at: place) else {
+            return world.violate("a message was answered twice, or after a newer one had replaced it")
+        }
         let header = route.frames[3].withUnsafeBytes { [UInt8]($0) }
         let payload = route.frames.count > 4 ? route.frames[4].withUnsafeBytes { [UInt8]($0) } : nil
         let packet = World.Packet(socket: socket, number: number, header: header, payload: payload)
         world.oracle.answered(
-            question, at: place, by: self, isStopping: requests.phase.value > .serving, isLate: !isTaking,
+            message.question, at: place, by: self, isStopping: requests.phase.value > .serving,
+            isLate: !isTaking,
             packet)
         world.deliver(packet)
     }
@@ -265,6 +265,14 @@ final class SimulatedServer {
         }
         if requests.ledger.openBoards > limits.maxBoards {
             world.violate("\(requests.ledger.openBoards) boards are open; the limit is \(limits.maxBoards)")
+        }
+        if limits.maxSessionsPerClient < Limits().maxSessionsPerClient {
+            var counts: [Client: Int] = [:]
+            requests.ledger.forEachOpenEntry { counts[$0.owner, default: 0] += 1 }
+            counts[.anonymous] = nil
+            if counts.values.contains(where: { $0 > limits.maxSessionsPerClient }) {
+                world.violate("a client has more sessions than \(limits.maxSessionsPerClient), its limit")
+            }
         }
         if requests.budget.used > limits.maxBytes {
             world.violate("\(requests.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
@@ -289,17 +297,35 @@ final class SimulatedServer {
                 return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
             }
             end()
-        } else if let finding = idleCheck?.turn(at: world.moment, hasReadAll: true) {
-            let expired = requests.statistics.sessionsExpired
-            _ = requests.handle(finding, at: world.moment)
-            if requests.statistics.sessionsExpired > expired {
-                world.reach(.idleExpired)
-                world.oracle.expired(
-                    on: self, after: idleCheck!.timeout, still: Set(requests.ledger.openEntries.map(\.id)))
-            }
+        } else if idleCheck != nil {
+            endIdle()
             scheduleTurn(after: idleCheck!.interval)
         }
     }
+
+    private func endIdle() {
+        let timeout = idleCheck!.timeout
+        world.oracle.turned(self, after: .nanoseconds(world.now - lastTurn), timeout)
+        lastTurn = world.now
+        let expired = requests.statistics.sessionsExpired
+        _ = requests.handle(idleCheck!.turn(at: world.moment, hasReadAll: true), at: world.moment)
+        let open = requests.ledger.openEntries
+        if requests.statistics.sessionsExpired > expired {
+            world.reach(.idleExpired)
+            world.oracle.expired(on: self, after: timeout, still: Set(open.map(\.id)))
+        }
+        world.oracle.checkIdle(open.filter(\.isIdle).map(\.id), on: self, timeout)
+        checkSessions()
+    }
+
+    /// Sessions are open from their create to their close.
+    private func checkSessions() {
+        let entries = requests.ledger.openEntries
+        world.oracle.checkOpen(
+            entries.filter(\.isIdle).map(\.id), busy: entries.filter(\.isBusy).map(\.id), on: self)
+    }
+
+    func isOpen(_ session: SessionID) -> Bool { requests.ledger.boards(of: session) != nil }
 
     /// Asks it to stop.
     func stop() {
@@ -311,6 +337,8 @@ final class SimulatedServer {
     }
 
     private func end() {
+        checkAnswers()
+        checkSessions()
         requests.endSessions(savingIn: directory, at: world.moment)
         hasEnded = true
         let isClean = files.map { !$0.isKilled } ?? false && requests.inProgress == 0
@@ -328,8 +356,17 @@ final class SimulatedServer {
         world.oracle.ended(self, isClean: false)
     }
 
+    /// Without anything in progress each message has its answer.
+    private func checkAnswers() {
+        if requests.inProgress == 0, unanswered.count > 0 {
+            world.violate("\(unanswered.count) messages got no answer")
+        }
+    }
+
     /// At the very end: without its sessions nothing is left in use.
     func checkEmpty() {
+        checkAnswers()
+        checkSessions()
         _ = requests.handle(.idle(since: world.moment + .seconds(1)), at: world.moment)
         if requests.ledger.openCount != 0 || requests.ledger.openBoards != 0 {
             world.violate("\(requests.ledger.openCount) sessions are left")

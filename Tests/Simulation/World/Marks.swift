@@ -1,9 +1,9 @@
 /// What a campaign has to reach sometimes: a test that never comes to these places shows nothing.
 enum Mark: Int, CaseIterable {
-    case resent, parked, resumed, resumeWaited, tombstone, createRepeated
-    case conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition
+    case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
+    case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition
     case resourceExhausted, shuttingDown
-    case idleExpired, restored, partialRollout, finals
+    case idleExpired, restored, partialRollout, finals, plainFinals, askedLibrary
     case killedDuringJob, stoppedDuringJob, jobTooLate
     case damagedFile, tornFile, fullDisk, lostNames
     case snapshotRestored, networkPlayed, secondServerAsked, truncatedRequest

@@ -3,6 +3,7 @@ internal import Platform
 internal import Synchronization
 internal import TwofoldCore
 internal import TwofoldServer
+internal import TwofoldSessions
 internal import TwofoldTestSupport
 internal import ZeroMQ
 
@@ -34,6 +35,8 @@ final class World {
         let socket: Int
         /// The number of the request on its socket, as REQ_CORRELATE has it.
         let number: UInt32
+        /// The client that its connection has shown a key of.
+        var owner = Client.anonymous
         var header: [UInt8]
         var payload: [UInt8]?
         /// Whether it was truncated.
@@ -42,6 +45,7 @@ final class World {
 
     private struct Socket {
         let client: Int
+        let owner: Client
         var number: UInt32 = 0
         var inbox: [Packet] = []
         /// The connection that it has; what was sent over another never arrives.
@@ -50,12 +54,15 @@ final class World {
         var isRequestDamaged = false
     }
 
-    private struct Client {
+    private struct Program {
         var ticket = 0
         var sockets: Set<Int> = []
     }
 
+    let seed: UInt64
     private(set) var now = 0
+    /// By how much of that the clock has jumped.
+    private(set) var jumped = 0
     var faults: Faults
     var dice: Dice
     /// The clock that servers look at while they work.
@@ -63,7 +70,7 @@ final class World {
     private(set) var oracle: Oracle!
     private(set) var servers: Servers!
     private var queue = EventQueue<Event>()
-    private var clients: [Client]
+    private var clients: [Program]
     private var sockets: [Int: Socket] = [:]
     private var socketCount = 0
     private var networkDownUntil = 0
@@ -76,9 +83,10 @@ final class World {
     private(set) var marks = [Int](repeating: 0, count: Mark.allCases.count)
 
     init(seed: UInt64, clients: Int, disabled: UInt64, suppressed: [UInt64]) {
+        self.seed = seed
         faults = Faults(seed: seed, disabled: disabled, suppressed: suppressed)
         var dice = Dice(seed: seed)
-        self.clients = Array(repeating: Client(), count: clients)
+        self.clients = Array(repeating: Program(), count: clients)
         clock = SimulatedClock(seed: seed)
         latency = 20_000 + dice.below(400_000)
         timeBetweenTroubles = 200_000_000 + dice.below(3_000_000_000)
@@ -172,7 +180,7 @@ final class World {
         if faults.strikes(.clockJump) {
             let time = 1_000_000_000 * (1 + dice.below(100))
             now += time
-            servers.clockJumped(by: time)
+            jumped += time
         }
         if faults.strikes(.partition) { networkDownUntil = now + dice.below(2_000_000_000) }
         if faults.strikes(.cut) {
@@ -225,9 +233,9 @@ final class World {
         queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
     }
 
-    func open(_ client: Int) -> Int {
+    func open(_ client: Int, as owner: Client = .anonymous) -> Int {
         socketCount += 1
-        sockets[socketCount] = Socket(client: client)
+        sockets[socketCount] = Socket(client: client, owner: owner)
         clients[client].sockets.insert(socketCount)
         return socketCount
     }
@@ -242,7 +250,9 @@ final class World {
         sockets[socket]!.number += 1
         // Connections come back by themselves, what was on its way over them does not.
         sockets[socket]!.isCut = false
-        var packet = Packet(socket: socket, number: sockets[socket]!.number, header: header, payload: payload)
+        var packet = Packet(
+            socket: socket, number: sockets[socket]!.number, owner: sockets[socket]!.owner, header: header,
+            payload: payload)
         if faults.strikes(.truncateRequest) {
             truncate(&packet)
             sockets[socket]!.isRequestDamaged = true

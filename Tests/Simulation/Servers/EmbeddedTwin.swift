@@ -1,0 +1,115 @@
+internal import CTwofold
+internal import FoundationEssentials
+internal import TwofoldEmbedded
+internal import TwofoldProtocol
+internal import TwofoldTestSupport
+
+/// The library for callers in the same process. It is given the requests that a server has carried out, has to answer
+/// them in the same way, and meets repeats, requests that skip numbers, and memory that is too small.
+final class EmbeddedTwin {
+    /// A session there. It has numbers of its own, since resumes and refused requests don't come here.
+    struct Session {
+        let id: Data
+        var last: UInt64 = 0
+    }
+
+    struct Answer: Equatable {
+        var result: Reply.OneOf_Result?
+        var payload: [UInt8] = []
+    }
+
+    private var service: UInt64 = 0
+    private var dice: Dice
+    private var header = [UInt8](repeating: 0, count: 1 << 16)
+    private var payload: [UInt8] = []
+    /// What was wrong; nil while all is well.
+    private(set) var problem: String?
+
+    init(seed: UInt64) {
+        dice = Dice(seed: seed ^ 0x7477_696e)
+        let status = TwofoldEmbedded.create(&service, nil, 0)
+        precondition(status == TWOFOLD_ANSWERED, "the settings of the environment are right")
+    }
+
+    deinit { _ = TwofoldEmbedded.destroy(service) }
+
+    func session() -> Session { Session(id: Data(dice.bytes(16))) }
+
+    /// Carries out a request once more.
+    func carryOut(_ op: Request.OneOf_Op, _ bytes: [UInt8]?, of session: inout Session) -> Answer {
+        var request = Request(op, session: session.id, seq: session.last + 1)
+        if session.last > 0, dice.once(in: 16) {
+            request.seq += UInt64(1 + dice.below(9))
+            if case .error(let error) = call(request, bytes).result, error.code == .outOfSequence {
+            } else {
+                problem = "the library did not refuse a request that skips numbers"
+            }
+            request.seq = session.last + 1
+        }
+        if dice.once(in: 8) { payload = [] }
+        let answer = ask(request, bytes)
+        if case .error = answer.result { return answer }
+        session.last += 1
+        if dice.once(in: 4), ask(request, bytes) != answer {
+            problem = "the library answered request \(request.seq) in two ways"
+        }
+        return answer
+    }
+
+    private func ask(_ request: Request, _ bytes: [UInt8]?) -> Answer {
+        if case .step = request.op, let bytes { return step(request, bytes) }
+        return call(request, bytes)
+    }
+
+    private func call(_ request: Request, _ bytes: [UInt8]?) -> Answer {
+        let frame = request.frame
+        // One byte more than there are: an empty payload has an address, too.
+        let actions = bytes.map { $0 + [0] }
+        return answer { reply in
+            guard let actions else {
+                return TwofoldEmbedded.call(service, frame, frame.count, nil, 0, reply)
+            }
+            return TwofoldEmbedded.call(service, frame, frame.count, actions, actions.count - 1, reply)
+        }
+    }
+
+    /// The shorter way that steps have, with actions of one byte or of eight.
+    private func step(_ request: Request, _ bytes: [UInt8]) -> Answer {
+        var steps = twofold_steps()
+        (steps.service, steps.epoch, steps.count) = (service, request.epoch, bytes.count)
+        withUnsafeMutableBytes(of: &steps.session) { $0.copyBytes(from: request.session) }
+        let isWide = dice.once(in: 2)
+        steps.width = isWide ? -8 : 1
+        let actions: [UInt8] = bytes.flatMap { isWide ? [$0, 0, 0, 0, 0, 0, 0, 0] : [$0] }
+        return answer { reply in
+            steps.reply = reply
+            return actions.withUnsafeBytes { TwofoldEmbedded.step(&steps, request.seq, $0.baseAddress) }
+        }
+    }
+
+    private func answer(_ ask: (UnsafeMutablePointer<twofold_reply>) -> Int32) -> Answer {
+        var reply = twofold_reply()
+        func attempt() -> Int32 {
+            header.withUnsafeMutableBufferPointer { header in
+                payload.withUnsafeMutableBufferPointer { payload in
+                    (reply.header, reply.header_capacity) = (header.baseAddress, header.count)
+                    (reply.payload, reply.payload_capacity) = (payload.baseAddress, payload.count)
+                    return ask(&reply)
+                }
+            }
+        }
+        var status = attempt()
+        if status == TWOFOLD_TOO_SMALL {
+            payload = [UInt8](repeating: 0, count: max(1, reply.payload_size))
+            status = attempt()
+        }
+        let bytes = Array(payload.prefix(reply.payload_size))
+        switch Int(status) {
+        case TWOFOLD_ANSWERED:
+            let decoded = header[..<reply.header_size].withUnsafeBytes { Reply(frame: $0) }
+            return Answer(result: decoded?.result, payload: bytes)
+        case TWOFOLD_STEPPED: return Answer(result: .step(.init()), payload: bytes)
+        default: return Answer()
+        }
+    }
+}

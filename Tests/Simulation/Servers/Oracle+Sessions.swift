@@ -1,0 +1,72 @@
+internal import TwofoldProtocol
+internal import TwofoldSessions
+
+// Which sessions are open: from their create to their close, unless they were idle for too long.
+
+extension Oracle {
+    private func open(on server: SimulatedServer) -> [(id: SessionID, record: Record)] {
+        records.filter {
+            $0.key.line == server.line && $0.value.server == server.number && !$0.value.isClosed
+                && !$0.value.isLost
+        }.map { ($0.key.session, $0.value) }
+    }
+
+    /// To all but its owner a session is not there: returns whether the reply is to be looked at any further.
+    func isOwners(
+        _ question: Question, _ session: SessionID, _ reply: Reply, _ server: SimulatedServer
+    ) -> Bool {
+        guard let record = records[Key(session: session, line: server.line)], !record.isLost,
+            record.server == server.number, record.owner != question.owner
+        else { return true }
+        world.reach(.strangerRefused)
+        if case .error(let error) = reply.result, error.code == .notFound, error.field == "session" {
+            return false
+        }
+        world.violate("session \(session.hex) was not NOT_FOUND for a client that it does not belong to")
+        return false
+    }
+
+    /// A server looks at its idle sessions. A longer time than half of the timeout since it last did was a pause, and
+    /// counts for no session.
+    func turned(_ server: SimulatedServer, after elapsed: Duration, _ timeout: Duration) {
+        guard elapsed > timeout / 2 else { return }
+        for (_, record) in open(on: server) {
+            record.idleSince = min(record.idleSince + Int(elapsed / .nanoseconds(1)), world.now)
+        }
+    }
+
+    /// Only these sessions of a server were not idle for too long.
+    func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
+        for (id, record) in self.open(on: server) where !open.contains(id) {
+            if idleTime(of: record) < timeout {
+                world.violate("session \(id.hex) was ended as idle, and was not")
+            }
+            record.isLost = true
+            losable.insert(id)
+        }
+    }
+
+    /// None of these sessions, without a request in progress, was idle for longer than twice the timeout.
+    func checkIdle(_ sessions: [SessionID], on server: SimulatedServer, _ timeout: Duration) {
+        for id in sessions {
+            guard let record = records[Key(session: id, line: server.line)] else { continue }
+            if idleTime(of: record) > timeout * 2 {
+                world.violate("session \(id.hex) is open, and was idle for \(idleTime(of: record))")
+            }
+        }
+    }
+
+    private func idleTime(of record: Record) -> Duration { .nanoseconds(world.now - record.idleSince) }
+
+    /// A server has these sessions, idle or with a request in progress.
+    func checkOpen(_ idle: [SessionID], busy: [SessionID], on server: SimulatedServer) {
+        let known = Set(open(on: server).map(\.id))
+        for id in idle where !known.contains(id) {
+            let isClosed = records[Key(session: id, line: server.line)]?.isClosed ?? false
+            world.violate("session \(id.hex) is open, and was \(isClosed ? "closed" : "never created")")
+        }
+        for id in known.subtracting(idle).subtracting(busy) {
+            world.violate("session \(id.hex) is gone, and was not closed")
+        }
+    }
+}

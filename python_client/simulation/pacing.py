@@ -1,0 +1,93 @@
+"""How long calls may take, and how soon a request may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from google.protobuf.message import DecodeError
+
+from twofold.v1 import envelope_pb2 as envelope
+
+SLACK = 0.05
+"""Seconds that a call may take beyond its timeout: waits end at whole milliseconds."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.020, 1.0
+_NO_WAIT = 1e-6
+
+
+class Pace:
+    """The requests that one call sends.
+
+    A repeat comes after 20 ms at the earliest, the next one after twice that time, and so on up to
+    a second; one of `expand` after a second; one that a stopping server has refused after the time
+    that it names.
+    """
+
+    def __init__(self) -> None:
+        self._request: tuple[bytes, bytes | None] | None = None
+        self._repeats = 0
+        self._earliest = 0.0
+
+    def problem(self, header: bytes, payload: bytes | None, now: float) -> str | None:
+        """Notes that a request is sent; what is wrong with that, or None."""
+        request = header, payload
+        is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
+        self._repeats = self._repeats + 1 if is_repeat else 0
+        wait = min(_FIRST_WAIT * 2.0**self._repeats, _LONGEST_WAIT)
+        if _is_expand(header):
+            wait = _LONGEST_WAIT
+        early, self._earliest = self._earliest - now, now + wait
+        self._request = request
+        if is_repeat and is_early:
+            return f"a request is repeated {early:.3f} s too early"
+        return None
+
+    def answered(self, header: bytes, now: float) -> None:
+        """Notes a reply."""
+        try:
+            error = envelope.Reply.FromString(header).error
+        except DecodeError:
+            error = envelope.Error()
+        if not error.HasField("retry_after_ms"):
+            self._request = None
+            return
+        self._earliest = now + error.retry_after_ms / 1000
+        self._repeats = -1
+
+
+def _is_expand(header: bytes) -> bool:
+    try:
+        return envelope.Request.FromString(header).HasField("expand")
+    except DecodeError:
+        return False
+
+
+class Watch:
+    """The time of one call.
+
+    Args:
+        timeout: Seconds that each of its requests may take.
+        requests: How many it may make, one after another.
+        now: The time.
+        jumped: Seconds by which the clock has jumped so far.
+    """
+
+    def __init__(
+        self,
+        timeout: float,
+        requests: int,
+        now: Callable[[], float],
+        jumped: Callable[[], float],
+    ) -> None:
+        self._timeout, self._requests = timeout, requests
+        self._now, self._jumped = now, jumped
+        self._start, self._start_jumped = now(), jumped()
+
+    def problem(self, gave_up: bool) -> str | None:
+        """What is wrong with a call that ends now, perhaps because its time was over."""
+        elapsed = self._now() - self._start
+        working = elapsed - (self._jumped() - self._start_jumped)
+        if working > self._timeout * self._requests + SLACK:
+            return f"took {working:.3f} s; its timeout is {self._timeout:.3g} s"
+        if gave_up and elapsed < self._timeout - SLACK:
+            return f"gave up after {elapsed:.3f} s; its timeout is {self._timeout:.3g} s"
+        return None
