@@ -2,15 +2,17 @@
 
 import PackageDescription
 
-/// What every hand-written target is compiled with. The tests see what is internal, so one build serves them and the
-/// products: what is tested is what is shipped.
+/// What every hand-written target is compiled with.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
-    .unsafeFlags(["-enable-testing"]),
 ]
+
+/// The same for modules whose tests see what is internal. So one build serves them and the products: what is tested is
+/// what is shipped.
+let testableSettings = settings + [.unsafeFlags(["-enable-testing"])]
 
 /// The same for tests that compute little: not optimised, they are compiled in a third of the time.
 let testSettings = settings + [.unsafeFlags(["-Onone"])]
@@ -68,18 +70,19 @@ let package = Package(
     ],
     targets: [
         .target(name: "CLinux"),
-        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: settings),
+        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: testableSettings),
         .systemLibrary(name: "CZeroMQ"),
         .target(
-            name: "ZeroMQ", dependencies: ["CZeroMQ", "Platform"], swiftSettings: settings,
+            name: "ZeroMQ", dependencies: ["CZeroMQ", "Platform"], swiftSettings: testableSettings,
             linkerSettings: zeroMQ),
         .target(name: "Kernel2048", swiftSettings: settings),
         .target(
             name: "TwofoldCore",
             dependencies: ["Kernel2048", "Platform"] + avx2Targets.map { .target(name: $0.name) },
-            swiftSettings: settings),
+            swiftSettings: testableSettings),
         .target(
-            name: "TwofoldOptimum", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),
+            name: "TwofoldOptimum", dependencies: ["Platform", "TwofoldCore"], swiftSettings: testableSettings
+        ),
         .target(
             name: "TwofoldProtocol",
             dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")]),
@@ -90,14 +93,14 @@ let package = Package(
         .target(
             name: "TwofoldSessions",
             dependencies: ["Platform", "TwofoldCore", "TwofoldOptimum", "TwofoldProtocol", "TwofoldService"],
-            swiftSettings: settings),
+            swiftSettings: testableSettings),
         .target(
             name: "TwofoldServer",
             dependencies: [
                 "Platform", "TwofoldCore", "TwofoldService", "TwofoldSessions", "ZeroMQ",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings),
+            swiftSettings: testableSettings),
         .systemLibrary(name: "CTwofold"),
         .target(
             name: "TwofoldEmbedded",
@@ -149,7 +152,7 @@ let package = Package(
                 "TwofoldService", "TwofoldSessions", "TwofoldTestSupport", "ZeroMQ",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            path: "Tests/Simulation", swiftSettings: settings),
+            path: "Tests/Simulation", swiftSettings: testableSettings),
         .testTarget(
             name: "TwofoldSimulationTests", dependencies: ["TwofoldSimulation", "TwofoldTestSupport"],
             swiftSettings: testSettings),

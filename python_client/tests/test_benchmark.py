@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from servers import PATIENCE
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
+@pytest.mark.long
 def test_the_benchmark_measures_reports_and_draws(tmp_path: Path) -> None:
     chosen = ["twofold", "twofold-held", "session", "twofold-same-step", "twofold-reward"]
     chosen += ["rollout", "rollout-kernel", "twofold-ipc", "rollout-ipc", "limit-ipc"]

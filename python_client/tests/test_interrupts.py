@@ -10,6 +10,13 @@ from opcodes import InterruptAt
 
 import twofold
 
+# Over tcp the package executes the same bytecodes as over ipc.
+over_carriers = pytest.mark.parametrize(
+    "endpoint",
+    ["embedded", "ipc", pytest.param("tcp", marks=pytest.mark.long)],
+    indirect=True,
+)
+
 
 def through_interrupts(
     make: Callable[[], Any], deed: Callable[[Any, int], Any], result: Callable[[Any], Any]
@@ -42,6 +49,7 @@ def actions(turn: int) -> Any:
     return np.random.default_rng(turn).integers(0, 4, 3)
 
 
+@over_carriers
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_an_interrupt_at_any_bytecode_of_a_step_loses_nothing(endpoint: str, mode: str) -> None:
     def make() -> Any:
@@ -87,6 +95,7 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
     return both
 
 
+@over_carriers
 def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) -> None:
     """Each but the first goes on with the stream, so that twice is something else than once."""
 
@@ -99,6 +108,7 @@ def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) ->
     assert through_interrupts(make, reset, number) > 200
 
 
+@over_carriers
 @pytest.mark.parametrize("seed", [None, [7, None, None]], ids=["none", "some"])
 def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     endpoint: str, seed: Any
@@ -126,6 +136,7 @@ def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     assert moment > 200
 
 
+@over_carriers
 def test_an_interrupt_at_any_bytecode_of_a_reset_of_some_streams_loses_nothing(
     endpoint: str,
 ) -> None:

@@ -7,7 +7,12 @@ import sys
 import pytest
 from servers import PATIENCE, Server
 
-MEGABYTES = range(300, 2001, 100)
+MEGABYTES = [
+    megabytes
+    if megabytes % 500 == 0 or megabytes == 300
+    else pytest.param(megabytes, marks=pytest.mark.long)
+    for megabytes in range(300, 2001, 100)
+]
 
 PLAY = """
 import resource, sys
