@@ -84,9 +84,8 @@ swift-tests: .build/system-packages ## Build everything, the Swift tests too.
 test-swift: swift-tests ## Run the Swift tests.
 	$(SWIFT_TESTS) $(SWIFT_TEST_ARGS)
 
-# One more than there are processors, because some wait.
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
-	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) -m "not long"
+	cd python_client && $(PYTEST) --numprocesses auto -m "not long"
 
 .PHONY: test-browser
 test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).

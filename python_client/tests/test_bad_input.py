@@ -72,8 +72,12 @@ def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
 
         # Closed ids are remembered, up to ten thousand of them.
         come_and_go(TIMES + TIMES // 5)
-        before = own_server.memory
-        come_and_go(TIMES)
-        assert own_server.memory - before < 4 << 20
+        # A leak shows each time; what the allocator keeps does not.
+        growths: list[int] = []
+        while not growths or (growths[-1] >= 4 << 20 and len(growths) < 5):
+            before = own_server.memory
+            come_and_go(TIMES)
+            growths.append(own_server.memory - before)
+        assert growths[-1] < 4 << 20, growths
         session.begin()
         session.create()
