@@ -17,17 +17,16 @@ package struct Descriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
-    /// Locks the file, for as long as the descriptor is open; throws at once when another process has it locked.
+    /// Opens a file, or makes it, and locks it for as long as the descriptor is open; nil if another process has it
+    /// locked. Its owner may remove the file while it is locked.
     ///
     /// The corresponding C function is `flock`.
-    package func lock() throws(SystemError) { try system { flock(number, LOCK_EX | LOCK_NB) } }
-
-    /// Opens a file, or makes it, and locks it as ``lock()``; nil if another process has it locked. Its owner may remove
-    /// the file while it is locked.
     package static func locking(_ path: String, mode: mode_t) throws(SystemError) -> Descriptor? {
         while true {
             let file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: mode)
-            do throws(SystemError) { try file.lock() } catch {
+            do throws(SystemError) {
+                try system(named: "flock") { [number = file.number] in flock(number, LOCK_EX | LOCK_NB) }
+            } catch {
                 guard error.code == EWOULDBLOCK else { throw error }
                 return nil
             }
@@ -38,21 +37,6 @@ package struct Descriptor: ~Copyable, Sendable {
                 return file
             }
         }
-    }
-
-    /// Fills memory from a place in the file, however many calls that takes; false if the file ends before.
-    ///
-    /// The corresponding C function is `pread`.
-    package func read(_ memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Bool {
-        var done = 0
-        while done < memory.count {
-            let count = try system(named: "pread") {
-                pread(number, memory.baseAddress! + done, memory.count - done, offset + done)
-            }
-            guard count > 0 else { return false }
-            done += count
-        }
-        return true
     }
 
     /// Writes all of it, however many calls that takes.

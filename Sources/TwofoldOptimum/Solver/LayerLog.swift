@@ -32,9 +32,8 @@ final class LayerLog {
         file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: 0o644)
         self.rowBytes = rowBytes
         self.limit = limit
-        var status = stat()
-        try system(named: "fstat") { fstat(file.number, &status) }
-        while let layer = try next(Int(status.st_size)) {
+        let size = try file.regularFileSize
+        while let layer = try next(size) {
             layers.append(layer)
             end = layer.offset + layer.rows * rowBytes + 8
         }
@@ -51,7 +50,7 @@ final class LayerLog {
     /// The layer at the end that was read so far, in a file of this size; nil if it is missing or damaged.
     private func next(_ size: Int) throws(SystemError) -> Layer? {
         let head = try LayerRows(bytes: Self.headWords * 8)
-        guard try file.read(head.memory, at: end) else { return nil }
+        guard try file.read(into: head.memory, at: end) == head.memory.count else { return nil }
         let words = head.memory.assumingMemoryBound(to: UInt64.self)
         guard words[0] == Self.magic, words[1] < 1 << 32, words[2] <= limit, words[3] <= limit else {
             return nil
@@ -61,7 +60,7 @@ final class LayerLog {
             offset: end + Self.headWords * 8)
         guard layer.offset + layer.rows * rowBytes + 8 <= size else { return nil }
         let whole = try LayerRows(bytes: Self.headWords * 8 + layer.rows * rowBytes + 8)
-        guard try file.read(whole.memory, at: end) else { return nil }
+        guard try file.read(into: whole.memory, at: end) == whole.memory.count else { return nil }
         let body = UnsafeRawBufferPointer(rebasing: whole.memory.dropLast(8))
         let checksum = whole.memory.load(fromByteOffset: body.count, as: UInt64.self)
         return WordChecksum.of(body) == checksum ? layer : nil
@@ -86,7 +85,7 @@ final class LayerLog {
     /// The rows of a layer.
     func rows(of layer: Layer) throws(SystemError) -> LayerRows {
         let rows = try LayerRows(bytes: layer.rows * rowBytes)
-        guard try file.read(rows.memory, at: layer.offset) else {
+        guard try file.read(into: rows.memory, at: layer.offset) == rows.memory.count else {
             throw SystemError(code: EIO, name: "pread")
         }
         return rows
@@ -97,15 +96,13 @@ final class LayerLog {
 ///
 /// This is the room for it. `@unchecked Sendable` because workers read it, or write to disjoint rows.
 final class LayerRows: @unchecked Sendable {
-    let memory: UnsafeMutableRawBufferPointer
+    var memory: UnsafeMutableRawBufferPointer { owned.bytes }
+    private let owned: OwnedMemory
 
-    /// Throws if the system refuses the memory.
+    /// Throws ENOMEM if the process can't have the memory.
     init(bytes: Int) throws(SystemError) {
-        guard let start = aligned_alloc(64, max(64, (bytes + 63) & ~63)) else {
+        do throws(OutOfMemory) { owned = try OwnedMemory(byteCount: bytes) } catch {
             throw SystemError(code: ENOMEM)
         }
-        memory = UnsafeMutableRawBufferPointer(start: start, count: bytes)
     }
-
-    deinit { free(memory.baseAddress) }
 }

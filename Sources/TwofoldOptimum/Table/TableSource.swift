@@ -85,11 +85,11 @@ struct TableSource: ~Copyable {
     }
 
     private func read(_ memory: UnsafeMutableRawBufferPointer) throws(OptimumFailure) {
-        let isWhole: Bool
-        do throws(SystemError) { isWhole = try descriptor.read(memory, at: 0) } catch {
+        let count: Int
+        do throws(SystemError) { count = try descriptor.read(into: memory, at: 0) } catch {
             throw OptimumFailure("can't read '\(path)': \(error)")
         }
-        guard isWhole else { throw damaged("it has fewer than \(size) bytes") }
+        guard count == memory.count else { throw damaged("it has fewer than \(size) bytes") }
     }
 
     /// The failure of a table with this damage.

@@ -29,13 +29,13 @@ final class SystemStateFiles: StateFiles {
         try explaining("can't make the state directory '\(path)'") { () throws(SystemError) in
             try makeDirectories(path, mode: 0o700)
         }
-        lock = try explaining("can't use the state directory '\(path)'") { () throws(SystemError) in
-            try Descriptor(opening: path + "/lock", O_RDWR | O_CREAT, mode: 0o600)
-        }
+        guard
+            let lock = try explaining(
+                "can't use the state directory '\(path)'",
+                { () throws(SystemError) in try Descriptor.locking(path + "/lock", mode: 0o600) })
+        else { throw ServerError("the state directory '\(path)' is used by another process") }
         self.path = path
-        do throws(SystemError) { try lock.lock() } catch {
-            throw ServerError("the state directory '\(path)' is used by another process")
-        }
+        self.lock = lock
     }
 
     /// Whether users other than its owner can look into it.
