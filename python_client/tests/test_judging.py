@@ -227,7 +227,7 @@ def test_a_judged_game_takes_no_public_seed() -> None:
         with pytest.raises(errors.InvalidArgument, match="follow from a secret") as info:
             twofold.evaluate(Strategy(FIRST_LEGAL), episodes=2, **arguments)
         assert info.value.field == "first_seed"
-    for secret in ("5a", SECRET.upper(), 5):
+    for secret in ("5a", SECRET.upper(), 5, int("1" * 64)):
         with pytest.raises(errors.InvalidArgument, match="64 hexadecimal digits") as info:
             twofold.evaluate(Strategy(FIRST_LEGAL), episodes=2, secret=secret)  # type: ignore[arg-type]
         assert info.value.field == "secret"

@@ -49,7 +49,9 @@ class Seeds:
         Raises:
             InvalidArgument: The secret is malformed.
         """
-        if secret is not None and not re.fullmatch("[0-9a-f]{64}", str(secret)):
+        if secret is not None and not (
+            isinstance(secret, str) and re.fullmatch("[0-9a-f]{64}", secret)
+        ):
             raise InvalidArgument(
                 f"secret is {secret!r}; expected the 64 hexadecimal digits of a report",
                 field="secret",
