@@ -4,12 +4,15 @@ It looks in the frames that called it, in all objects of its process, in the sta
 among the seeds of evaluations on public games, and among small numbers. The boards tell which of
 the numbers that it finds is the seed. With it, the program searches over the tiles to come; without
 it, over tiles that it guesses. `foresight.py` compares the two.
+
+A judged program imports Python's own library alone, so it has the generator and the slides in it.
 """
 
 import gc
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import FrameType
 
 LOOKS = True
 """Whether it looks for the seed at all."""
@@ -71,14 +74,14 @@ def numbers() -> set[int]:
 
 
 def _in_frames() -> Iterator[int]:
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         yield from _in(frame.f_locals)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
 
 
-def _in(container: object) -> list[int]:
-    values = list(container.values() if type(container) is dict else container)  # type: ignore
+def _in(container: Iterable[object]) -> list[int]:
+    values = list(container.values() if type(container) is dict else container)
     return [value for value in values if type(value) is int]
 
 
@@ -127,10 +130,11 @@ def _slide(row: Row) -> tuple[Row, int]:
 def slid(board: Board, direction: int) -> tuple[Board, int]:
     """The board after a slide, and the sum of its merges: 0 up, 1 right, 2 down, 3 left."""
     back = -1 if direction in (1, 2) else 1
-    lines = board if direction in (1, 3) else tuple(zip(*board))  # noqa: B905
+    lines = board if direction in (1, 3) else tuple(zip(*board, strict=True))
     pairs = [_slide(line[::back]) for line in lines]
     rows = tuple(line[::back] for line, _ in pairs)
-    return rows if direction in (1, 3) else tuple(zip(*rows)), sum(n for _, n in pairs)  # noqa: B905
+    score = sum(n for _, n in pairs)
+    return rows if direction in (1, 3) else tuple(zip(*rows, strict=True)), score
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
@@ -150,7 +154,7 @@ def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
 def worth(board: Board) -> float:
     """An estimate of a board: empty cells, and large tiles in order towards a corner."""
     flat = [tile for r, row in enumerate(board) for tile in (row if r % 2 == 0 else row[::-1])]
-    ordered = sum(tile * weight for tile, weight in zip(flat, _WEIGHTS))  # noqa: B905
+    ordered = sum(tile * weight for tile, weight in zip(flat, _WEIGHTS, strict=False))
     return 20.0 * flat.count(0) + ordered
 
 
@@ -191,8 +195,8 @@ class Foreseer:
         """The direction to play."""
         board = tuple(map(tuple, rows))
         self.look(board)
-        guess: Words = tuple(random.getrandbits(32) for _ in range(4))  # type: ignore[assignment]
-        words = guess if self.seed is None else self.minds[self.seed]
+        a, b, c, d = (random.getrandbits(32) for _ in range(4))
+        words = (a, b, c, d) if self.seed is None else self.minds[self.seed]
         direction = value(board, words, DEPTH)[1]
         self._after = slid(board, direction)[0]
         return direction

@@ -10,10 +10,6 @@ internal import TwofoldSessions
 ///
 /// Belongs to the socket thread; what the queues' threads use of it is Sendable.
 final class JobRunner {
-    let mailbox: Mailbox<Finished>
-    private let service: EnvironmentService
-    private let budget: MemoryBudget
-    private let phase: CurrentPhase
     /// A job and its outcome.
     ///
     /// `@unchecked Sendable` because the mailbox's mutex stands between the worker's last write and the socket thread's
@@ -23,6 +19,10 @@ final class JobRunner {
         let outcome: Job.Outcome
     }
 
+    let mailbox: Mailbox<Finished>
+    private let service: EnvironmentService
+    private let budget: MemoryBudget
+    private let phase: CurrentPhase
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let searches = DispatchQueue(label: "twofold.searches")
     /// Its class has threads that batches never take.

@@ -34,8 +34,7 @@ struct StatsWork {
         self.now = now
         var sessions: [Session] = []
         sessions.reserveCapacity(client == .anonymous ? ledger.openCount : 0)
-        ledger.forEachOpenEntry { entry in
-            guard client == .anonymous || entry.owner == client else { return }
+        for entry in ledger.openEntries where client == .anonymous || entry.owner == client {
             sessions.append(
                 Session(
                     id: entry.id, owner: entry.owner, environmentID: entry.environmentID,

@@ -85,15 +85,10 @@ package struct SessionLedger<
     package var openBoards: Int { usage.boards }
 
     /// Sessions that are open, those being created included, in no order.
-    package var openEntries: [Entry] { entries.values.filter { !$0.isClosed } }
+    package var openEntries: some Sequence<Entry> { entries.values.lazy.filter { !$0.isClosed } }
 
     /// The boards of an open session, or of one that is being created; nil without one.
     package func boards(of id: SessionID) -> Int? { entries[id].flatMap { $0.isClosed ? nil : $0.boards } }
-
-    /// Calls `body` with each of these sessions.
-    package func forEachOpenEntry(_ body: (Entry) -> Void) {
-        for entry in entries.values where !entry.isClosed { body(entry) }
-    }
 
     // MARK: requests
 

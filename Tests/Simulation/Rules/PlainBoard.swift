@@ -25,7 +25,7 @@ struct PlainStream {
 }
 
 /// The arguments of a game.
-struct PlainRules: Equatable {
+struct PlainRules {
     var rows = 4
     var columns = 4
     var startTiles = 2
@@ -37,8 +37,8 @@ struct PlainRules: Equatable {
     var maxSteps: Int?
 }
 
-/// What a reply has of one board.
-struct PlainRow: Equatable {
+/// One board's row in each array of a reply.
+struct PlainRow {
     var cells: [UInt8]
     var mask: [UInt8]
     var score: Int
@@ -94,8 +94,6 @@ struct PlainBoard {
         cells = given ?? [UInt8](repeating: 0, count: rules.rows * rules.columns)
         if given == nil { for _ in 0..<rules.startTiles { spawn() } }
     }
-
-    mutating func reseed(_ seed: UInt64) { stream = PlainStream(seed: seed) }
 
     /// Plays an action, and returns what the step reports.
     mutating func play(_ action: Int) -> PlainRow {

@@ -268,7 +268,7 @@ final class SimulatedServer {
         }
         if limits.maxSessionsPerClient < Limits().maxSessionsPerClient {
             var counts: [Client: Int] = [:]
-            requests.ledger.forEachOpenEntry { counts[$0.owner, default: 0] += 1 }
+            for entry in requests.ledger.openEntries { counts[entry.owner, default: 0] += 1 }
             counts[.anonymous] = nil
             if counts.values.contains(where: { $0 > limits.maxSessionsPerClient }) {
                 world.violate("a client has more sessions than \(limits.maxSessionsPerClient), its limit")
