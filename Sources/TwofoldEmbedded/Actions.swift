@@ -26,7 +26,7 @@ struct Actions {
         (count, width) = (bytes.count, 1)
     }
 
-    /// Whether they are the same in whatever width; false where one does not fit into a byte.
+    /// Whether both have the same values, of whatever width; false if one of them does not fit into a byte.
     func isSame(as other: Actions) -> Bool {
         guard count == other.count else { return false }
         if width == 1, other.width == 1 {

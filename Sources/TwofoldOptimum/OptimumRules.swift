@@ -66,7 +66,7 @@ final class OptimumRules: Sendable {
         return starts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
-    /// Whether a number is that of a canonical board with this tile sum and no exponent above the largest.
+    /// Whether a number encodes a canonical board with this tile sum and no exponent above the largest.
     func isBoard(_ number: UInt64, _ tileSum: Int) -> Bool {
         guard number >> UInt64(4 * boards.cells) == 0 else { return false }
         var (rest, sum) = (number, 0)

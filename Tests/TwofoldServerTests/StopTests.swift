@@ -36,7 +36,8 @@ import ZeroMQ
     }
 
     @Test func `requests that have arrived before the stop are answered`() throws {
-        /// How many of 200 requests a server takes that is asked to stop before it begins; each is answered.
+        /// Sends 200 requests to a server that is asked to stop before it begins. Returns the number that it takes; each gets
+        /// an answer.
         func taken() throws -> Int {
             let endpoint = directory.ipc()
             let gate = DispatchSemaphore(value: 0)

@@ -43,7 +43,7 @@ def measure(command: str, checkout: Path) -> tuple[float, float, str]:
 
 
 def processor_seconds() -> float:
-    """What all children have used that have ended."""
+    """Returns the processor time of all children that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -1,4 +1,4 @@
-"""How long calls may take, and how soon a request may be repeated."""
+"""Limits on the duration of calls and on the rate of repeats."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Watch:
         self._start, self._start_jumped = now(), jumped()
 
     def problem(self, gave_up: bool) -> str | None:
-        """What is wrong with a call that ends now, perhaps because its time was over."""
+        """Returns what is wrong with a call that ends now, or None; it may have given up."""
         elapsed = self._now() - self._start
         working = elapsed - (self._jumped() - self._start_jumped)
         if working > self._timeout * self._requests + SLACK:

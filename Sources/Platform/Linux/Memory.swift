@@ -1,7 +1,7 @@
 internal import CLinux
 
-/// How many bytes of memory this process may still take: the smallest of what the machine and its cgroup's limit (of
-/// version 2 or 1) leave beside what it has, and of ``memoryLeft()`` without what is always kept free.
+/// Bytes of memory that this process may still take. The machine, its cgroup (version 2 or 1) and the process's own limits
+/// bound it, less what the process has and what is always kept free.
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
     let whole = min(machine, cgroupMemoryLimit() ?? machine)
@@ -9,7 +9,7 @@ package func availableMemory() -> Int {
     return max(0, min(whole - ProcessUsage.residentBytes, own ?? whole))
 }
 
-/// How many bytes the process's own limits of address space and data (`ulimit -v`, `ulimit -d`) leave; nil without any.
+/// Bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`) leave; nil without limits.
 package func memoryLeft() -> Int? {
     let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
     guard space != nil || data != nil else { return nil }

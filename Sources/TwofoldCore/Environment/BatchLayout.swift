@@ -63,7 +63,7 @@ public final class ArrayMemory: @unchecked Sendable {
     public var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
     private let memory: OwnedMemory
 
-    /// Memory for these arrays with one row per lane; throws with the field's name where there is none.
+    /// Allocates memory for these arrays, one row per lane. The error names `field`, which decides the size.
     public init(_ specs: [ArraySpec], lanes: Int, for field: String = "") throws(EnvironmentError) {
         memory = try OwnedMemory(byteCount: Self.size(specs, lanes: lanes), for: field)
         arrays = BatchLayout(specs, lanes: lanes).arrays(in: memory.bytes)

@@ -20,7 +20,7 @@ public final class OptimumEnvironment: VectorEnvironment {
 
     public let stepArrays: [ArraySpec]
     public let finalArrays: [ArraySpec]
-    /// Where the infos of the final boards are among these.
+    /// The indices of the optimum's infos in ``finalArrays``.
     private let finalPlaces: Places
 
     fileprivate struct Places: Sendable {

@@ -38,7 +38,7 @@ final class BackwardPass {
         for (index, layer) in layers.enumerated() {
             let states = try boards.rows(of: layer)
             if index < log.layers.count, log.layers[index].rows != layer.rows {
-                // Values of other boards; those of all layers behind them come from these.
+                // These values belong to other boards, and all later layers were computed from them.
                 try log.cut(to: index)
             }
             if index < log.layers.count {

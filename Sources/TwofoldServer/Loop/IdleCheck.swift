@@ -8,7 +8,7 @@ package import TwofoldCore
 ///
 /// It has no clock. Its owner calls ``turn(at:hasReadAll:)`` at least once an interval.
 package struct IdleCheck {
-    /// What a turn found.
+    /// The result of a turn.
     package enum Finding: Equatable {
         case nothing
         /// The server did nothing for so long, so this time counts for no session.

@@ -17,7 +17,7 @@ extension SessionLedger {
         /// Boards that create asked for.
         package let boards: Int
         package let begin: Moment
-        /// When it last received a request or got its reply, whichever came later.
+        /// The moment of its last request or reply, whichever came later.
         package private(set) var idleSince: Moment
         /// Requests that were carried out since its begin.
         package private(set) var requests = 0

@@ -22,7 +22,7 @@ final class EmbeddedTwin {
     private var dice: Dice
     private var header = [UInt8](repeating: 0, count: 1 << 16)
     private var payload: [UInt8] = []
-    /// What was wrong; nil while all is well.
+    /// The first wrong answer, in words; nil without one.
     private(set) var problem: String?
 
     init(seed: UInt64) {

@@ -60,7 +60,7 @@ final class Oracle {
         var wasReset = false
         /// The number of the server that has it.
         var server = 0
-        /// When it was asked anything, or a reply was sent, whichever came later.
+        /// The moment of its last request or reply, whichever came later.
         var idleSince = 0
         /// The next request, and where its newest copy came from, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?

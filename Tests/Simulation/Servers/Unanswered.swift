@@ -19,7 +19,7 @@ struct Unanswered {
         messages.append(Message(place: place, question: question))
     }
 
-    /// Removes the message that a reply answers, and returns it; nil if there is none, so the reply is one too many.
+    /// Removes the message that a reply answers, and returns it; nil for a reply that answers none.
     mutating func answer(at place: SimulatedServer.Place) -> Message? {
         messages.lastIndex { $0.place == place }.map { messages.remove(at: $0) }
     }

@@ -123,7 +123,7 @@ class Evaluation:
         return result
 
     def _origin(self) -> dict[str, Any]:
-        """What yields the seeds."""
+        """The entry that determines the seeds."""
         if self.secret is None:
             return {"first_seed": int(self.seeds[0])}
         return {"secret": self.secret}

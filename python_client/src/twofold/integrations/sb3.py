@@ -30,7 +30,7 @@ def make_sb3_vec(
             exponents as numbers.
         arguments: The environment's others; `autoreset_mode` and `copy` are the adapter's own.
             `max_episode_steps` is 65,536 by default, or the preset's: an agent without masks that
-            always plays the same illegal action would never end its episode. None is no limit.
+            always plays the same illegal action would never end its episode. None lifts the limit.
 
     Returns:
         The boards. `close()` it after use.

@@ -41,7 +41,7 @@ def make_tianshou_vec(
         arguments: The environment's others; the autoreset mode, `copy` and the keys of the
             observations are the adapter's own.
             `max_episode_steps` is 65,536 by default, or the preset's: an agent without masks that
-            always plays the same illegal action would never end its episode. None is no limit.
+            always plays the same illegal action would never end its episode. None lifts the limit.
 
     Returns:
         The boards. `close()` it after use.

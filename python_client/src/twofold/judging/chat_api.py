@@ -134,7 +134,7 @@ class ChatEndpoint:
 
         Raises:
             TimeoutError: It is not complete in time, however steadily its bytes arrive.
-            OSError, http.client.HTTPException, ValueError: There is none, or it is too large.
+            OSError, http.client.HTTPException, ValueError: No reply came, or it is too large.
         """
         exchange = _Exchange(self._url, body, self._headers)
         timer = threading.Timer(self._timeout, exchange.end)
