@@ -6,7 +6,7 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 
 from twofold.errors import InvalidArgument
-from twofold.games.base import Game
+from twofold.games.spec import Game
 from twofold.games.concentration import Concentration
 from twofold.games.game2048 import Game2048
 

@@ -22,7 +22,7 @@ from twofold.envs.observations import ObservationForm
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
 from twofold.errors import ProtocolError
-from twofold.games.base import Game
+from twofold.games.spec import Game
 from twofold.games.drawing import Picture, side_by_side
 from twofold.games.rewards import extra_info_names
 from twofold.v1 import envelope_pb2 as envelope

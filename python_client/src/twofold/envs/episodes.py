@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from twofold.envs.results import Array, Stepped
-from twofold.games.base import Measure
+from twofold.games.spec import Measure
 
 EPISODE = "episode"
 """The extra info that is made here."""

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.base import Game, GameArguments, Measure
+from twofold.games.spec import Game, GameArguments, Measure
 from twofold.games.drawing import Colour, Picture, draw_board, striped_tile, tile
 from twofold.v1 import concentration_pb2 as concentration
 from twofold.v1 import environment_pb2 as environment

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.base import Game, GameArguments, Measure
+from twofold.games.spec import Game, GameArguments, Measure
 from twofold.games.drawing import Picture, draw_board, tile
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048

@@ -15,7 +15,7 @@ from twofold.envs.game2048 import Game2048Env
 from twofold.envs.results import plain
 from twofold.envs.single import TwofoldEnv
 from twofold.errors import InvalidArgument
-from twofold.games.base import Game
+from twofold.games.spec import Game
 from twofold.games.concentration import Concentration
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import DIRECTIONS, Game2048
