@@ -70,7 +70,7 @@ def one_step(envs: twofold.TwofoldVectorEnv, step: int) -> int:
     """Every 400th step is a reset, the first one with a seed."""
     if step % 400 == 0:
         return number(envs.reset(seed=step or 7) if step % 800 == 0 else envs.reset())
-    return number(envs.step(actions(step, envs._num_actions)))
+    return number(envs.step(actions(step, envs.num_actions)))
 
 
 def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int]:

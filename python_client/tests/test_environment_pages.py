@@ -111,8 +111,8 @@ def test_the_arguments_are_all_there_with_their_defaults(
     assert explicit.metadata == bare.metadata
     assert explicit.render_mode == bare.render_mode
     assert explicit.observation_space == bare.observation_space
-    assert explicit._copies == bare._copies
-    assert explicit._render_size == bare._render_size
+    assert explicit._settings.copy == bare._settings.copy
+    assert explicit._settings.render_size == bare._settings.render_size
     assert explicit._session._timeout == bare._session._timeout
     assert explicit._session.link.endpoint == bare._session.link.endpoint
     bare.close()

@@ -185,7 +185,7 @@ def test_threads_with_boards_of_their_own_do_not_disturb_each_other(server: Serv
         for step in range(60):
             rollout = envs.rollout(3, policy)
             told.append(number((rollout.observations, rollout.rewards, {})))
-            told.append(number(envs.step(actions(step, envs._num_actions) * 0)))
+            told.append(number(envs.step(actions(step, envs.num_actions) * 0)))
         envs.close()
         return told
 

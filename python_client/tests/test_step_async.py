@@ -26,7 +26,7 @@ def halves(envs: TwofoldVectorEnv, step: int) -> int:
     """`one_step`, with each step in two calls."""
     if step % 400 == 0:
         return one_step(envs, step)
-    envs.step_async(actions(step, envs._num_actions))
+    envs.step_async(actions(step, envs.num_actions))
     return number(envs.step_wait())
 
 

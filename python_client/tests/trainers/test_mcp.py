@@ -186,7 +186,7 @@ def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) ->
     env: Any = ConcentrationEnv(size=(2, 5), peeks=0)
     cards, infos = env.reset(seed=3)
     policy = PerfectMemory(env)
-    text = env._batch._game.text
+    text = env.game.text
     with connect() as call:
         answer = call("new_game", game="concentration", rows=2, columns=5, seed=3)
         game, is_over = answer.facts["game_id"], False

@@ -161,7 +161,7 @@ def test_an_illegal_action_gets_a_sentence_and_the_same_board(connection: Connec
     data = connection.ask("step", {"direction": word})
     after = data["observation"]
     legal = ", ".join(seen["legal_actions"])
-    assert after["message"] == f"'{word}' moves nothing; legal are {legal}."
+    assert after["message"] == f"Nothing moves {word}; legal are {legal}."
     assert after["board"] == seen["board"]
     assert (data["reward"], data["done"], after["step"]) == (0.0, False, 1)
     assert connection.step(direction=seen["legal_actions"][0])["message"] == ""
@@ -179,7 +179,7 @@ def test_the_reward_and_the_rules_decide_about_an_illegal_action(connection: Con
 
 @pytest.mark.parametrize(
     ("cards", "message"),
-    [([3, 3], "card 3 is face up"), (["peek", "peek"], "no peek is left")],
+    [([3, 3], "Card 3 is face up already"), (["peek", "peek"], "No peek is left")],
 )
 def test_a_card_that_can_not_be_flipped_gets_a_sentence(cards: list[Any], message: str) -> None:
     with serving("concentration", size=(2, 2), peeks=1) as url:
@@ -200,7 +200,7 @@ def test_the_sentence_names_what_is_legal_after_the_step() -> None:
         connection.step(card=2)
         after = connection.step(card=2)
         legal = ", ".join(map(str, after["legal_actions"]))
-        assert after["message"] == f"card 2 is face up; legal are {legal}."
+        assert after["message"] == f"Card 2 is face up already; legal are {legal}."
         assert after["turns"] == 1
         connection.close()
 
@@ -215,7 +215,7 @@ def test_a_found_pair_is_out_of_play() -> None:
         for card in pair:
             connection.step(card=card)
         connection.step(card=others[0])
-        assert connection.step(card=pair[0])["message"].startswith(f"card {pair[0]} is out of play")
+        assert connection.step(card=pair[0])["message"].startswith(f"Card {pair[0]} is out of play")
         end = connection.step(card=others[1])
         assert end["message"] == "The game is over after 6 steps."
         connection.close()

@@ -89,7 +89,7 @@ def test_directions_keep_their_meaning_in_another_packages_rules() -> None:
 def test_a_game_of_concentration_is_the_environments_own(preset: str, endpoint: str) -> None:
     env: Any = ConcentrationEnv(preset=preset, peeks=0, max_episode_steps=1000)
     cards, infos = env.reset(seed=2)
-    game, policy = env._batch._game, PerfectMemory(env)
+    game, policy = env.game, PerfectMemory(env)
     tools = ConcentrationTools(preset=preset, endpoint=endpoint, max_episode_steps=1000)
     assert game.text(cards) in tools.reset(seed=2)
     answers, total, is_over = [], 0.0, False

@@ -12,7 +12,6 @@ from twofold.ceilings.solution import Solution, solve
 from twofold.ceilings.turns import StepRewards, explore
 from twofold.errors import InvalidArgument
 from twofold.games.concentration import Concentration, ConcentrationArguments
-from twofold.games.rewards import reward_spec
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def concentration(
             nothing makes the player find pairs, since there is no limit of steps and turns without
             a pair cost nothing.
     """
-    game = Concentration(**arguments)
+    game = Concentration.of(**arguments)
     found = best_play(game, memory)
     mean_return, turns, cleared = found.expected
     steps = game.request.max_episode_steps
@@ -110,7 +109,7 @@ _DEFAULT = {"match": 1.0, "mismatch": -0.1}
 
 def _step_rewards(game: Concentration) -> StepRewards:
     """The rewards of the four kinds of steps, by docs/environments/rewards.md."""
-    spec = reward_spec(game.reward)
+    spec = game.request.reward if game.request.HasField("reward") else None
     weights = dict.fromkeys(_TERMS, 0.0)
     if spec is None:
         weights |= _DEFAULT

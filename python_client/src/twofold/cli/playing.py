@@ -13,14 +13,9 @@ from twofold._arguments import DEFAULT_TIMEOUT
 from twofold._optional import optional_import
 from twofold.cli import endpoint
 from twofold.cli.common import add_output_arguments
+from twofold.envs import BY_ID, GAMES
 from twofold.errors import InvalidArgument, MissingDependency
-from twofold.games.game2048 import OBJECTIVES
-
-# Arguments that only one of the games has.
-_OF_ONE_GAME = {
-    "twofold/Game2048-v0": ("four_probability", "start_tiles", "goal", "stop_at_goal", "objective"),
-    "twofold/Concentration-v0": ("preset", "symbols", "peeks"),
-}
+from twofold.games.spec import SHARED_ARGUMENTS, GameSpec
 
 
 def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
@@ -46,41 +41,31 @@ def add_environment_arguments(
     add = parser.add_argument_group("environment").add_argument
     add(
         "--env",
-        default="twofold/Game2048-v0",
+        default=GAMES[0].spec.environment_id,
         metavar="ID",
         help="environment to play (default: %(default)s)",
     )
     add("--num-envs", type=int, metavar="N", help=f"boards played at once (default: {lanes})")
-    add(
-        "--objective",
-        choices=OBJECTIVES,
-        help="what optimal play of 2048 is the best for (default: score)",
-    )
     add_game_arguments(parser, add)
 
 
 def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., object]) -> None:
     """Adds the arguments of the games; `add` takes those that all games have."""
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
-    add(
-        "--max-episode-steps",
-        type=int,
-        metavar="N",
-        help="truncate episodes after N steps (default: the preset's, or never)",
-    )
-    add = parser.add_argument_group("2048").add_argument
-    add("--four-probability", type=float, metavar="P", help="probability of a 4 (default: 0.1)")
-    add("--start-tiles", type=int, metavar="N", help="tiles on a new board (default: 2)")
-    add("--goal", type=int, metavar="TILE", help="tile that counts as a win (default: 2048)")
-    add("--stop-at-goal", action="store_true", default=None, help="end the episode at the goal")
-    add = parser.add_argument_group("Concentration").add_argument
-    add(
-        "--preset",
-        metavar="NAME",
-        help="playground, popgym-easy, popgym-medium or popgym-hard (default: playground)",
-    )
-    add("--symbols", type=int, metavar="N", help="different symbols (default: half the cards)")
-    add("--peeks", type=int, metavar="N", help="peeks in an episode (default: the preset's)")
+    add("--max-episode-steps", **SHARED_ARGUMENTS["max_episode_steps"].flag)
+    for game in GAMES:
+        add = parser.add_argument_group(game.spec.name.capitalize()).add_argument
+        for name in _flags(game.spec):
+            add(f"--{name.replace('_', '-')}", **game.spec.known_arguments[name].flag)
+
+
+def _flags(game: type[GameSpec]) -> list[str]:
+    """The arguments that only this game has, and that have a flag."""
+    return [
+        name
+        for name, argument in game.known_arguments.items()
+        if argument.flag and name not in SHARED_ARGUMENTS
+    ]
 
 
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -89,14 +74,16 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         InvalidArgument: The size is malformed, or an argument is another game's.
     """
-    names = ["max_episode_steps", *(n for own in _OF_ONE_GAME.values() for n in own)]
-    given = {name: getattr(arguments, name, None) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    for env, own in _OF_ONE_GAME.items():
-        for name in given:
-            if name in own and arguments.env in _OF_ONE_GAME and arguments.env != env:
+    given: dict[str, Any] = {}
+    for env, game in BY_ID.items():
+        for name in _flags(game.spec):
+            value = getattr(arguments, name)
+            if value is not None and arguments.env in BY_ID and arguments.env != env:
                 flag = name.replace("_", "-")
                 raise InvalidArgument(f"--{flag} is for {env}, not {arguments.env}", field=name)
+            given[name] = value
+    given["max_episode_steps"] = arguments.max_episode_steps
+    given = {name: value for name, value in given.items() if value is not None}
     if arguments.size is not None:
         try:
             sides = tuple(int(side) for side in arguments.size.split("x"))

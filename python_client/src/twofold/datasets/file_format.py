@@ -17,6 +17,7 @@ from twofold.envs.results import Array
 from twofold.envs.rollout import Rollout
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
+from twofold.games.game2048 import Game2048
 
 FORMAT, VERSION = "twofold-dataset", 1
 METADATA_KEY = b"twofold"
@@ -103,7 +104,7 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
 def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
     """The unwrapped environment; if not one of 2048, closes it and raises InvalidArgument."""
     base = envs.unwrapped
-    if isinstance(base, TwofoldVectorEnv) and base._session.create.HasField("game2048"):
+    if isinstance(base, TwofoldVectorEnv) and Game2048.played_by(envs):
         return base
     envs.close()
     raise InvalidArgument("a dataset needs an environment of 2048", field="env")

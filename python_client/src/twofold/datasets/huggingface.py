@@ -17,7 +17,6 @@ from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
-from twofold.games.game2048 import DIRECTIONS
 
 SHARD_GROUPS = 64
 """Row groups of a Parquet file: 17 million transitions."""
@@ -165,7 +164,6 @@ def _card(dataset: DatasetFile) -> str:
     for field in file_format.schema(rows * columns):
         dtype = np.dtype(field.type.to_pandas_dtype()).name
         features.append(f"  - name: {field.name}\n    {kinds.get(field.name, f'dtype: {dtype}')}")
-    names = [DIRECTIONS[number] for number in dataset.action_order]
     title = f"2048 by {found['policy']}"
     return _CARD.format(
         name=json.dumps(title),
@@ -173,6 +171,6 @@ def _card(dataset: DatasetFile) -> str:
         title=title,
         found=found,
         shape=dataset.shape,
-        actions=", ".join(f"{a} {name}" for a, name in enumerate(names)),
+        actions=", ".join(f"{a} {name}" for a, name in enumerate(dataset.game.actions)),
         metadata=json.dumps(found, indent=2),
     )

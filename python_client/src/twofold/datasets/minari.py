@@ -149,7 +149,7 @@ def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> l
         return []
     buffer = optional_import("minari.data_collector", "Minari exports", "minari").EpisodeBuffer
     masks = rules.legal([parts[-1]["next_observation"][0] for parts in episodes])
-    masks = masks[:, dataset.action_order]
+    masks = dataset.game.in_user_order(masks, 1)
     made = []
     for parts, mask in zip(episodes, masks, strict=True):
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

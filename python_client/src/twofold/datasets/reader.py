@@ -95,13 +95,13 @@ class DatasetFile:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     @functools.cached_property
-    def action_order(self) -> tuple[int, ...]:
-        """Twofold's number of each action; not in order in some dialects."""
+    def game(self) -> Game2048:
+        """The game that was played."""
         try:
             game, _ = Game2048.split(self.arguments)
         except InvalidArgument as error:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
-        return game.action_order or tuple(range(file_format.NUM_ACTIONS))
+        return game
 
     @property
     def num_groups(self) -> int:

@@ -161,7 +161,7 @@ class Lanes:
         self._first, self.time = lanes.start, 0
         shape = self._envs.single_observation_space.shape
         assert shape is not None
-        self.facts = Facts(math.prod(shape), self._envs._session.server_version)
+        self.facts = Facts(math.prod(shape), self._envs.server_version)
         try:
             self._policy, self._caller = plan.policy.served, None
             if self._policy is None:

@@ -1,27 +1,45 @@
-"""The environments: Gymnasium's API over one session, and the games by their ids."""
+"""The environments: Gymnasium's API over one session, and the games by their ids and names."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
+from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
+from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
+from twofold.envs.single import TwofoldEnv
+from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
-from twofold.games.spec import Game
 from twofold.games.concentration import Concentration
 from twofold.games.game2048 import Game2048
+from twofold.games.spec import GameSpec
 
-GAMES: tuple[type[Game], ...] = (Game2048, Concentration)
-"""All games. A new one is added here; its environments are named for it, and exported on top."""
+
+class RegisteredGame(NamedTuple):
+    """A game and its environments, which the package exports."""
+
+    spec: type[GameSpec]
+    single: type[TwofoldEnv[Any]]
+    vector: type[TwofoldVectorEnv[Any, Any]]
+
+
+GAMES = (
+    RegisteredGame(Game2048, Game2048Env, Game2048VectorEnv),
+    RegisteredGame(Concentration, ConcentrationEnv, ConcentrationVectorEnv),
+)
+"""All games. A new one is added here, and its environments to the package's `__init__`."""
+BY_ID = {game.spec.environment_id: game for game in GAMES}
+BY_NAME = {game.spec.name: game for game in GAMES}
 
 
 def register() -> None:
     """Makes the games known to `gymnasium.make` and `gymnasium.make_vec`; twice is fine."""
-    for game in GAMES:
-        if game.environment_id not in gymnasium.registry:
+    for environment_id, game in BY_ID.items():
+        if environment_id not in gymnasium.registry:
             gymnasium.register(
-                id=game.environment_id,
-                entry_point=f"twofold:{game.__name__}Env",
-                vector_entry_point=f"twofold:{game.__name__}VectorEnv",
+                id=environment_id,
+                entry_point=f"twofold:{game.single.__name__}",
+                vector_entry_point=f"twofold:{game.vector.__name__}",
             )
 
 

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Mapping
 from typing import Any, Generic, NoReturn
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self, Unpack
 
 from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
-from twofold.client.session import Session, exactly_once, taken_over
+from twofold.client.session import Session, exactly_once
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
-from twofold.envs.episodes import EPISODE, RETURN, Episodes
-from twofold.envs.observations import ObservationForm
+from twofold.envs.episodes import EPISODE, Episodes
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
+from twofold.envs.settings import Settings
 from twofold.errors import ProtocolError
-from twofold.games.spec import Game
 from twofold.games.drawing import Picture, side_by_side
-from twofold.games.rewards import extra_info_names
+from twofold.games.spec import GameSpec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-_AUTORESET = {
-    AutoresetMode.NEXT_STEP: environment.AUTORESET_MODE_NEXT_STEP,
-    AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
-    AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
-}
 _OBSERVE = envelope.Request(observe={})
 _AFTERSTATES = envelope.Request(afterstates={})
 KEEPALIVE = envelope.Request(keepalive={})
@@ -44,95 +38,45 @@ _SMALLEST_BOARD = 16
 class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
     """N boards of one game in a session: all of a `TwofoldVectorEnv` but what changes boards."""
 
-    # The arguments that a subclass was made with, for `resume`.
-    _made_with: dict[str, Any]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Keeps the arguments, whatever they are in a subclass."""
-        envs = super().__new__(cls)
-        envs._made_with = {"num_envs": args[0], **kwargs} if args else kwargs
-        return envs
-
     # Until there is a session: gymnasium 1.2 also closes an environment whose making failed.
     closed = True
 
-    def __copy__(self) -> Self:
-        # For `fork`; copy.copy would go by pickling, which is refused.
-        shallow = object.__new__(type(self))
-        vars(shallow).update(vars(self))
-        return shallow
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuses `pickle` and `copy.deepcopy`.
-
-        Raises:
-            TypeError: The text names what to do instead.
-        """
-        raise TypeError(
-            f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
-            "session: fork() copies boards to another environment, snapshot() returns them as "
-            "bytes for restore(), and a worker process makes an environment of its own"
-        )
-
     def __init__(
         self,
-        game: Game,
+        game: GameSpec,
         num_envs: int = 1,
         *,
         obs: str = "array",
         **arguments: Unpack[VectorEnvArguments],
     ) -> None:
-        for name in arguments:
-            if name not in VectorEnvArguments.__optional_keys__:
-                owner = type(self).__name__
-                raise TypeError(f"{owner} got an unexpected keyword argument {name!r}")
-        self._game = game
-        self._copies = _arguments.boolean("copy", arguments.get("copy", True))
-        num_envs = _arguments.integer("num_envs", num_envs, 1)
-        mode = arguments.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        self.autoreset_mode = _arguments.autoreset(mode)
-        self.render_mode = arguments.get("render_mode")
-        if self.render_mode is not None:
-            _arguments.choice("render_mode", self.render_mode, RENDER_MODES)
-        render_size = arguments.get("render_size", 512)
-        self._render_size = _arguments.integer("render_size", render_size, 32, 4096)
-        self._form = ObservationForm.read(
-            obs, arguments.get("observation_key"), arguments.get("mask_key"), game.planes
-        )
-        order = game.action_order
-        self._action_order = None if order is None else np.array(order, np.uint8)
-        names = extra_info_names(arguments.get("extra_infos", ()))
-        self._reports_episodes = EPISODE in names
+        owner = type(self).__name__
+        settings = Settings.read(owner, game, {"obs": obs, **arguments})
+        self._begin(settings, settings.session(owner, num_envs))
+
+    @classmethod
+    def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
+        """Returns an environment around a session that exists, with these other attributes."""
+        envs = cls.__new__(cls)
+        vars(envs).update(others)
+        envs._begin(settings, session)
+        return envs
+
+    def _begin(self, settings: Settings, session: Session) -> None:
+        """Takes a new session's boards as its own."""
+        self._settings, self._session = settings, session
+        self.game = settings.game
+        self.observation_form = settings.form
+        self.extra_infos = settings.extra_infos
+        self.server_version = session.server_version
+        self.autoreset_mode = settings.autoreset_mode
+        self.render_mode = settings.render_mode
         self.metadata = {
             "render_modes": RENDER_MODES,
             "render_fps": 4,
-            "autoreset_mode": self.autoreset_mode,
+            "autoreset_mode": settings.autoreset_mode,
         }
-        if self._made_with.get("reward") is not None:
-            # What a file held: the process that resumes the session may have another file.
-            self._made_with["reward"] = game.reward
-
-        create = environment.CreateRequest()
-        create.CopyFrom(game.request)
-        create.num_envs = num_envs
-        create.autoreset_mode = _AUTORESET[self.autoreset_mode]
-        create.extra_infos.extend(RETURN if name == EPISODE else name for name in names)
-        create.client_arguments = self._arguments_as_text()
-        endpoint = arguments.get("endpoint")
-        self._begin(
-            taken_over.get()
-            or Session(
-                create,
-                endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
-                curve=arguments.get("curve"),
-                timeout=_arguments.timeout(arguments.get("timeout", _arguments.DEFAULT_TIMEOUT)),
-                recover=_arguments.boolean("recover", arguments.get("recover", False)),
-            )
-        )
-
-    def _begin(self, session: Session) -> None:
-        """Takes a new session's boards as its own."""
-        self._session = session
+        self._np_random = self._np_random_seed = None
+        self.closed = True
         self.num_envs = int(session.create.num_envs)
         self._seeds = BoardSeeds(self.num_envs, session.surroundings.random_bytes)
         session.on_seeds = self._seeds.done
@@ -148,20 +92,21 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         self.single_action_space = make_space(spec.action_space)
         if not isinstance(self.single_action_space, gym.spaces.Discrete):
             raise ProtocolError("the server's actions are not integers")
-        self._num_actions = int(self.single_action_space.n)
-        boards = make_space(spec.observation_space)
-        self.single_observation_space = self._form.space(boards, self._num_actions)
+        self.num_actions = int(self.single_action_space.n)
+        boards, form = make_space(spec.observation_space), self.observation_form
+        self.single_observation_space = form.space(boards, self.num_actions)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
-        make = FreshResults if self._copies else ReusedResults
-        arguments = spec, self.num_envs, self._action_order, self._form
+        is_copied = self._settings.copy
+        make = FreshResults if is_copied else ReusedResults
+        arguments = spec, self.num_envs, self.game, form
         self._results = make(*arguments)
         # For the methods that are not called at each step.
-        self._fresh = self._results if self._copies else FreshResults(*arguments)
+        self._fresh = self._results if is_copied else FreshResults(*arguments)
         self._episodes = (
-            Episodes(self.num_envs, self.autoreset_mode, self._game.measures)
-            if self._reports_episodes
+            Episodes(self.num_envs, self.autoreset_mode, self.game.measures)
+            if EPISODE in self.extra_infos
             else None
         )
         has_afterstates = len(spec.afterstates.arrays) > 0
@@ -169,14 +114,17 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
             spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
         )
 
-    def _arguments_as_text(self) -> str:
-        """The arguments as JSON, for a client that resumes the session; empty if JSON can't."""
-        here = ("endpoint", "curve", "timeout")
-        arguments = {name: value for name, value in self._made_with.items() if name not in here}
-        try:
-            return json.dumps([type(self).__name__, arguments], default=_arguments.plain)
-        except TypeError:
-            return ""
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle` and `copy.deepcopy`.
+
+        Raises:
+            TypeError: The text names what to do instead.
+        """
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
+            "session: fork() copies boards to another environment, snapshot() returns them as "
+            "bytes for restore(), and a worker process makes an environment of its own"
+        )
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the session; quick, and no error when the server is gone."""
@@ -188,8 +136,8 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         return self._fresh.of_reset(self._observed())
 
     @exactly_once
-    def _boards(self) -> Array:
-        """The observations as the server has them, (N, …)."""
+    def boards(self) -> Array:
+        """The boards as they are, (N, …), whatever the form of observations; changes nothing."""
         return self._fresh.boards(self._observed())
 
     def _observed(self) -> NDArray[np.uint8]:
@@ -208,8 +156,10 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         """
         _, payload = self._session.call("afterstates", _AFTERSTATES)
         arrays = self._afterstates_layout.split(payload)
-        order = slice(None) if self._action_order is None else self._action_order
-        return arrays["boards"][:, order], arrays["rewards"][:, order], arrays["mask"][:, order]
+        boards, rewards, mask = (
+            self.game.in_user_order(arrays[name], 1) for name in ("boards", "rewards", "mask")
+        )
+        return boards, rewards, mask
 
     def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
         """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.
@@ -219,10 +169,10 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         if self.render_mode is None:
             gym.logger.warn("render() needs an environment made with a render_mode")
             return None
-        boards = self._boards()
+        boards = self.boards()
         if self.render_mode == "ansi":
-            return tuple(self._game.text(board) for board in boards)
-        return tuple(self._game.picture(board, self._render_size) for board in boards)
+            return tuple(self.game.text(board) for board in boards)
+        return tuple(self.game.picture(board, self._settings.render_size) for board in boards)
 
     def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
         """All boards in one picture, side by side, in any render mode.
@@ -244,7 +194,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         least = columns * (_SMALLEST_BOARD + _GAP) + _GAP
         width = _arguments.integer("width", width, least, 16384)
         size = (width - _GAP) // columns - _GAP
-        boards = [self._game.picture(board, size) for board in self._boards()]
+        boards = [self.game.picture(board, size) for board in self.boards()]
         return side_by_side(boards, columns, _GAP)
 
     @exactly_once

@@ -79,7 +79,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
         TransportError: No server.
     """
 
-    _game: Concentration
+    game: Concentration
 
     @overload
     def __init__(

@@ -86,6 +86,8 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
         TransportError: No server.
     """
 
+    game: Game2048
+
     @overload
     def __init__(
         self: Game2048VectorEnv[NDArray[np.uint8]],

@@ -13,6 +13,7 @@ from twofold.client.carrier import DONE
 from twofold.client.payloads import Buffer, BufferPool, Layout
 from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
+from twofold.games.spec import GameSpec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -103,7 +104,7 @@ class FreshResults:
     Args:
         spec: The reply to create, with the layouts of replies.
         num_envs: Boards N.
-        order: The server's number of each action; None if the user's are the same.
+        game: The game.
         form: The form of the observations.
 
     Raises:
@@ -117,11 +118,11 @@ class FreshResults:
         self,
         spec: environment.CreateReply,
         num_envs: int,
-        order: NDArray[np.uint8] | None,
+        game: GameSpec,
         form: ObservationForm,
     ) -> None:
         self._num_envs = num_envs
-        self._order = order
+        self._order = game.server_order
         self._form = form
         self._end_of_payload = max(spec.reset.size, spec.step.size, spec.finals.size)
         layouts = [self._with_masks(layout) for layout in (spec.reset, spec.step)]

@@ -9,7 +9,9 @@ import numpy as np
 from twofold import _arguments
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import EMBEDDED, check_curve, resolve
-from twofold.client.session import Session, taken_over
+from twofold.client.session import Session
+from twofold.envs import BY_ID
+from twofold.envs.settings import Settings
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
@@ -25,9 +27,9 @@ def resume(
 ) -> TwofoldVectorEnv:
     """Takes over the boards of a process that has died, or of one that is to be shut out.
 
-    The vector environment has its maker's class and arguments, and goes on where the last request
-    left it: `requests` counts them, `last_results` is what the last one returned. The previous
-    holder gets StaleEpoch from now on.
+    The vector environment is that of the game, with its maker's arguments, and goes on where the
+    last request left it: `requests` counts them, `last_results` is what the last one returned. The
+    previous holder gets StaleEpoch from now on.
 
     Args:
         token: The value of `envs.unwrapped.token`.
@@ -40,7 +42,7 @@ def resume(
             n-tuple network is not kept: the next rollout by it uploads it again.
 
     Raises:
-        InvalidArgument: The token is invalid, or its maker's class is not known here.
+        InvalidArgument: The token is invalid, or the session's game is not known here.
         NotFound: The server has no such session: it was closed, has expired, or was lost.
         TransportError: No answer.
     """
@@ -74,33 +76,25 @@ def resume(
 
 def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     """The environment around a resumed session."""
+    game = BY_ID.get(session.create.environment_id)
     try:
-        name, arguments = json.loads(session.create.client_arguments)
-        cls = _classes(TwofoldVectorEnv)[name]
-    except (ValueError, KeyError, TypeError):
+        owner, arguments = json.loads(session.create.client_arguments)
+    except (ValueError, TypeError):
+        game = None
+    if game is None:
         raise InvalidArgument(
-            "this session was made by a class that is not known here (import its module first), or "
-            "with arguments that JSON can't hold",
+            "this session's game is not known here, or it was made by a client of another kind, "
+            "or with arguments that JSON can't hold",
             field="token",
-        ) from None
-    # A fork has its maker's arguments, and a number of its own.
-    arguments["num_envs"] = int(session.create.num_envs)
+        )
+    # Versions before 0.2 have it among the arguments; a fork has a number of its own.
+    arguments.pop("num_envs", None)
     recovers_by_default = arguments.pop("recover", False)
-    before = taken_over.set(session)
-    try:
-        envs = cls(**arguments)
-    finally:
-        taken_over.reset(before)
+    spec, others = game.spec.split(arguments)
+    envs = game.vector._around(session, Settings.read(owner, spec, others), {})
     if session.was_reset:
         envs._seeds.seeds = np.zeros(envs.num_envs, np.uint64)
         envs._seeds.unknown[:] = True
     if recovers_by_default if recover is None else recover:
         session.keep_journal()
     return envs
-
-
-def _classes(cls: type[TwofoldVectorEnv]) -> dict[str, type[TwofoldVectorEnv]]:
-    found = {cls.__name__: cls}
-    for subclass in cls.__subclasses__():
-        found |= _classes(subclass)
-    return found

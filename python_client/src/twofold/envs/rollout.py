@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from twofold.client.payloads import BufferPool, Layout
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
+from twofold.games.spec import GameSpec
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
@@ -152,7 +153,7 @@ class Collected:
     Args:
         steps: T.
         out: The caller's arrays, by their names in replies.
-        order: The server's number of each action; None if the user's are the same.
+        game: The game.
         buffers: Memory for the others.
 
     Attributes:
@@ -163,12 +164,12 @@ class Collected:
         self,
         steps: int,
         out: dict[str, Array],
-        order: NDArray[np.uint8] | None,
+        game: GameSpec,
         buffers: BufferPool,
     ) -> None:
         self.steps = steps
         self.done = 0
-        self._out, self._order, self._buffers = out, order, buffers
+        self._out, self._game, self._buffers = out, game, buffers
         self._layout: tuple[environment.PayloadLayout, Layout] | None = None
         self._arrays: dict[str, Array] = {}
         self._finals: list[dict[str, Array]] = []
@@ -186,14 +187,14 @@ class Collected:
         """
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
-            if self._order is not None and "action_mask" in finals:
-                finals["action_mask"] = finals["action_mask"].take(self._order, -1)
+            if "action_mask" in finals:
+                finals["action_mask"] = self._game.in_user_order(finals["action_mask"], -1)
             # The payload's memory is used again.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
         arrays = self._split(reply, payload)
-        if self._order is not None:
-            arrays |= self._in_user_order(arrays, self._order, played)
+        if self._game.server_order is not None:
+            arrays |= self._in_user_order(arrays, played)
         if not self._arrays:
             fresh = {name: array for name, array in arrays.items() if name not in self._out}
             is_whole = reply.steps == self.steps and payload.flags.writeable
@@ -215,16 +216,15 @@ class Collected:
         return self._layout[1].split(payload)
 
     def _in_user_order(
-        self, arrays: dict[str, Array], order: NDArray[np.uint8], played: NDArray[np.uint8] | None
+        self, arrays: dict[str, Array], played: NDArray[np.uint8] | None
     ) -> dict[str, Array]:
         """Masks and actions by the user's numbers, from the server's."""
         masks = arrays["action_mask"]
         if played is None:
-            numbers = np.argsort(order).astype(np.uint8)
             # A policy's action where no action is legal is 0 in any order.
             is_chosen = masks[:-1].any(axis=2)
-            played = np.where(is_chosen, numbers[arrays["action"]], np.uint8(0))
-        return {"action_mask": masks.take(order, -1), "action": played}
+            played = np.where(is_chosen, self._game.from_server(arrays["action"]), np.uint8(0))
+        return {"action_mask": self._game.in_user_order(masks, -1), "action": played}
 
     def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
         """Arrays for all steps, in one block of memory, by those of the first ones."""

@@ -106,8 +106,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
         served = None if chosen is None else chosen.served
         if isinstance(served, served_policies.NTuple):
             served_policies.upload(self._session, served)
-        order = self._action_order
-        sent = played if played is None or order is None else order[played]
+        sent = None if played is None else self.game.to_server(played)
         wanted = reply_bytes(self._session)
 
         def request(done: int) -> tuple[envelope.Request, bytes | None]:
@@ -129,7 +128,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
             request.steps = min(left, 2**32 - 1)
             return envelope.Request(rollout=request), payload
 
-        collected = Collected(steps, arrays, order, self._session.rollouts)
+        collected = Collected(steps, arrays, self.game, self._session.rollouts)
         return self._play(request, played, collected, max(wanted, self._largest_step), progress)
 
     def _play(
@@ -178,7 +177,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
             first: The number of the first step, for messages.
             first_lane: The same for lanes.
         """
-        collected = Collected(steps, out or {}, self._action_order, self._session.rollouts)
+        collected = Collected(steps, out or {}, self.game, self._session.rollouts)
 
         def place(lane: int) -> dict[str, int]:
             return {"lane": first_lane + lane, "step": first + collected.done}
@@ -203,7 +202,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
                 if progress is not None:
                     progress(collected.done)
                 mask = arrays["action_mask"][1]
-                observations = self._form.observations(arrays["observation"][1], mask)
+                observations = self.observation_form.observations(arrays["observation"][1], mask)
                 begins, playing = self._begin_and_play(arrays)
         except KeyboardInterrupt as error:
             explain(
@@ -228,8 +227,8 @@ class Rollouts(Snapshots[ObsT, InfosT]):
         self, request: envelope.Request, actions: NDArray[np.uint8]
     ) -> tuple[wire.RolloutReply, NDArray[np.uint8]]:
         """One step of a rollout, with actions (N,); a call of its own, which is over with it."""
-        sent = actions if self._action_order is None else self._action_order[actions]
-        answer = self._session.call("rollout", request, sent.tobytes(), self._largest_step)
+        sent = self.game.to_server(actions).tobytes()
+        answer = self._session.call("rollout", request, sent, self._largest_step)
         return answer[0].rollout, answer[1]
 
     @property
@@ -247,12 +246,12 @@ class Rollouts(Snapshots[ObsT, InfosT]):
     def _actions_to_play(self, actions: object, steps: int) -> NDArray[np.uint8]:
         """Actions (T, N), checked."""
         array = _arguments.integers("actions", actions, (steps, self.num_envs))
-        is_bad = (array < 0) | (array >= self._num_actions)
+        is_bad = (array < 0) | (array >= self.num_actions)
         if is_bad.any():
             step, lane = (int(index) for index in np.argwhere(is_bad)[0])
             raise InvalidArgument(
                 f"actions[{step}, {lane}] is {array[step, lane]}; expected 0 ... "
-                f"{self._num_actions - 1}",
+                f"{self.num_actions - 1}",
                 field="actions",
                 lane=lane,
             )

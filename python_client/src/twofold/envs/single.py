@@ -24,12 +24,18 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
     Args:
         batch: One board.
+
+    Attributes:
+        game: The game with its arguments.
+        observation_form: The form of the observations.
     """
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
 
     def __init__(self, batch: TwofoldVectorEnv[ObsT, Any]) -> None:
         self._batch = batch
+        self.game = batch.game
+        self.observation_form = batch.observation_form
         self.render_mode = batch.render_mode
         self.observation_space = batch.single_observation_space
         self.action_space = batch.single_action_space
@@ -94,7 +100,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             FailedPrecondition: The board has not been reset, or its episode is over.
             StepPending, TransportError: As `TwofoldVectorEnv.step`.
         """
-        number = _arguments.integer("action", action, 0, self._batch._num_actions - 1)
+        number = _arguments.integer("action", action, 0, self._batch.num_actions - 1)
         return _only(self._batch._step_once([number]))
 
     def collect(self) -> tuple[ObsT, float, bool, bool, Infos]:

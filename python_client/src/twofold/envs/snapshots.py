@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import struct
 from typing import Literal
 
@@ -162,11 +161,7 @@ class Snapshots(Batch[ObsT, InfosT]):
             seeds = np.where(is_seeded, seeds, consecutive(drawn, count))
             new_seeds = fork_seeds(seeds, _generators(blob)[rows])
 
-        fork = copy.copy(self)
-        fork.closed = True
-        fork._np_random = fork._np_random_seed = None
-        fork.metadata = dict(self.metadata)
-        fork._begin(self._session.again(create))
+        fork = self._around(self._session.again(create), self._settings, vars(self))
         try:
             fork.restore(blob, rows=rows, seed=new_seeds)
         except BaseException:
@@ -177,9 +172,9 @@ class Snapshots(Batch[ObsT, InfosT]):
     def _check_spawns(self, spawns: str, seed: Seed) -> None:
         """Refuses spawns that this game does not have, and a seed for the same spawns."""
         _arguments.choice("spawns", spawns, ("fresh", "same"))
-        if spawns == "fresh" and self._game.unseen is not None:
+        if spawns == "fresh" and self.game.unseen is not None:
             raise InvalidArgument(
-                f"copies of this game share the {self._game.unseen} that nobody has seen, so what "
+                f"copies of this game share the {self.game.unseen} that nobody has seen, so what "
                 "happens to them is not a sample of what can happen; spawns='same' makes them, to "
                 "repeat a trajectory",
                 field="spawns",

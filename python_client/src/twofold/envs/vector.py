@@ -34,6 +34,11 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
         arguments: Those of `VectorEnvArguments`.
 
     Attributes:
+        game: The game with its arguments.
+        observation_form: The form of the observations.
+        extra_infos: The names of the infos on request.
+        num_actions: The number of actions.
+        server_version: The version of the service.
         reward_terms: The names of the reward's terms: the columns of the info `reward_terms`.
 
     Raises:
@@ -74,7 +79,7 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
         mask = reset_mask(options, self.num_envs)
         boards = options.get("boards")
         if boards is not None:
-            boards = start_boards(boards, mask, self._board_space, self._game.board_numbers)
+            boards = start_boards(boards, mask, self._board_space, self.game.board_numbers)
         first_seeds = self._first_seeds(mask, seeded, seeds, boards)
         if first_seeds is None:
             seeded = seeded & mask
@@ -256,17 +261,15 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
     ) -> NDArray[np.integer[Any]]:
         """Actions (N,) as the server numbers them, in the dtype that they came in."""
         numbers = _arguments.integers("actions", actions, (self.num_envs,))
-        if checks_range or self._action_order is not None:
+        if checks_range or self.game.server_actions is not None:
             self._check_range(numbers)
-        if self._action_order is None:
-            return numbers
-        ordered: NDArray[np.uint8] = self._action_order[numbers]
-        return ordered
+            return self.game.to_server(numbers)
+        return numbers
 
     def _check_range(self, actions: NDArray[np.integer[Any]]) -> None:
         """Raises InvalidArgument for the first of the actions (N,) that is out of range."""
-        is_bad = (actions < 0) | (actions >= self._num_actions)
-        _arguments.refuse_lane("actions", actions, is_bad, f"0 ... {self._num_actions - 1}")
+        is_bad = (actions < 0) | (actions >= self.num_actions)
+        _arguments.refuse_lane("actions", actions, is_bad, f"0 ... {self.num_actions - 1}")
 
 
 def _reset_request(

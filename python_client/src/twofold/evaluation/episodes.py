@@ -20,6 +20,7 @@ from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import GameFailed, InvalidArgument, TwofoldError
 from twofold.evaluation.regret import INFO, RegretMeter
 from twofold.evaluation.seeds import Seeds
+from twofold.games.game2048 import Game2048
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyCaller, rows
 from twofold.recordings import RecordingRules
@@ -116,17 +117,13 @@ class ActionRecorder:
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
-        base = envs.unwrapped
-        if not isinstance(base, Game2048VectorEnv):
+        game = Game2048.played_by(envs)
+        if game is None:
             raise InvalidArgument("record needs an environment of 2048", field="record")
-        config = base._session.create.game2048
-        rules = RecordingRules(
-            config.rows, config.columns, config.four_probability, config.start_tiles
-        )
+        config = game.request.game2048
+        rules = RecordingRules(game.rows, game.columns, config.four_probability, config.start_tiles)
         self.log = ActionLog(rules)
-        # A dialect numbers the actions in another order than recordings do.
-        order = base._action_order
-        self._order = np.arange(4, dtype=np.uint8) if order is None else order
+        self._game = game
         self._table = np.zeros((256, envs.num_envs), np.uint8)
         self._next = 0
         self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
@@ -143,7 +140,7 @@ class ActionRecorder:
             self._table[: len(kept)] = kept
             self._first -= oldest
             end -= oldest
-        self._table[end - len(actions) : end] = self._order[actions]
+        self._table[end - len(actions) : end] = self._game.to_server(actions)
         self._next = end
 
     def end(self, lanes: Array, seeds: Array, lengths: Array) -> None:
@@ -293,14 +290,13 @@ def _reset_some(
     return observations, infos
 
 
-def _rollout_steps(base: Game2048VectorEnv) -> int:
+def _rollout_steps(game: Game2048) -> int:
     """Steps of a rollout by a policy in the server.
 
     So few that waiting for its end costs little in short games: random ones take 5.6 steps on
     2 x 2, 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
     """
-    config = base._session.create.game2048
-    return min(32, 2 * config.rows * config.columns)
+    return min(32, 2 * game.rows * game.columns)
 
 
 def play_in_server(
@@ -328,7 +324,7 @@ def play_in_server(
     total, start = len(schedule.seeds), time.perf_counter()
     names = ("score", "moves", "episode_length", "max_exponent")
     results = {name: np.zeros(total, np.int64) for name in names}
-    steps, rollout_steps = 0, _rollout_steps(base)
+    steps, rollout_steps = 0, _rollout_steps(base.game)
     base.reset(seed=schedule.lane_seeds)
     while not schedule.is_finished:
         wanted = names if meter is None else (*names, INFO)

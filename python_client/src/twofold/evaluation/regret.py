@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
+from twofold.games.game2048 import Game2048
 
 INFO = "regret"
 """The info that a step reports it in."""
-OBJECTIVES = {"score": "points", "moves": "moves", "goal": "probability of the goal"}
-"""What the optimum may be the best for, and the unit of its values."""
-
 # At most nine cells: no tile sum reaches 2^11.
 _SUMS, _CELLS = 2048, 10
 
@@ -62,7 +59,7 @@ class Regret:
         total = float(self.games.sum())
         summary = {
             "objective": self.objective,
-            "unit": OBJECTIVES[self.objective],
+            "unit": Game2048.objectives[self.objective],
             "per_game": {
                 "mean": total / len(self.games),
                 "mean_interval": list(bootstrap_mean(self.games)),
@@ -130,24 +127,23 @@ class RegretMeter:
     """
 
     def __init__(self, envs: Any, episodes: int) -> None:
-        base = envs.unwrapped
-        if not isinstance(base, Game2048VectorEnv) or INFO not in base._session.create.extra_infos:
+        game = Game2048.played_by(envs)
+        if game is None or INFO not in envs.unwrapped.extra_infos:
             raise InvalidArgument(
                 f'regret needs an environment of 2048 made with extra_infos=("{INFO}",)',
                 field="regret",
             )
-        number = base._session.create.game2048.objective
-        # Unspecified is the score.
-        self._objective = list(OBJECTIVES)[max(0, number - 1)]
+        self._objective = game.objective
         self._games = np.zeros(episodes)
         self._lanes = np.zeros(envs.num_envs)
         self._by_tile_sum = np.zeros((_SUMS, 2))
         self._by_empty_cells = np.zeros((_CELLS, 2))
-        self._base = base
+        self._base = envs.unwrapped
 
     def boards(self) -> Array:
         """The boards as they are, (N, rows, columns)."""
-        return self._base._boards()
+        boards: Array = self._base.boards()
+        return boards
 
     def add(self, boards: Array, regrets: Array, playing: NDArray[np.bool_]) -> None:
         """Adds steps: (…, N, rows, columns) before them, (…, N) their regrets, and which count."""

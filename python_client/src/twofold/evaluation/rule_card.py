@@ -8,23 +8,13 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from twofold import _arguments
+from twofold.envs import GAMES
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.policies.functions import NamedPolicy
 from twofold.v1 import environment_pb2 as environment
 
-RULES = (
-    "size",
-    "spawn law",
-    "start tiles",
-    "goal",
-    "symbols",
-    "peeks",
-    "found pairs",
-    "illegal action",
-    "score",
-    "step limit",
-)
+RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
 """Keys of the environment's rules; results under different ones are not comparable."""
 
 
@@ -34,13 +24,12 @@ def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     if not isinstance(base, TwofoldVectorEnv):
         spec = getattr(envs, "spec", None)
         return {"environment": spec.id if spec is not None else type(base).__name__}
-    session = base._session
-    create = session.create
-    card: dict[str, Any] = {"environment": create.environment_id, **base._game.rules()}
+    create = base.game.request
+    card: dict[str, Any] = {"environment": create.environment_id, **base.game.rules()}
     card.setdefault("score", f"sum of the rewards: {_reward_text(create)}")
     has_limit = create.HasField("max_episode_steps")
     card["step limit"] = create.max_episode_steps if has_limit else "none"
-    card["server"] = f"twofold-server {session.server_version}"
+    card["server"] = f"twofold-server {base.server_version}"
     return card
 
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import colorsys
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Unpack
+from typing_extensions import Self
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.spec import Game, GameArguments, Measure
 from twofold.games.drawing import Colour, Picture, draw_board, striped_tile, tile
+from twofold.games.spec import (
+    SHARED_ARGUMENTS,
+    Argument,
+    GameArguments,
+    GameSpec,
+    Measure,
+    create_request,
+    read_arguments,
+)
 from twofold.v1 import concentration_pb2 as concentration
-from twofold.v1 import environment_pb2 as environment
+
+PEEK = "peek"
+"""The word of the action that shows all cards."""
 
 # The wire's number of each, and the words for the rule card.
 _MATCHED_CARDS = {
@@ -27,6 +39,7 @@ _ILLEGAL_ACTIONS = {
     "terminate": (concentration.UNTURNABLE_CARD_TERMINATE, "ends the game"),
 }
 _MAX_CARDS = 128
+_UNLIMITED = "unlimited"
 
 
 class ConcentrationArguments(GameArguments, total=False):
@@ -87,33 +100,114 @@ PRESETS: dict[str, ConcentrationArguments] = {
 }
 
 
-class Concentration(Game):
-    """Concentration as the client has it: its request, its codes, and how its cards look."""
+def _size(_: str, value: object) -> tuple[int, int]:
+    rows, columns = _arguments.sides(value, 1, 16)
+    cards = rows * columns
+    if cards % 2 or cards > _MAX_CARDS:
+        raise InvalidArgument(
+            f"size is {value!r}, {cards} cards; expected an even number of at most {_MAX_CARDS}",
+            field="size",
+        )
+    return rows, columns
+
+
+def _peeks(name: str, value: object) -> int | str:
+    if isinstance(value, str) and value == _UNLIMITED:
+        return value
+    return _arguments.integer(name, value, 0, 2**31 - 1)
+
+
+@dataclass(frozen=True)
+class Concentration(GameSpec):
+    """Concentration with its arguments.
+
+    Attributes:
+        symbols: Different symbols.
+        cards: Cards on the table.
+    """
+
+    symbols: int = 0
+    cards: int = 0
 
     environment_id = "twofold/Concentration-v0"
-    argument_names = frozenset(ConcentrationArguments.__optional_keys__)
+    name = "concentration"
+    description = "Concentration: flip two cards a turn, and find all pairs from memory"
+    known_arguments: ClassVar[dict[str, Argument]] = {
+        "preset": Argument(
+            "playground",
+            lambda name, value: _arguments.choice(name, value, PRESETS),
+            {
+                "metavar": "NAME",
+                "help": "playground, popgym-easy, popgym-medium or popgym-hard (default: "
+                "playground)",
+            },
+        ),
+        "size": Argument(None, _size),
+        "symbols": Argument(
+            None,
+            lambda name, value: _arguments.integer(name, value, 1),
+            {"type": int, "metavar": "N", "help": "different symbols (default: half the cards)"},
+        ),
+        "peeks": Argument(
+            None,
+            _peeks,
+            {"type": int, "metavar": "N", "help": "peeks in an episode (default: the preset's)"},
+        ),
+        "matched_cards": Argument(
+            None, lambda name, value: _arguments.choice(name, value, _MATCHED_CARDS)
+        ),
+        "illegal_action": Argument(
+            None, lambda name, value: _arguments.choice(name, value, _ILLEGAL_ACTIONS)
+        ),
+        "observe_last_action": Argument(False, _arguments.boolean),
+        "deck_info": Argument(False, _arguments.boolean),
+        **SHARED_ARGUMENTS,
+    }
     board_numbers = "symbols"
     measures = (Measure("turns_mean", "turns", np.add), Measure("pairs_mean", "pairs", np.add))
     unseen = "cards"
+    text_arguments: ClassVar[dict[str, Any]] = {"peeks": 0}
 
-    def __init__(self, **arguments: Unpack[ConcentrationArguments]) -> None:
-        preset = arguments.get("preset", "playground")
-        chosen: dict[str, Any] = dict(arguments)
-        for name, value in PRESETS[_arguments.choice("preset", preset, PRESETS)].items():
-            if chosen.get(name) is None:
-                chosen[name] = value
-        config = _config(chosen)
-        super().__init__(
-            environment.CreateRequest(environment_id=self.environment_id, concentration=config),
-            max_episode_steps=chosen.get("max_episode_steps"),
-            reward=chosen.get("reward"),
+    @classmethod
+    def of(cls, **arguments: Any) -> Self:
+        """Returns the game with these arguments; `ConcentrationArguments` lists them."""
+        arguments = read_arguments(arguments)
+        values = cls._checked(arguments)
+        for name, value in cls._checked(PRESETS[values["preset"]]).items():
+            if values[name] is None:
+                values[name] = value
+        rows, columns = values["size"]
+        cards = rows * columns
+        symbols = cards // 2 if values["symbols"] is None else values["symbols"]
+        if cards % (2 * symbols):
+            raise InvalidArgument(
+                f"symbols is {symbols}; expected each on the same even number of the {cards} cards",
+                field="symbols",
+            )
+        peeks, matched_cards = values["peeks"], values["matched_cards"]
+        config = concentration.ConcentrationConfig(
+            rows=rows,
+            columns=columns,
+            symbols=symbols,
+            **({"unlimited_peeks": True} if peeks == _UNLIMITED else {"peek_budget": peeks}),
+            matched_cards=_MATCHED_CARDS[matched_cards][0],
+            illegal_action=_ILLEGAL_ACTIONS[values["illegal_action"]][0],
+            observe_last_action=values["observe_last_action"],
+            tell_deck=values["deck_info"],
         )
-        self.rows, self.columns, self.symbols = config.rows, config.columns, config.symbols
-        self.cards = self.rows * self.columns
-        self.planes = self.symbols + (2 if chosen["matched_cards"] == "removed" else 1)
+        return cls(
+            arguments=arguments,
+            request=create_request(values, cls.environment_id, concentration=config),
+            rows=rows,
+            columns=columns,
+            planes=symbols + (2 if matched_cards == "removed" else 1),
+            actions=(*range(cards), *((PEEK,) if peeks else ())),
+            symbols=symbols,
+            cards=cards,
+        )
 
     def rules(self) -> dict[str, str | int]:
-        """Size, deck, peeks, found pairs, illegal actions."""
+        """Returns size, deck, peeks, found pairs, illegal actions."""
         config = self.request.concentration
         peeks = "any number" if config.unlimited_peeks else config.peek_budget
         return {
@@ -125,11 +219,11 @@ class Concentration(Game):
         }
 
     def _table(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The cards (rows, columns), without the last action."""
+        """Returns the cards (rows, columns), without the last action."""
         return observation.reshape(-1)[: self.cards].reshape(self.rows, self.columns)
 
     def text(self, observation: NDArray[np.uint8]) -> str:
-        """The cards as text: numbers from 1 on, `?` face down, `.` out of play.
+        """Returns the cards as text: numbers from 1 on, `?` face down, `.` out of play.
 
         ?  3  .  ?
         ?  ?  .  3
@@ -145,7 +239,7 @@ class Concentration(Game):
         return "\n".join("  ".join(card(int(code)).rjust(width) for code in row) for row in rows)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """The cards on their table, each symbol a number in a colour of its own."""
+        """Returns the cards on their table, each symbol a number in a colour of its own."""
 
         def card(code: int, side: int) -> Picture:
             if code < self.symbols:
@@ -156,6 +250,67 @@ class Concentration(Game):
             return tile(side, _TABLE, _GONE)
 
         return draw_board(self._table(observation), size, _TABLE, card)
+
+    def number(self, action: object) -> int:
+        """Returns the number of a card, or of the action that peeks."""
+        if isinstance(action, str) and action in self.actions:
+            return self.cards
+        return _arguments.integer("card", action, 0, self.cards - 1)
+
+    def facts(self, board: NDArray[Any], infos: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns cards, counts and the open card."""
+        signs = [*range(1, self.symbols + 1), "?", "."]
+        open_card = infos["open_card"]
+        return {
+            "cards": [[signs[code] for code in row] for row in self._table(board).tolist()],
+            "pairs": infos["pairs"],
+            "turns": infos["turns"],
+            "open_card": None if open_card < 0 else open_card,
+        }
+
+    def standing(self, infos: Mapping[str, Any]) -> str:
+        """Returns pairs and turns."""
+        pairs = self.cards // 2
+        return f"Pairs found: {infos['pairs']} of {pairs}. Turns ended: {infos['turns']}."
+
+    def choices(self, legal: list[Any], infos: Mapping[str, Any]) -> str:
+        """Returns what to turn."""
+        open_card = infos["open_card"]
+        if open_card >= 0:
+            return f"Card {open_card} lies open: turn its mate."
+        return f"Turn a card, 0 ... {self.cards - 1}, numbered row by row."
+
+    def refusal(self, number: int, board: NDArray[Any]) -> str:
+        """Returns where the card is, or that there are no more peeks."""
+        if number == self.cards:
+            return "No peek is left"
+        is_gone = board.flat[number] > self.symbols
+        return f"Card {number} is {'out of play' if is_gone else 'face up already'}"
+
+    def outcome(
+        self,
+        number: int,
+        board: NDArray[Any],
+        before: Mapping[str, Any],
+        infos: Mapping[str, Any],
+    ) -> str:
+        """Returns the symbol of the card, and whether it is the open card's."""
+        if not before["action_mask"][number]:
+            turned_back = before["open_card"] >= 0 > infos["open_card"]
+            end = ", and your turn ends" if turned_back else ""
+            return f"{self.refusal(number, board)}{end}."
+        if number == self.cards:
+            return ""
+        symbol, first = board.flat[number] + 1, f"card {before['open_card']}"
+        if before["open_card"] < 0:
+            return f"Card {number} shows {symbol}."
+        if infos["pairs"] > before["pairs"]:
+            return f"Card {number} shows {symbol}, and so does {first}: a pair."
+        return f"Card {number} shows {symbol}, unlike {first}: both are turned back after this."
+
+    def end(self, infos: Mapping[str, Any]) -> str:
+        """Returns that all pairs are found."""
+        return "all pairs are found"
 
 
 _TABLE: Colour = (38, 92, 70)
@@ -170,41 +325,3 @@ def _symbol_colour(symbol: int, symbols: int) -> Colour:
     lightness = 0.36 if symbol % 2 == 0 else 0.48
     red, green, blue = colorsys.hls_to_rgb(symbol / symbols, lightness, 0.75)
     return round(red * 255), round(green * 255), round(blue * 255)
-
-
-def _config(arguments: dict[str, Any]) -> concentration.ConcentrationConfig:
-    """The game's config, each argument checked."""
-    size = arguments["size"]
-    rows, columns = _arguments.sides(size, 1, 16)
-    cards = rows * columns
-    if cards % 2 or cards > _MAX_CARDS:
-        raise InvalidArgument(
-            f"size is {size!r}, {cards} cards; expected an even number of at most {_MAX_CARDS}",
-            field="size",
-        )
-    symbols = arguments.get("symbols")
-    symbols = _arguments.integer("symbols", cards // 2 if symbols is None else symbols, 1)
-    if cards % (2 * symbols):
-        raise InvalidArgument(
-            f"symbols is {symbols}; expected each on the same even number of the {cards} cards",
-            field="symbols",
-        )
-    matched_cards = _arguments.choice("matched_cards", arguments["matched_cards"], _MATCHED_CARDS)
-    illegal_action = arguments["illegal_action"]
-    _arguments.choice("illegal_action", illegal_action, _ILLEGAL_ACTIONS)
-    observe_last_action = arguments.get("observe_last_action", False)
-    config = concentration.ConcentrationConfig(
-        rows=rows,
-        columns=columns,
-        symbols=symbols,
-        matched_cards=_MATCHED_CARDS[matched_cards][0],
-        illegal_action=_ILLEGAL_ACTIONS[illegal_action][0],
-        observe_last_action=_arguments.boolean("observe_last_action", observe_last_action),
-        tell_deck=_arguments.boolean("deck_info", arguments.get("deck_info", False)),
-    )
-    peeks = arguments["peeks"]
-    if isinstance(peeks, str) and peeks == "unlimited":
-        config.unlimited_peeks = True
-    else:
-        config.peek_budget = _arguments.integer("peeks", peeks, 0, 2**31 - 1)
-    return config

@@ -5,34 +5,41 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Unpack
+from typing_extensions import Self
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.spec import Game, GameArguments, Measure
 from twofold.games.drawing import Picture, draw_board, tile
-from twofold.v1 import environment_pb2 as environment
+from twofold.games.encoding import tile_values
+from twofold.games.spec import (
+    SHARED_ARGUMENTS,
+    Argument,
+    GameArguments,
+    GameSpec,
+    Measure,
+    create_request,
+    read_arguments,
+)
 from twofold.v1 import game2048_pb2 as game2048
 
-# The wire's number of each, and the words for the rule card.
 DIRECTIONS = ("up", "right", "down", "left")
-"""The actions by number."""
+"""The server's actions by number."""
 
+# The wire's number of each, and the words for the rule card.
 _ILLEGAL_ACTIONS = {
     "noop": (game2048.ILLEGAL_ACTION_NOOP, "nothing happens"),
     "terminate": (game2048.ILLEGAL_ACTION_TERMINATE, "ends the game"),
 }
 
-OBJECTIVES = {
+_OBJECTIVES = {
     "score": game2048.OBJECTIVE_SCORE,
     "moves": game2048.OBJECTIVE_MOVES,
     "goal": game2048.OBJECTIVE_GOAL,
 }
-"""What an optimum is the best for; the wire's number of each."""
 
 _BOARD = (187, 173, 160)
 _EMPTY = (205, 193, 180)
@@ -93,7 +100,7 @@ class Dialect:
     """None for Twofold's own rules, which fix nothing."""
     start_tiles: int = 2
     illegal_action: Literal["noop", "terminate"] = "noop"
-    action_order: tuple[int, ...] | None = None
+    server_actions: tuple[int, ...] | None = None
     """The server's number of each action; None for the server's order: up, right, down, left."""
     reward: dict[str, float] | None = None
     """Declared terms; None for the score, as Twofold has it."""
@@ -131,6 +138,26 @@ class Dialect:
         )
 
 
+_DIALECTS = {
+    "jumanji": Dialect("jumanji", start_tiles=1),
+    "envpool": Dialect("envpool", start_tiles=1, only_4x4=True),
+    "pgx": Dialect(
+        "pgx",
+        illegal_action="terminate",
+        server_actions=(3, 0, 1, 2),
+        reward={"merge_score": 1.0, "illegal_action": -1.0},
+        only_4x4=True,
+    ),
+}
+
+
+def _goal(name: str, value: object) -> int:
+    goal = _arguments.integer(name, value, 4, 2**31)
+    if goal & (goal - 1):
+        raise InvalidArgument(f"goal is {goal}; expected a power of two", field=name)
+    return goal
+
+
 def _reached(exponent: int) -> Measure:
     """The share of episodes with a tile of at least this exponent."""
     is_reached = functools.partial(np.less_equal, exponent)
@@ -141,24 +168,58 @@ def _tiles(exponents: NDArray[Any]) -> NDArray[Any]:
     return 1 << exponents.astype(np.int64)
 
 
-_DIALECTS = {
-    "jumanji": Dialect("jumanji", start_tiles=1),
-    "envpool": Dialect("envpool", start_tiles=1, only_4x4=True),
-    "pgx": Dialect(
-        "pgx",
-        illegal_action="terminate",
-        action_order=(3, 0, 1, 2),
-        reward={"merge_score": 1.0, "illegal_action": -1.0},
-        only_4x4=True,
-    ),
-}
+@dataclass(frozen=True)
+class Game2048(GameSpec):
+    """2048 with its arguments.
 
+    Attributes:
+        objective: The quantity that optimal play maximises.
+    """
 
-class Game2048(Game):
-    """2048 as the client has it: its request, and how its boards look."""
+    objective: str = "score"
 
     environment_id = "twofold/Game2048-v0"
-    argument_names = frozenset(Game2048Arguments.__optional_keys__)
+    name = "2048"
+    description = (
+        "2048: slide the tiles of a board up, right, down or left; equal ones merge and score"
+    )
+    known_arguments: ClassVar[dict[str, Argument]] = {
+        "size": Argument(4, lambda _, value: _arguments.sides(value, 2, 8)),
+        "four_probability": Argument(
+            0.1,
+            lambda _, value: _arguments.probability(value),
+            {"type": float, "metavar": "P", "help": "probability of a 4 (default: 0.1)"},
+        ),
+        # The highest number depends on the size.
+        "start_tiles": Argument(
+            None,
+            lambda name, value: _arguments.integer(name, value, 1, 63),
+            {"type": int, "metavar": "N", "help": "tiles on a new board (default: 2)"},
+        ),
+        "goal": Argument(
+            2048,
+            _goal,
+            {"type": int, "metavar": "TILE", "help": "tile that counts as a win (default: 2048)"},
+        ),
+        "stop_at_goal": Argument(
+            False,
+            _arguments.boolean,
+            {"action": "store_true", "default": None, "help": "end the episode at the goal"},
+        ),
+        "illegal_action": Argument(
+            None, lambda name, value: _arguments.choice(name, value, _ILLEGAL_ACTIONS)
+        ),
+        "objective": Argument(
+            "score",
+            lambda name, value: _arguments.choice(name, value, _OBJECTIVES),
+            {
+                "choices": _OBJECTIVES,
+                "help": "quantity that optimal play maximises (default: score)",
+            },
+        ),
+        "dialect": Argument(None, lambda name, value: _arguments.choice(name, value, _DIALECTS)),
+        **SHARED_ARGUMENTS,
+    }
     board_numbers = "exponents"
     measures = (
         Measure("score_mean", "score", np.add),
@@ -166,28 +227,51 @@ class Game2048(Game):
         Measure("max_tile", "max_exponent", np.maximum, _tiles),
         *map(_reached, range(9, 16)),
     )
+    objectives: ClassVar[dict[str, str]] = {
+        "score": "points",
+        "moves": "moves",
+        "goal": "probability of the goal",
+    }
 
-    def __init__(self, **arguments: Unpack[Game2048Arguments]) -> None:
-        name = arguments.get("dialect")
-        dialect = Dialect(None)
-        if name is not None:
-            dialect = _DIALECTS[_arguments.choice("dialect", name, _DIALECTS)]
-        config = environment.CreateRequest(
-            environment_id=self.environment_id, game2048=_config(dialect, arguments)
-        )
+    @classmethod
+    def of(cls, **arguments: Any) -> Self:
+        """Returns the game with these arguments; `Game2048Arguments` lists them."""
+        arguments = read_arguments(arguments)
+        values = cls._checked(arguments)
+        dialect = _DIALECTS.get(values["dialect"], Dialect(None))
         dialect.check(arguments)
-        reward = arguments.get("reward")
-        super().__init__(
-            config,
-            max_episode_steps=arguments.get("max_episode_steps"),
-            reward=dialect.reward if reward is None else reward,
-            action_order=dialect.action_order,
+        rows, columns = values["size"]
+        for name in ("start_tiles", "illegal_action"):
+            if values[name] is None:
+                values[name] = getattr(dialect, name)
+        _arguments.integer("start_tiles", values["start_tiles"], 1, rows * columns - 1)
+        if values["reward"] is None:
+            values["reward"] = dialect.reward
+        config = game2048.Game2048Config(
+            rows=rows,
+            columns=columns,
+            goal=values["goal"],
+            stop_at_goal=values["stop_at_goal"],
+            four_probability=values["four_probability"],
+            start_tiles=values["start_tiles"],
+            illegal_action=_ILLEGAL_ACTIONS[values["illegal_action"]][0],
+            objective=_OBJECTIVES[values["objective"]],
         )
-        # The highest tile of n cells is 2^(n + 1).
-        self.planes = min(config.game2048.rows * config.game2048.columns + 2, 32)
+        order = dialect.server_actions
+        return cls(
+            arguments=arguments,
+            request=create_request(values, cls.environment_id, game2048=config),
+            rows=rows,
+            columns=columns,
+            # The highest tile of n cells is 2^(n + 1).
+            planes=min(rows * columns + 2, 32),
+            actions=DIRECTIONS if order is None else tuple(DIRECTIONS[each] for each in order),
+            server_actions=order,
+            objective=values["objective"],
+        )
 
     def rules(self) -> dict[str, str | int]:
-        """Size, spawns, goal, illegal actions, score."""
+        """Returns size, spawns, goal, illegal actions, score."""
         config = self.request.game2048
         four = config.four_probability
         return {
@@ -201,7 +285,7 @@ class Game2048(Game):
 
     @staticmethod
     def text(observation: NDArray[np.uint8]) -> str:
-        """A board of exponents, (rows, columns), as text.
+        """Returns a board of exponents, (rows, columns), as text.
 
            .    2    .    .
            .    .    .    .
@@ -213,7 +297,7 @@ class Game2048(Game):
         return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in cells)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """A board of exponents, (rows, columns), in the colours that 2048 is known by."""
+        """Returns a board of exponents, (rows, columns), in the colours that 2048 is known by."""
 
         def cell(exponent: int, side: int) -> Picture:
             if exponent == 0:
@@ -224,29 +308,45 @@ class Game2048(Game):
 
         return draw_board(observation, size, _BOARD, cell)
 
+    def number(self, action: object) -> int:
+        """Returns the number of a direction."""
+        words = [str(word) for word in self.actions]
+        return words.index(_arguments.choice("direction", action, words))
 
-def _config(dialect: Dialect, arguments: Game2048Arguments) -> game2048.Game2048Config:
-    """The game's config, each argument checked."""
-    rows, columns = _arguments.sides(arguments.get("size", 4), 2, 8)
-    goal = _arguments.integer("goal", arguments.get("goal", 2048), 4, 2**31)
-    if goal & (goal - 1):
-        raise InvalidArgument(f"goal is {goal}; expected a power of two", field="goal")
-    start_tiles = arguments.get("start_tiles")
-    if start_tiles is None:
-        start_tiles = dialect.start_tiles
-    illegal_action = arguments.get("illegal_action")
-    if illegal_action is None:
-        illegal_action = dialect.illegal_action
-    _arguments.choice("illegal_action", illegal_action, _ILLEGAL_ACTIONS)
-    return game2048.Game2048Config(
-        rows=rows,
-        columns=columns,
-        goal=goal,
-        stop_at_goal=_arguments.boolean("stop_at_goal", arguments.get("stop_at_goal", False)),
-        four_probability=_arguments.probability(arguments.get("four_probability", 0.1)),
-        start_tiles=_arguments.integer("start_tiles", start_tiles, 1, rows * columns - 1),
-        illegal_action=_ILLEGAL_ACTIONS[illegal_action][0],
-        objective=OBJECTIVES[
-            _arguments.choice("objective", arguments.get("objective", "score"), OBJECTIVES)
-        ],
-    )
+    def facts(self, board: NDArray[Any], infos: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns board, score, highest tile and moves."""
+        return {
+            "board": tile_values(board).tolist(),
+            "score": infos["score"],
+            "highest_tile": 2 ** infos["max_exponent"],
+            "moves": infos["moves"],
+        }
+
+    def standing(self, infos: Mapping[str, Any]) -> str:
+        """Returns score and highest tile."""
+        return f"Score {infos['score']}, highest tile {2 ** infos['max_exponent']}."
+
+    def choices(self, legal: list[Any], infos: Mapping[str, Any]) -> str:
+        """Returns the legal directions."""
+        return f"Legal directions: {', '.join(legal)}."
+
+    def refusal(self, number: int, board: NDArray[Any]) -> str:
+        """Returns that nothing moves."""
+        return f"Nothing moves {self.actions[number]}"
+
+    def outcome(
+        self,
+        number: int,
+        board: NDArray[Any],
+        before: Mapping[str, Any],
+        infos: Mapping[str, Any],
+    ) -> str:
+        """Returns "" if tiles have moved: the board says enough."""
+        return "" if before["action_mask"][number] else f"{self.refusal(number, board)}."
+
+    def end(self, infos: Mapping[str, Any]) -> str:
+        """Returns whether the goal or a full board has ended the game."""
+        config = self.request.game2048
+        if config.stop_at_goal and infos["goal_reached"]:
+            return f"{config.goal} is reached"
+        return "no tile can move"

@@ -1,9 +1,11 @@
-"""The client's side of a game; the server reports everything else."""
+"""What the client knows about a game; the server reports everything else."""
 
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,6 +29,36 @@ class GameArguments(TypedDict, total=False):
     game's own. docs/environments/rewards.md lists the terms."""
 
 
+class Argument(NamedTuple):
+    """An argument of a game."""
+
+    default: Any
+    """The value if none is given; None if another argument decides it."""
+    check: Callable[[str, Any], Any]
+    """Returns the value that the game uses, from the argument's name and a value given for it.
+
+    Raises InvalidArgument for a value that is out of range, and is not called for None where that
+    is the default.
+    """
+    flag: Mapping[str, Any] = {}
+    """The arguments of `add_argument` for its flag on the command line; empty without a flag."""
+
+
+SHARED_ARGUMENTS: dict[str, Argument] = {
+    "max_episode_steps": Argument(
+        None,
+        lambda name, value: _arguments.integer(name, value, 1, 2**63 - 1),
+        {
+            "type": int,
+            "metavar": "N",
+            "help": "truncate episodes after N steps (default: the preset's, or never)",
+        },
+    ),
+    "reward": Argument(None, lambda _, value: read_reward(value)),
+}
+"""The arguments of every game."""
+
+
 class Measure(NamedTuple):
     """One number about many episodes, made of an info that each of them ends with."""
 
@@ -38,73 +70,172 @@ class Measure(NamedTuple):
     """The numbers (k,) to fold, from k values of the info."""
 
 
-class Game(abc.ABC):
-    """One game with its arguments.
-
-    Args:
-        config: The part of the create request that is the game's own: environment id and config.
-        max_episode_steps: Steps after which the server truncates an episode; None for never.
-        reward: The reward of a step; None for the game's own.
-        action_order: The server's number of each action; None if the user's are the same.
+@dataclass(frozen=True)
+class GameSpec(abc.ABC):
+    """One game with its arguments; `of` makes it. It can be pickled.
 
     Attributes:
+        arguments: The arguments that were given, a reward read if it was the path of a file.
         request: The create request, with all that the game decides.
-        reward: The reward, read if it was the path of a file.
-        action_order: The same.
-
-    Raises:
-        InvalidArgument: An argument is wrong; `field` names it.
+        rows: Rows of the board.
+        columns: Columns of the board.
+        planes: One more than the highest number of an observation that play leads to.
+        actions: The word of each action.
+        server_actions: The server's number of each action; None if the user's are the same.
     """
+
+    arguments: Mapping[str, Any]
+    request: environment.CreateRequest
+    rows: int
+    columns: int
+    planes: int
+    actions: tuple[str | int, ...]
+    server_actions: tuple[int, ...] | None = None
 
     environment_id: ClassVar[str]
     """The published id."""
-    planes: int
-    """One more than the highest number of an observation that play leads to."""
-    argument_names: ClassVar[frozenset[str]]
-    """The names of the arguments of `__init__`."""
+    name: ClassVar[str]
+    """The name on command lines and in tools."""
+    description: ClassVar[str]
+    """The game in a sentence."""
+    known_arguments: ClassVar[Mapping[str, Argument]]
+    """The arguments by name."""
     board_numbers: ClassVar[str]
     """The name of the numbers on a board, for messages: "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
     """What the statistics of episodes have beyond returns and lengths."""
+    objectives: ClassVar[Mapping[str, str]] = {}
+    """The quantities that an optimum can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None
     """The name of what copies of a board share and no player has seen: "cards"."""
+    text_arguments: ClassVar[Mapping[str, Any]] = {}
+    """The arguments that games for language models fix."""
 
-    def __init__(
-        self,
-        config: environment.CreateRequest,
-        *,
-        max_episode_steps: int | None,
-        reward: Reward,
-        action_order: tuple[int, ...] | None = None,
-    ) -> None:
-        self.request = config
-        self.reward = read_reward(reward)
-        self.action_order = action_order
-        spec = reward_spec(self.reward)
-        if spec is not None:
-            self.request.reward.CopyFrom(spec)
-        if max_episode_steps is not None:
-            self.request.max_episode_steps = _arguments.integer(
-                "max_episode_steps", max_episode_steps, 1, 2**63 - 1
-            )
+    @classmethod
+    @abc.abstractmethod
+    def of(cls, **arguments: Any) -> Self:
+        """Returns the game with these arguments.
+
+        Raises:
+            InvalidArgument: An argument is wrong; `field` names it.
+        """
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """The game made with its own among an environment's arguments, and the other ones."""
-        own = {name: value for name, value in arguments.items() if name in cls.argument_names}
-        return cls(**own), {name: arguments[name] for name in arguments if name not in own}
+        """Returns the game made with its own among an environment's arguments, and the others."""
+        own = {name: value for name, value in arguments.items() if name in cls.known_arguments}
+        return cls.of(**own), {name: arguments[name] for name in arguments if name not in own}
+
+    @classmethod
+    def played_by(cls, envs: Any) -> Self | None:
+        """Returns the game that an environment plays, if it is one of this class."""
+        game = getattr(envs.unwrapped, "game", None)
+        return game if isinstance(game, cls) else None
+
+    @classmethod
+    def _checked(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the value of each argument of the game, checked."""
+        values = {}
+        for name, (default, check, _) in cls.known_arguments.items():
+            value = arguments.get(name, default)
+            values[name] = None if value is None and default is None else check(name, value)
+        return values
+
+    @functools.cached_property
+    def server_order(self) -> NDArray[np.uint8] | None:
+        """`server_actions` as uint8 (actions,)."""
+        order = self.server_actions
+        return None if order is None else np.array(order, np.uint8)
+
+    def to_server(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Returns the server's numbers of actions, which have to be in range."""
+        return actions if self.server_order is None else self.server_order[actions]
+
+    def from_server(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Returns the user's numbers of the server's actions."""
+        if self.server_order is None:
+            return actions
+        numbers: NDArray[Any] = np.argsort(self.server_order).astype(np.uint8)[actions]
+        return numbers
+
+    def in_user_order(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
+        """Returns an array whose axis has the server's actions with the user's instead."""
+        return array if self.server_order is None else array.take(self.server_order, axis)
 
     @abc.abstractmethod
     def rules(self) -> dict[str, str | int]:
-        """The rules that results depend on, in words for the rule card.
+        """Returns the rules that results depend on, in words for the rule card.
 
         With "score" if the game has a score whatever the reward; else it is the sum of the rewards.
         """
 
     @abc.abstractmethod
     def text(self, observation: NDArray[Any]) -> str:
-        """One board as text, by its observation."""
+        """Returns one board as text, by its observation."""
 
     @abc.abstractmethod
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """One board as a picture, its longer side of `size` pixels (one less where odd)."""
+        """Returns one board as a picture, its longer side `size` pixels (one less where odd)."""
+
+    # The rest is for programs that play by words; `infos` are those of one board, in JSON's types.
+
+    @abc.abstractmethod
+    def number(self, action: object) -> int:
+        """Returns an action's number by its word.
+
+        Raises:
+            InvalidArgument: There is no such action.
+        """
+
+    @abc.abstractmethod
+    def facts(self, board: NDArray[Any], infos: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the board and how the game stands, in JSON's types."""
+
+    @abc.abstractmethod
+    def standing(self, infos: Mapping[str, Any]) -> str:
+        """Returns how the game stands, as a sentence."""
+
+    @abc.abstractmethod
+    def choices(self, legal: list[Any], infos: Mapping[str, Any]) -> str:
+        """Returns what can be done, as a sentence; `legal` are the words of the legal actions."""
+
+    @abc.abstractmethod
+    def refusal(self, number: int, board: NDArray[Any]) -> str:
+        """Returns why an illegal action does nothing, as the beginning of a sentence."""
+
+    @abc.abstractmethod
+    def outcome(
+        self,
+        number: int,
+        board: NDArray[Any],
+        before: Mapping[str, Any],
+        infos: Mapping[str, Any],
+    ) -> str:
+        """Returns what an action has done, as a sentence, or "" if the board says enough.
+
+        `before` are the infos before the action, and the board and the infos are those after it.
+        """
+
+    @abc.abstractmethod
+    def end(self, infos: Mapping[str, Any]) -> str:
+        """Returns why a legal action has ended the game."""
+
+
+def create_request(
+    values: Mapping[str, Any], environment_id: str, **config: Any
+) -> environment.CreateRequest:
+    """Returns a game's create request, from its checked arguments and its config's message."""
+    request = environment.CreateRequest(environment_id=environment_id, **config)
+    spec = reward_spec(values["reward"])
+    if spec is not None:
+        request.reward.CopyFrom(spec)
+    if values["max_episode_steps"] is not None:
+        request.max_episode_steps = values["max_episode_steps"]
+    return request
+
+
+def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a game's arguments with the content of the reward's file instead of its path."""
+    if arguments.get("reward") is None:
+        return dict(arguments)
+    return {**arguments, "reward": read_reward(arguments["reward"])}

@@ -29,11 +29,7 @@ from twofold.envs.arguments import ServiceArguments
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.errors import InvalidArgument, NotFound, ResourceExhausted, TwofoldError
 from twofold.games.game2048 import DIRECTIONS
-from twofold.integrations.text_games import (
-    TextConcentration,
-    TextGame,
-    TextGame2048,
-)
+from twofold.integrations.text_games import TextGame
 from twofold.policies.baselines import PerfectMemory
 
 optional_import("mcp", "MCP servers", "mcp")
@@ -51,7 +47,8 @@ except ImportError:
 
     _IS_MCP_1 = True
 
-_GAMES: dict[str, type[TextGame]] = {"2048": TextGame2048, "concentration": TextConcentration}
+# The tool that plays each game.
+_TOOLS = {"2048": "move", "concentration": "turn_card"}
 # Of all sessions together, and the time after which a game may give way to another.
 _MOST_GAMES = 1000
 _IDLE_SECONDS = 30 * 60
@@ -67,7 +64,7 @@ def _described(description: str, **schema: Any) -> Any:
     return WithJsonSchema({"description": description, **schema})
 
 
-_Kind = Annotated[Any, _described("Which game.", type="string", enum=list(_GAMES))]
+_Kind = Annotated[Any, _described("Which game.", type="string", enum=list(_TOOLS))]
 _Side = "2 ... 8 for 2048, 1 ... 16 for Concentration, with an even number of cards."
 _Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")]
 _Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
@@ -138,12 +135,12 @@ class GameTools:
         2048: slide all tiles with move; equal tiles that meet merge, and the score grows by their
         sum. Concentration: find pairs of cards by turning two at a time with turn_card.
         """
-        kind = _GAMES[_arguments.choice("game", game, _GAMES)]
+        name = _arguments.choice("game", game, _TOOLS)
         sides = [("rows", rows), ("columns", columns)]
         size = tuple(_arguments.integer(name, side, 1, 16) for name, side in sides)
-        text = kind(size=size, recover=True, **self._service)
+        text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
         text.start(seed)
-        memory = PerfectMemory(text.env) if kind is TextConcentration else None
+        memory = PerfectMemory(text.env) if name == "concentration" else None
         game_id = self._add(_Game(_owner(context), text, memory))
         number = text.env.np_random_seed
         facts = {"game_id": game_id, "seed": number, **text.facts()}
@@ -152,7 +149,7 @@ class GameTools:
     @_answered
     def move(self, context: Context, game_id: _GameId, direction: _Direction) -> CallToolResult:
         """Slide all tiles of a game of 2048 up, right, down or left."""
-        return self._play(context, game_id, TextGame2048, direction)
+        return self._play(context, game_id, "move", direction)
 
     @_answered
     def turn_card(self, context: Context, game_id: _GameId, card: _Card) -> CallToolResult:
@@ -161,7 +158,7 @@ class GameTools:
         In the answer a number is the symbol of a visible card, ? a card that is face down, and . a
         card out of play.
         """
-        return self._play(context, game_id, TextConcentration, card)
+        return self._play(context, game_id, "turn_card", card)
 
     @_answered
     def look(self, context: Context, game_id: _GameId) -> CallToolResult:
@@ -186,7 +183,7 @@ class GameTools:
             else:
                 action = game.memory(board, game.text.infos["action_mask"])
                 reason = "With a perfect memory, turn card"
-            name = game.text.name(action)
+            name = game.text.game.actions[action]
             return _result(f"{reason} {name}.", game_id=game_id, hint=name)
 
     @_answered
@@ -198,12 +195,10 @@ class GameTools:
             game.text.env.close()
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
-    def _play(
-        self, context: Context, game_id: object, kind: type[TextGame], action: object
-    ) -> CallToolResult:
+    def _play(self, context: Context, game_id: object, tool: str, action: object) -> CallToolResult:
         with self._game(context, game_id) as game:
-            if not isinstance(game.text, kind):
-                own = "turn_card" if kind is TextGame2048 else "move"
+            own = _TOOLS[game.text.game.name]
+            if tool != own:
                 raise InvalidArgument(f"game {game_id} is played with {own}", field="game_id")
             answer = game.text.play(action)
             if game.memory is not None and not game.text.end:

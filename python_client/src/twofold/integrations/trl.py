@@ -19,7 +19,7 @@ from typing_extensions import Unpack
 
 from twofold.envs.concentration import ConcentrationEnvArguments
 from twofold.envs.game2048 import Game2048EnvArguments
-from twofold.integrations.text_games import TextConcentration, TextGame, TextGame2048
+from twofold.integrations.text_games import TextGame
 
 
 class GameTools:
@@ -75,7 +75,7 @@ class Game2048Tools(GameTools):
     """
 
     def __init__(self, **arguments: Unpack[Game2048EnvArguments]) -> None:
-        self._game = TextGame2048(**arguments)
+        self._game = TextGame.for_models("2048", arguments)
 
     def move(self, direction: str) -> str:
         """Slide all tiles of the 2048 board in one direction.
@@ -104,7 +104,7 @@ class ConcentrationTools(GameTools):
     """
 
     def __init__(self, **arguments: Unpack[ConcentrationEnvArguments]) -> None:
-        self._game = TextConcentration(**arguments)
+        self._game = TextGame.for_models("concentration", arguments)
 
     def turn_card(self, card: int) -> str:
         """Turn one card face up. Two cards of one symbol, turned one after the other, are a pair.

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from twofold import _arguments
 from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument
+from twofold.games.encoding import tile_values
+from twofold.games.game2048 import Game2048
 from twofold.judging.chat_api import ChatEndpoint, Message
-from twofold.judging.players import Boards, Choice, Failure
+from twofold.judging.players import Choice, Failure, game_of
 from twofold.judging.runner import DIRECTIONS
 
 PROMPT = """\
@@ -102,15 +104,15 @@ class ChatModel:
         Raises:
             InvalidArgument: The environment plays another game, or the URL is malformed.
         """
-        return ChatPlayer(self, Boards.of(envs))
+        return ChatPlayer(self, game_of(envs))
 
 
 class ChatPlayer:
     """A chat model's games; a `Player`."""
 
-    def __init__(self, chat: ChatModel, boards: Boards) -> None:
+    def __init__(self, chat: ChatModel, game: Game2048) -> None:
         key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
-        self._chat, self._boards = chat, boards
+        self._chat, self._game = chat, game
         self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.surroundings)
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(
@@ -150,7 +152,8 @@ class ChatPlayer:
 
     def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
         """One move; in a thread."""
-        legal = self._boards.legal(mask)
+        # In the order of the directions, whatever numbers they have.
+        legal = [each for each in DIRECTIONS if mask[self._game.number(each)] == 1]
         start = self._chat.surroundings.now()
         messages: list[Message] = [{"role": "user", "content": self._question(board, legal)}]
         for _ in range(self._chat.retries + 1):
@@ -165,10 +168,10 @@ class ChatPlayer:
         with self._lock:
             self._counts["moves"] += 1
             self._seconds += self._chat.surroundings.now() - start
-        return failure or self._boards.actions[DIRECTIONS.index(direction)]
+        return failure or self._game.number(direction)
 
     def _question(self, board: NDArray[Any], legal: list[str]) -> str:
-        rows = "\n".join(" ".join(map(str, row)) for row in self._boards.tiles(board))
+        rows = "\n".join(" ".join(map(str, row)) for row in tile_values(board))
         prompt = self._chat.prompt.replace("{legal}", ", ".join(legal))
         return prompt.replace("{board}", rows)
 

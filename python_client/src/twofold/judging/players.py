@@ -11,9 +11,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument
-from twofold.games.encoding import tile_values
 from twofold.games.game2048 import Game2048
-from twofold.judging.runner import DIRECTIONS
 
 
 @dataclass(frozen=True)
@@ -58,39 +56,18 @@ class Player(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Boards:
-    """An environment of 2048 as people see it: tile values, and directions by name.
+def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
+    """Returns the game that a player plays in an environment.
 
-    Attributes:
-        actions: The environment's action for each of DIRECTIONS.
+    Raises:
+        InvalidArgument: It is another one, or the environment's observations are no boards.
     """
-
-    actions: tuple[int, ...]
-
-    @classmethod
-    def of(cls, envs: VectorEnv[Any, Any, Any]) -> Boards:
-        """The view of an environment.
-
-        Raises:
-            InvalidArgument: It plays another game, or its observations are no boards.
-        """
-        base: Any = envs.unwrapped
-        if not isinstance(getattr(base, "_game", None), Game2048):
-            raise InvalidArgument(
-                "programs and chat models play 2048; pass twofold/Game2048-v0 as env", field="env"
-            )
-        if base._form.form != "array" or base._form.keys is not None:
-            raise InvalidArgument("env's observations are no boards; leave obs out", field="env")
-        order = base._action_order  # the direction of each action
-        return cls((0, 1, 2, 3) if order is None else tuple(np.argsort(order).tolist()))
-
-    def tiles(self, observation: NDArray[Any]) -> list[list[int]]:
-        """One board (rows, columns) as tile values, 0 for an empty cell."""
-        values: list[list[int]] = tile_values(observation).tolist()
-        return values
-
-    def legal(self, mask: NDArray[Any]) -> list[str]:
-        """The directions that change a board, by its mask (actions,)."""
-        pairs = zip(DIRECTIONS, self.actions, strict=True)
-        return [direction for direction, action in pairs if mask[action] == 1]
+    game = Game2048.played_by(envs)
+    if game is None:
+        raise InvalidArgument(
+            "programs and chat models play 2048; pass twofold/Game2048-v0 as env", field="env"
+        )
+    form: Any = envs.unwrapped.observation_form  # type: ignore[attr-defined]
+    if form.form != "array" or form.keys is not None:
+        raise InvalidArgument("env's observations are no boards; leave obs out", field="env")
+    return game

@@ -18,7 +18,9 @@ from typing_extensions import Self
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument, NotFound, StrategyError
-from twofold.judging.players import Boards, Choice, Failure
+from twofold.games.encoding import tile_values
+from twofold.games.game2048 import Game2048
+from twofold.judging.players import Choice, Failure, game_of
 from twofold.judging.runner import DIRECTIONS, READY
 from twofold.judging.sandbox import Game, Question, Sandbox
 
@@ -91,13 +93,13 @@ class Strategy:
             SandboxUnavailable: The walls can't be had here.
             InvalidArgument: The environment plays another game.
         """
-        return StrategyPlayer(self, Boards.of(envs))
+        return StrategyPlayer(self, game_of(envs))
 
 
 class StrategyPlayer:
     """A program's games; a `Player`."""
 
-    def __init__(self, strategy: Strategy, boards: Boards) -> None:
+    def __init__(self, strategy: Strategy, game: Game2048) -> None:
         if strategy.unsafe:
             warnings.warn(
                 f"{strategy.name} runs without a sandbox: it can read and delete files, and "
@@ -105,7 +107,7 @@ class StrategyPlayer:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._strategy, self._boards = strategy, boards
+        self._strategy, self._game = strategy, game
         self._games: dict[int, Game] = {}
         self._sandbox = Sandbox(
             strategy.source,
@@ -148,7 +150,7 @@ class StrategyPlayer:
             game = self._games[lane]
             allowed = min(strategy.move_timeout, strategy.game_timeout - game.seconds)
             allowed += 0.0 if game.seconds else _LOAD_SECONDS
-            text = json.dumps(self._boards.tiles(board)).encode()
+            text = json.dumps(tile_values(board).tolist()).encode()
             questions.append(Question(game, text, max(0.0, allowed)))
         self._sandbox.ask(questions)
         choices = [self._choice(q, mask) for q, mask in zip(questions, action_mask, strict=True)]
@@ -160,12 +162,12 @@ class StrategyPlayer:
     def _choice(self, question: Question, mask: NDArray[Any]) -> Choice:
         if question.answer not in (b"0", b"1", b"2", b"3"):
             return self._failure(question)
-        direction = int(question.answer)
-        action = self._boards.actions[direction]
+        direction = DIRECTIONS[int(question.answer)]
+        action = self._game.number(direction)
         if mask[action] == 1:
             return action
         self._sandbox.end(question.game)
-        return Failure("illegal", f"{DIRECTIONS[direction]} moves nothing")
+        return Failure("illegal", f"{direction} moves nothing")
 
     def _failure(self, question: Question) -> Failure:
         """The reason why a game's process gave no direction; the process is ended."""

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument
 from twofold.games.concentration import Concentration
+from twofold.games.spec import GameSpec
 
 
 class RandomPolicy:
@@ -65,15 +67,16 @@ class FixedOrderPolicy:
     card: Mapping[str, Any] = RandomPolicy.card
 
     def __init__(self, envs: Any) -> None:
-        base = envs.unwrapped
-        turns_cards = isinstance(getattr(base, "_game", None), Concentration)
-        if turns_cards and not base._session.create.HasField("max_episode_steps"):
+        game: GameSpec | None = getattr(envs.unwrapped, "game", None)
+        is_endless = game is not None and not game.request.HasField("max_episode_steps")
+        if isinstance(game, Concentration) and is_endless:
             raise InvalidArgument(
                 "fixed-order turns the same two cards for ever; pass max_episode_steps",
                 field="max_episode_steps",
             )
-        order = getattr(base, "_action_order", None)  # the direction of each action
-        self._actions = None if order is None else np.argsort(order)
+        self._actions: NDArray[Any] | None = None
+        if game is not None and game.server_actions is not None:
+            self._actions = game.from_server(np.arange(len(game.actions)))
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
         """Actions (K,) for action_mask (K, actions)."""
@@ -97,21 +100,19 @@ class CardPlayer:
     """
 
     def __init__(self, envs: Any) -> None:
-        unwrapped = envs.unwrapped
-        # A single environment plays on a batch of one.
-        batch = getattr(unwrapped, "_batch", unwrapped)
-        self._is_batch = batch is unwrapped
-        game = getattr(batch, "_game", None)
-        if not isinstance(game, Concentration):
+        self._is_batch = isinstance(envs.unwrapped, VectorEnv)
+        game = Concentration.played_by(envs)
+        if game is None:
             raise InvalidArgument(
                 f"envs is {envs}; expected an environment of Concentration", field="envs"
             )
-        if batch._form.form != "array":
+        form = envs.unwrapped.observation_form
+        if form.form != "array":
             raise InvalidArgument(
-                f"envs has obs={batch._form.form!r}; expected observations as cards", field="envs"
+                f"envs has obs={form.form!r}; expected observations as cards", field="envs"
             )
-        self._key = None if batch._form.keys is None else batch._form.keys[0]
-        self.game, self.num_envs = game, int(batch.num_envs)
+        self._key = None if form.keys is None else form.keys[0]
+        self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
     def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The numbers of the cards (N, cards), and which can be turned, bool (N, cards)."""

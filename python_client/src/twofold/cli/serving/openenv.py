@@ -14,8 +14,7 @@ from twofold.cli.common import (
     add_output_arguments,
     positive,
 )
-
-_ENVIRONMENTS = {"2048": "twofold/Game2048-v0", "concentration": "twofold/Concentration-v0"}
+from twofold.envs import BY_NAME
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_arguments(parser)
     endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
     add = parser.add_argument_group("environment").add_argument
-    add("--game", choices=_ENVIRONMENTS, default="2048", help="game (default: %(default)s)")
+    add("--game", choices=BY_NAME, default="2048", help="game (default: %(default)s)")
     add("--reward", metavar="FILE", help="JSON file with the terms of the reward")
     add("--illegal-action", metavar="NAME", help="effect of an illegal action (default: noop)")
     playing.add_game_arguments(parser, add)
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Serves until a signal ends it; yields the address first."""
     from twofold.integrations.openenv.app import Runner, make_openenv_app
 
-    arguments.env = _ENVIRONMENTS[arguments.game]
+    arguments.env = BY_NAME[arguments.game].spec.environment_id
     game = playing.environment_arguments(arguments)
     for name in ("reward", "illegal_action"):
         if getattr(arguments, name) is not None:

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import gymnasium as gym
@@ -378,9 +377,6 @@ class Session(Calls):
         with contextlib.suppress(Exception):
             self.close()
 
-
-taken_over: ContextVar[Session | None] = ContextVar("twofold_taken_over", default=None)
-"""The session that the next environment gets, instead of one of its own."""
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 

@@ -13,9 +13,12 @@ from typing import Any
 from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.system import allow_open_files
+from twofold.envs import BY_NAME
 from twofold.errors import InvalidArgument
-from twofold.integrations.openenv.environment import ENVIRONMENTS, Service
+from twofold.integrations.openenv.environment import GameEnvironment, Service
+from twofold.integrations.openenv.models import MODELS
 from twofold.integrations.openenv.registry import Registry
+from twofold.integrations.text_games import TextGame
 
 _PURPOSE = "servers of OpenEnv's games"
 _server: Any = optional_import("openenv.core.env_server.http_server", _PURPOSE, "openenv")
@@ -67,11 +70,12 @@ def make_openenv_app(
         TransportError: No server.
         MissingDependency: OpenEnv is not installed.
     """
-    environment = ENVIRONMENTS[_arguments.choice("game", game, ENVIRONMENTS)]
+    spec = BY_NAME[_arguments.choice("game", game, BY_NAME)].spec
+    models = MODELS[game]
     for name in arguments:
         if name in _OWN:
             raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
-    offered = environment.board.game.argument_names - _OWN
+    offered = spec.known_arguments.keys() - _OWN
     for name in (allowed := frozenset(allow)):
         if name not in offered:
             raise InvalidArgument(
@@ -81,14 +85,14 @@ def make_openenv_app(
     registry: Registry[Any] = Registry(
         keep_seconds, _arguments.integer("keep_episodes", keep_episodes, 0), clock
     )
-    environment.board(arguments).close()  # what is wrong shows now
+    TextGame(game, arguments).env.close()  # what is wrong shows now
     app = _server.create_app(
-        functools.partial(environment, Service(registry, arguments, allowed)),
-        environment.board.action,
-        environment.board.observation,
+        functools.partial(GameEnvironment, Service(spec, models, registry, arguments, allowed)),
+        models.action,
+        models.observation,
         env_name=f"twofold_{game}",
         max_concurrent_envs=most,
-        state_cls=environment.board.state,
+        state_cls=models.state,
     )
 
     def close_boards() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
@@ -14,9 +14,11 @@ from twofold.client.endpoints import EMBEDDED, resolve
 from twofold.client.lookup import VERSION
 from twofold.envs.seeding import draw_seed
 from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
-from twofold.integrations.openenv.boards import Board, ConcentrationBoard, Game2048Board
+from twofold.games.spec import GameSpec
 from twofold.integrations.openenv.episode import Episode
+from twofold.integrations.openenv.models import GameModels
 from twofold.integrations.openenv.registry import Entry, Registry
+from twofold.integrations.text_games import TextGame
 
 _PURPOSE = "the games of twofold.integrations.openenv"
 _interfaces: Any = optional_import("openenv.core.env_server.interfaces", _PURPOSE, "openenv")
@@ -28,11 +30,15 @@ class Service:
     """What all connections share.
 
     Args:
+        game: The game.
+        models: The types of its messages.
         registry: The episodes.
         arguments: Those of all boards.
         allowed: The names of the game's arguments that `reset` may set.
     """
 
+    game: type[GameSpec]
+    models: GameModels
     registry: Registry[Episode]
     arguments: dict[str, Any]
     allowed: frozenset[str]
@@ -48,9 +54,6 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     SUPPORTS_CONCURRENT_SESSIONS = True
     # Its thread makes, resets and closes boards, which takes milliseconds, one after the other.
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
-
-    board: ClassVar[type[Board]]
-    description: ClassVar[str]
 
     def __init__(self, service: Service) -> None:
         super().__init__()
@@ -110,7 +113,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """The state of the episode; that of no episode before the first reset."""
         entry = self._entry
         if entry is None:
-            return self.board.state()
+            return self._service.models.state()
         self._service.registry.check(entry, self)
         return entry.episode.state()
 
@@ -123,17 +126,22 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     def get_metadata(self) -> Any:
         """Name, description and version."""
         return _types.EnvironmentMetadata(
-            name=self.board.game.__name__, description=self.description, version=VERSION
+            name=self._service.game.__name__,
+            description=self._service.game.description,
+            version=VERSION,
         )
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
         """The board as a picture, for the page at /web."""
-        return None if self._entry is None else self._entry.episode.board.html()
+        return None if self._entry is None else self._entry.episode.html()
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """The legal actions, for the page's buttons."""
-        [name] = self.board.action.model_fields.keys() - {"step", "metadata"}
+        [name] = self._service.models.action.model_fields.keys() - {"step", "metadata"}
         return [(str(action), {name: action}) for action in observation["legal_actions"]]
+
+    def _game(self, arguments: dict[str, Any]) -> TextGame:
+        return TextGame(self._service.game.name, arguments)
 
     def _check(self, episode_id: object, arguments: dict[str, Any]) -> None:
         if episode_id is not None:
@@ -158,23 +166,23 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """Begins a new episode, on the board of the last one if the arguments are the same."""
         registry, last = self._service.registry, self._entry
         arguments = self._service.arguments | changed
-        is_same = last is not None and last.episode.board.arguments == arguments
-        board = None if is_same else self.board(arguments)
+        is_same = last is not None and last.episode.game.arguments == arguments
+        game = None if is_same else self._game(arguments)
         with contextlib.ExitStack() as undo:
-            if board is not None:
-                undo.callback(board.close)
+            if game is not None:
+                undo.callback(game.env.close)
             if last is not None and registry.forget(last, self):
                 self._entry = None
                 if is_same:
-                    board = last.episode.board
-                    undo.callback(board.close)
+                    game = last.episode.game
+                    undo.callback(game.env.close)
                 else:
                     last.episode.close()
-            if board is None:  # that of the last episode has been taken over
-                board = self.board(arguments)
-                undo.callback(board.close)
+            if game is None:  # that of the last episode has been taken over
+                game = self._game(arguments)
+                undo.callback(game.env.close)
             seed = draw_seed(1) if seed is None else seed
-            episode = Episode(episode_id or uuid.uuid4().hex, board, seed)
+            episode = Episode(episode_id or uuid.uuid4().hex, game, self._service.models, seed)
             entry, gone = registry.hold(episode.id, episode, self)
             undo.pop_all()
         self._entry = entry
@@ -184,7 +192,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     def _go_on(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
         """Takes over a known episode; the last observation again."""
         episode = entry.episode
-        own = {"seed": episode.seed, **episode.board.arguments}
+        own = {"seed": episode.seed, **episode.game.arguments}
         for name, value in asked.items():
             if value is not None and value != own.get(name):
                 raise Conflict(
@@ -204,26 +212,3 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 def _close(episodes: list[Episode]) -> None:
     for episode in episodes:
         episode.close()
-
-
-class Game2048Environment(GameEnvironment):
-    """2048 on one connection."""
-
-    board = Game2048Board
-    description = (
-        "2048: slide the tiles of a board up, right, down or left; equal ones merge and score"
-    )
-
-
-class ConcentrationEnvironment(GameEnvironment):
-    """Concentration on one connection."""
-
-    board = ConcentrationBoard
-    description = "Concentration: flip two cards a turn, and find all pairs from memory"
-
-
-ENVIRONMENTS: dict[str, type[GameEnvironment]] = {
-    "2048": Game2048Environment,
-    "concentration": ConcentrationEnvironment,
-}
-"""The games by their names on the command line."""

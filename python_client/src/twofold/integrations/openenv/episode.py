@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import threading
 from typing import Any
 
 from twofold.errors import Conflict, OutOfSequence
-from twofold.integrations.openenv.boards import Board
+from twofold.integrations.openenv.models import GameModels
+from twofold.integrations.text_games import TextGame
 
 
 class Episode:
@@ -16,22 +19,30 @@ class Episode:
 
     Args:
         id: The key to it.
-        board: A board; the episode resets it.
+        game: A game; the episode resets it.
+        models: The types of its messages.
         seed: Its seed.
 
     Attributes:
-        lock: Held while the board is stepped or read.
+        game: The same.
+        lock: Held while the game is stepped or read.
         last: The observation of the last step, or of the reset.
     """
 
-    def __init__(self, id: str, board: Board, seed: int) -> None:  # noqa: A002 - its name
-        self.id, self.board, self.seed = id, board, seed
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - its name
+        game: TextGame,
+        models: GameModels,
+        seed: int,
+    ) -> None:
+        self.id, self.game, self.seed = id, game, seed
+        self._models = models
         self.lock = threading.Lock()
         self._steps = 0
-        self._return = 0.0
         self._terminated = self._truncated = False
         self._action: int | None = None
-        board.reset(seed)
+        game.start(seed)
         self.last = self._observation("", None)
 
     def step(self, action: Any) -> Any:
@@ -43,21 +54,21 @@ class Episode:
             Conflict: The last step played another action.
             TransportError: No answer; the same action again collects it.
         """
-        number = self.board.number(action)
+        number = self.game.game.number(action.word)
         if action.step is not None and action.step != self._steps:
             return self._stored(action.step, number)
         if self._terminated or self._truncated:
             return self._observation(f"{self._end()} Nothing is played any more.", 0.0)
-        refusal = "" if self.board.is_legal(number) else self.board.refusal(number)
-        reward, self._terminated, self._truncated = self.board.step(number)
+        is_legal = self.game.infos["action_mask"][number]
+        refusal = "" if is_legal else self.game.game.refusal(number, self.game.board)
+        reward, self._terminated, self._truncated = self.game.step(number)
         self._steps += 1
-        self._return += reward
         self._action = number
         is_over = self._terminated or self._truncated
         if refusal and is_over:
             message = f"{refusal}. {self._end()}"
         elif refusal:
-            message = f"{refusal}; legal are {', '.join(map(str, self.board.legal))}."
+            message = f"{refusal}; legal are {', '.join(map(str, self.game.legal))}."
         else:
             message = self._end() if is_over else ""
         self.last = self._observation(message, reward)
@@ -69,20 +80,30 @@ class Episode:
 
     def state(self) -> Any:
         """The state."""
-        return self.board.state(
+        return self._models.state(
             episode_id=self.id,
             step_count=self._steps,
             seed=self.seed,
-            episode_return=self._return,
+            episode_return=self.game.reward,
             terminated=self._terminated,
             truncated=self._truncated,
-            **self.board.state_fields(),
+            arguments=dict(self.game.game.arguments),
+            **self._shown(self._models.state),
         )
+
+    def html(self) -> str:
+        """Returns the board as a picture for a web page."""
+        from PIL import Image
+
+        file = io.BytesIO()
+        Image.fromarray(self.game.game.picture(self.game.board, 320)).save(file, "PNG")
+        source = base64.b64encode(file.getvalue()).decode()
+        return f'<img src="data:image/png;base64,{source}" alt="the board">'
 
     def close(self) -> None:
         """Ends the board's session, after the step that is being played."""
         with self.lock:
-            self.board.close()
+            self.game.env.close()
 
     def _stored(self, step: int, number: int) -> Any:
         """The answer to an action whose number is not that of the next step."""
@@ -101,8 +122,9 @@ class Episode:
         if number != self._action:
             assert self._action is not None
             raise Conflict(
-                f"step {step} has played {self.board.name(self._action)!r}, not "
-                f"{self.board.name(number)!r}; reset with the episode_id returns its observation",
+                f"step {step} has played {self.game.game.actions[self._action]!r}, not "
+                f"{self.game.game.actions[number]!r}; reset with the episode_id returns its "
+                "observation",
                 field="step",
             )
         return self.last
@@ -113,8 +135,8 @@ class Episode:
         return f"The limit of {_steps(self._steps)} has ended the episode."
 
     def _observation(self, message: str, reward: float | None) -> Any:
-        return self.board.observation(
-            text=self.board.text(),
+        return self._models.observation(
+            text=self.game.game.text(self.game.board),
             message=message,
             reward=reward,
             done=self._terminated or self._truncated,
@@ -122,8 +144,15 @@ class Episode:
             truncated=self._truncated,
             step=self._steps,
             episode_id=self.id,
-            **self.board.fields(),
+            **self._shown(self._models.observation),
         )
+
+    def _shown(self, model: Any) -> dict[str, Any]:
+        """Returns the fields of a model that show the board and how the game stands."""
+        game = self.game
+        facts = game.game.facts(game.board, game.infos) | {"legal_actions": game.legal}
+        shown = game.infos | facts
+        return {name: shown[name] for name in model.model_fields if name in shown}
 
 
 def _steps(count: int) -> str:

@@ -5,9 +5,10 @@ The descriptions of the fields are what clients read in the server's schema.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from twofold._optional import optional_import
+from twofold.games.game2048 import DIRECTIONS
 
 _PURPOSE = "the games of twofold.integrations.openenv"
 _types: Any = optional_import("openenv.core.env_server.types", _PURPOSE, "openenv")
@@ -92,6 +93,12 @@ class Game2048Action(_Action):
         description="Where the tiles slide: the word, or its number: 0 up, 1 right, 2 down, 3 left"
     )
 
+    @property
+    def word(self) -> str:
+        """The direction's word."""
+        given = self.direction
+        return DIRECTIONS[given] if isinstance(given, int) else given
+
 
 class Game2048Observation(_Observation):
     """A board of 2048."""
@@ -120,6 +127,11 @@ class ConcentrationAction(_Action):
         "peeks, to see all cards in play once"
     )
 
+    @property
+    def word(self) -> int | str:
+        """The card's number, or "peek"."""
+        return self.card
+
 
 class ConcentrationObservation(_Observation):
     """The cards of Concentration, as they are visible now."""
@@ -143,3 +155,17 @@ class ConcentrationState(_State):
     pairs: int = Field(default=0, description="Pairs found")
     turns: int = Field(default=0, description="Turns ended")
     peeks: int = Field(default=0, description="Peeks used")
+
+
+class GameModels(NamedTuple):
+    """The types of what is sent for a game."""
+
+    action: Any
+    observation: Any
+    state: Any
+
+
+MODELS = {
+    "2048": GameModels(Game2048Action, Game2048Observation, Game2048State),
+    "concentration": GameModels(ConcentrationAction, ConcentrationObservation, ConcentrationState),
+}

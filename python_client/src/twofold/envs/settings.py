@@ -1,0 +1,118 @@
+"""An environment's arguments, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from twofold import _arguments
+from twofold.client.session import Session
+from twofold.envs.arguments import RENDER_MODES, ServiceArguments, VectorEnvArguments
+from twofold.envs.episodes import EPISODE, RETURN
+from twofold.envs.observations import ObservationForm
+from twofold.games.rewards import extra_info_names
+from twofold.games.spec import GameSpec
+from twofold.v1 import environment_pb2 as environment
+
+_AUTORESET = {
+    AutoresetMode.NEXT_STEP: environment.AUTORESET_MODE_NEXT_STEP,
+    AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
+    AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The checked arguments of a vector environment, but for its number of boards.
+
+    Attributes:
+        game: The game.
+        form: The form of the observations.
+        copy: Whether each call returns fresh arrays.
+        autoreset_mode: The autoreset mode.
+        render_mode: The render mode.
+        render_size: Pixels along the longer side of a board's picture.
+        extra_infos: The names of the infos on request.
+        given: All arguments by name, as they were given, without those of the game.
+    """
+
+    game: GameSpec
+    form: ObservationForm
+    copy: bool
+    autoreset_mode: AutoresetMode
+    render_mode: str | None
+    render_size: int
+    extra_infos: tuple[str, ...]
+    given: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, owner: str, game: GameSpec, arguments: Mapping[str, Any]) -> Settings:
+        """Returns the settings of these arguments; `owner` is the name of the environment's class.
+
+        Raises:
+            TypeError: There is no such argument.
+            InvalidArgument: An argument is wrong; `field` names it.
+        """
+        for name in arguments:
+            if name != "obs" and name not in VectorEnvArguments.__optional_keys__:
+                raise TypeError(f"{owner} got an unexpected keyword argument {name!r}")
+        get = arguments.get
+        copy = _arguments.boolean("copy", get("copy", True))
+        mode = _arguments.autoreset(get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        render_mode = get("render_mode")
+        if render_mode is not None:
+            _arguments.choice("render_mode", render_mode, RENDER_MODES)
+        return cls(
+            game=game,
+            copy=copy,
+            autoreset_mode=mode,
+            render_mode=render_mode,
+            render_size=_arguments.integer("render_size", get("render_size", 512), 32, 4096),
+            form=ObservationForm.read(
+                get("obs", "array"), get("observation_key"), get("mask_key"), game.planes
+            ),
+            extra_infos=tuple(extra_info_names(get("extra_infos", ()))),
+            given=arguments,
+        )
+
+    def session(self, owner: str, num_envs: object) -> Session:
+        """Returns a new session with this number of boards.
+
+        Raises:
+            InvalidArgument: An argument is wrong; `field` names it.
+            TransportError: No server.
+        """
+        create = environment.CreateRequest()
+        create.CopyFrom(self.game.request)
+        create.num_envs = _arguments.integer("num_envs", num_envs, 1)
+        create.autoreset_mode = _AUTORESET[self.autoreset_mode]
+        create.extra_infos.extend(RETURN if name == EPISODE else name for name in self.extra_infos)
+        create.client_arguments = self._as_text(owner)
+        get = self.given.get
+        endpoint = get("endpoint")
+        return Session(
+            create,
+            endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
+            curve=get("curve"),
+            timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
+            recover=_arguments.boolean("recover", get("recover", False)),
+        )
+
+    def _as_text(self, owner: str) -> str:
+        """Returns the arguments as JSON, for a client that resumes the session; "" if JSON can't.
+
+        Older clients look the class up by its name.
+        """
+        arguments = {
+            name: value
+            for name, value in {**self.game.arguments, **self.given}.items()
+            if name not in ServiceArguments.__optional_keys__
+        }
+        try:
+            return json.dumps([owner, arguments], default=_arguments.plain)
+        except TypeError:
+            return ""

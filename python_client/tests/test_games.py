@@ -1,0 +1,67 @@
+"""The description of a game: arguments, words and orders of actions, copies for other processes."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twofold
+from twofold import errors
+from twofold.envs import BY_NAME, GAMES
+from twofold.games.concentration import Concentration, ConcentrationArguments
+from twofold.games.game2048 import Game2048, Game2048Arguments
+from twofold.games.spec import GameSpec
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments"),
+    [(Game2048, Game2048Arguments), (Concentration, ConcentrationArguments)],
+)
+def test_a_game_knows_the_arguments_that_type_checkers_see(
+    spec: type[GameSpec], arguments: Any
+) -> None:
+    assert spec.known_arguments.keys() == arguments.__optional_keys__
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("2048", {}),
+        ("2048", {"size": (3, 4), "dialect": None, "reward": {"merge_count": 1.0}}),
+        ("2048", {"dialect": "pgx"}),
+        ("concentration", {"preset": "popgym-hard"}),
+    ],
+)
+def test_a_game_can_be_pickled(name: str, arguments: dict[str, Any]) -> None:
+    game = BY_NAME[name].spec.of(**arguments)
+    assert pickle.loads(pickle.dumps(game)) == game
+    assert game.arguments == arguments
+
+
+@pytest.mark.parametrize("registered", GAMES, ids=lambda game: game.spec.name)
+def test_each_action_has_a_word_that_names_it(registered: Any) -> None:
+    envs = registered.vector(1)
+    game = envs.game
+    assert len(game.actions) == envs.num_actions
+    assert [game.number(word) for word in game.actions] == list(range(envs.num_actions))
+    with pytest.raises(errors.InvalidArgument):
+        game.number("sideways")
+    envs.close()
+
+
+def test_a_dialect_has_its_own_order_of_the_same_words() -> None:
+    game = Game2048.of(dialect="pgx")
+    assert game.actions == ("left", "up", "right", "down")
+    server = game.to_server(np.arange(4))
+    assert server.tolist() == [3, 0, 1, 2]
+    assert game.from_server(server).tolist() == [0, 1, 2, 3]
+    assert game.in_user_order(np.array([[10, 11, 12, 13]]), 1).tolist() == [[13, 10, 11, 12]]
+
+
+def test_an_environment_shows_its_game() -> None:
+    envs = twofold.Game2048VectorEnv(2, size=3, goal=64)
+    assert envs.game == Game2048.of(size=3, goal=64)
+    assert Game2048.played_by(envs) is envs.game
+    assert Concentration.played_by(envs) is None
+    envs.close()
