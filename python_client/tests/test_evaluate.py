@@ -20,6 +20,7 @@ from twofold.evaluation import statistics
 from twofold.evaluation.run import join
 from twofold.policies import PerfectMemory, PolicyWithMemory
 from twofold.policies.baselines import RandomPolicy
+from twofold.policies.choosers import FunctionChooser
 from twofold.policies.lookup import load
 
 FIRST_SEED = 2**63
@@ -793,7 +794,7 @@ def test_the_command_finds_functions_of_modules(
     monkeypatch.chdir(tmp_path)
     policy = load("twofold_test_policies:up_first")
     assert policy.name == "twofold_test_policies:up_first"
-    assert policy.make is not None
+    assert isinstance(policy, FunctionChooser)
     function: Any = policy.make(VectorEnv())
     assert np.array_equal(function(None, np.array([[0, 1, 0, 1]], np.int8)), [1])
 

@@ -19,7 +19,7 @@ from twofold.evaluation.run import PROTOCOLS, episode_seeds
 from twofold.games.game2048 import Game2048
 from twofold.judging.chat import PROMPT
 from twofold.policies import ChatModel, Strategy
-from twofold.policies.functions import PolicyLike
+from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import NAMES, load, resolve
 
 FORMATS: dict[str, Callable[[Evaluation], str]] = {

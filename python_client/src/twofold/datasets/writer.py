@@ -21,7 +21,13 @@ from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
-from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
+from twofold.policies.choosers import (
+    Chooser,
+    OpenFunction,
+    PolicyLike,
+    ServedChooser,
+    open_function,
+)
 from twofold.policies.lookup import resolve
 
 Progress: TypeAlias = "Callable[[int, int], None]"
@@ -80,7 +86,7 @@ class Plan:
     It can be pickled, if the policy can.
     """
 
-    policy: NamedPolicy
+    policy: Chooser
     transitions: int
     env: str
     num_envs: int
@@ -163,9 +169,11 @@ class Lanes:
         assert shape is not None
         self.facts = Facts(math.prod(shape), self._envs.server_version)
         try:
-            self._policy, self._caller = plan.policy.served, None
-            if self._policy is None:
-                self._caller = PolicyCaller(plan.policy, self._envs, plan.policy_timeout)
+            self._chooser: ServedChooser | OpenFunction
+            if isinstance(plan.policy, ServedChooser):
+                self._chooser = plan.policy
+            else:
+                self._chooser = open_function(plan.policy, self._envs, plan.policy_timeout)
             self._envs.reset(seed=plan.seed + lanes.start)
         except BaseException:
             self.close()
@@ -176,11 +184,11 @@ class Lanes:
 
         `progress` is that of a rollout.
         """
-        if self._caller is None:
-            rollout = self._envs.rollout(steps, self._policy, progress=progress)
+        if isinstance(self._chooser, ServedChooser):
+            rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         else:
             rollout = self._envs._play_function(
-                self._caller, steps, progress=progress, first=self.time, first_lane=self._first
+                self._chooser, steps, progress=progress, first=self.time, first_lane=self._first
             )
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from twofold.envs.seeding import Seed, board_seeds
 from twofold.envs.snapshots import Snapshots, finished
 from twofold.errors import InvalidArgument
 from twofold.policies import served_policies
-from twofold.policies.functions import PolicyCaller, PolicyLike
+from twofold.policies.choosers import CheckedChooser, PolicyLike, ServedChooser, open_function
 from twofold.policies.lookup import resolve
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
@@ -91,7 +90,8 @@ class Rollouts(Snapshots[ObsT, InfosT]):
         chosen = None if policy is None else resolve(policy)
         played = None if actions is None else self._actions_to_play(actions, steps)
         seeds, is_seeded = board_seeds(policy_seed, self.num_envs, "policy_seed")
-        if policy_seed is not None and (chosen is None or chosen.served is None):
+        served = chosen.policy if isinstance(chosen, ServedChooser) else None
+        if policy_seed is not None and served is None:
             raise InvalidArgument(
                 "policy_seed is for policies in the server; functions and given actions need none",
                 field="policy_seed",
@@ -100,10 +100,9 @@ class Rollouts(Snapshots[ObsT, InfosT]):
             raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
         names = [_arguments.text("infos", name) for name in infos]
         arrays = storage(out, steps, names, self._session.spec.step)
-        if chosen is not None and chosen.served is None:
-            caller = PolicyCaller(chosen, self, timeout=math.inf)
-            return self._play_function(caller, steps, names, arrays, progress)
-        served = None if chosen is None else chosen.served
+        if chosen is not None and served is None:
+            function = open_function(chosen, self)
+            return self._play_function(function, steps, names, arrays, progress)
         if isinstance(served, served_policies.NTuple):
             served_policies.upload(self._session, served)
         sent = None if played is None else self.game.to_server(played)
@@ -158,7 +157,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
     @exactly_once
     def _play_function(
         self,
-        caller: PolicyCaller,
+        chooser: CheckedChooser,
         steps: int,
         infos: Sequence[str] = (),
         out: dict[str, Array] | None = None,
@@ -169,7 +168,7 @@ class Rollouts(Snapshots[ObsT, InfosT]):
         """Steps whose actions a function chooses, each in a request of its own.
 
         Args:
-            caller: Calls the function.
+            chooser: Calls the function.
             steps: T.
             infos: Names of infos.
             out: The caller's arrays, by their names in replies.
@@ -193,10 +192,10 @@ class Rollouts(Snapshots[ObsT, InfosT]):
             begins = playing & (standing["episode_length"] == 0)
             while collected.done < steps:
                 if begins.any() or collected.done == 0:
-                    caller.reset(begins)
+                    chooser.begin(begins)
                 actions = np.zeros(self.num_envs, np.uint8)
                 if playing.any():
-                    chosen = caller(observations, mask, playing, place)
+                    chosen = chooser.choose(observations, mask, playing, place)
                     np.copyto(actions, chosen, "unsafe", where=playing)
                 arrays = collected.add(*self._play_step(request, actions), actions[np.newaxis])
                 if progress is not None:

@@ -22,7 +22,7 @@ from twofold.evaluation.regret import INFO, RegretMeter
 from twofold.evaluation.seeds import Seeds
 from twofold.games.game2048 import Game2048
 from twofold.policies import served_policies
-from twofold.policies.functions import PolicyCaller, rows
+from twofold.policies.choosers import CheckedChooser, rows
 from twofold.recordings import RecordingRules
 from twofold.recordings.file_format import pack_actions, unpack_actions
 
@@ -154,7 +154,7 @@ class ActionRecorder:
 def play_function(
     envs: VectorEnv[Any, Any, Any],
     schedule: Schedule,
-    caller: PolicyCaller,
+    chooser: CheckedChooser,
     progress: Progress | None,
     recorder: ActionRecorder | None,
     meter: RegretMeter | None,
@@ -182,18 +182,18 @@ def play_function(
 
     observations, infos = _reset_all(envs, schedule.lane_seeds)
     # All actions are legal where infos have no mask.
-    every_action = np.ones((envs.num_envs, caller.num_actions), np.int8)
+    every_action = np.ones((envs.num_envs, chooser.num_actions), np.int8)
     mask: Array = infos.get("action_mask", every_action)
     has_score, has_moves = "score" in infos, "moves" in infos
     has_exponent = "max_exponent" in infos
     has_whole_scores = has_score and np.asarray(infos["score"]).dtype.kind in "iu"
-    caller.reset(schedule.active, schedule.lane_player_seeds)
+    chooser.begin(schedule.active, schedule.lane_player_seeds)
     while not schedule.is_finished:
-        actions = caller(observations, mask, schedule.active, place)
-        failures += caller.failures.values()
+        actions = chooser.choose(observations, mask, schedule.active, place)
+        failures += chooser.failures.values()
         failed = np.zeros(envs.num_envs, np.bool_)
-        failed[list(caller.failures)] = True
-        before = {name: infos[name].copy() for name in _OF_FAILED} if caller.failures else {}
+        failed[list(chooser.failures)] = True
+        before = {name: infos[name].copy() for name in _OF_FAILED} if chooser.failures else {}
         boards = None if meter is None else meter.boards()
         observations, rewards, terminations, truncations, infos = envs.step(actions)
         if before:
@@ -230,7 +230,7 @@ def play_function(
             # A masked reset may leave out the other lanes' infos.
             begun_mask = infos.get("action_mask", every_action)
             mask = np.where(begins[:, np.newaxis], begun_mask, mask)
-            caller.reset(begins, schedule.lane_player_seeds)
+            chooser.begin(begins, schedule.lane_player_seeds)
         if progress is not None:
             progress(schedule.finished, total, steps)
     return {
@@ -239,9 +239,9 @@ def play_function(
         "lengths": lengths,
         "max_exponents": exponents if has_exponent else None,
         "seconds": time.perf_counter() - start,
-        "policy_seconds": caller.seconds,
-        "failures": None if caller.player is None else tuple(sorted(failures, key=_episode)),
-        "player": {} if caller.player is None else dict(caller.player.summary()),
+        "policy_seconds": chooser.seconds,
+        "failures": tuple(sorted(failures, key=_episode)) if chooser.may_fail else None,
+        "player": dict(chooser.summary()),
         "regret": None if meter is None else meter.result(),
     }
 

@@ -11,7 +11,7 @@ from twofold import _arguments
 from twofold.envs import GAMES
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
-from twofold.policies.functions import NamedPolicy
+from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
 RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
@@ -52,7 +52,7 @@ def _reward_text(create: environment.CreateRequest) -> str:
     return text
 
 
-def policy_card(policy: NamedPolicy, more: Mapping[str, Any] | None) -> dict[str, Any]:
+def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
     """The policy's lines, from its own entries and those that replace them.
 
     Raises:

@@ -27,9 +27,7 @@ from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
-from twofold.games.game2048 import Game2048
-from twofold.policies import served_policies
-from twofold.policies.functions import NamedPolicy, PolicyCaller, PolicyLike
+from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, PolicyLike, ServedChooser
 from twofold.policies.lookup import resolve
 
 PROTOCOLS = {
@@ -119,7 +117,7 @@ def evaluate(
 
 
 def play(
-    policy: NamedPolicy,
+    policy: Chooser,
     seeds: Seeds,
     first: int = 0,
     *,
@@ -138,8 +136,8 @@ def play(
         TwofoldError: As for `evaluate`.
     """
     policy_timeout = _arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0")
-    served = _served(policy, env)
-    if served is not None:
+    policy = policy.for_env(env)
+    if isinstance(policy, ServedChooser):
         env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
     if regret and isinstance(env, str):
         extras = dict.fromkeys([*env_arguments.get("extra_infos", ()), INFO])
@@ -147,10 +145,10 @@ def play(
     lanes = min(len(seeds), policy.lanes)
     with contextlib.ExitStack() as stack:
         envs = stack.enter_context(_opened(env, lanes, num_envs, env_arguments))
-        if served is None:
+        if not isinstance(policy, ServedChooser):
             _check_autoreset(envs)
-            caller = PolicyCaller(policy, envs, policy_timeout, may_fail=True)
-            stack.callback(caller.close)
+        opened = policy.open(envs, policy_timeout)
+        stack.callback(opened.close)
         recorder = ActionRecorder(envs) if record else None
         meter = RegretMeter(envs, len(seeds)) if regret else None
         rule_card = {
@@ -163,10 +161,11 @@ def play(
         if seeds.secret is not None:
             rule_card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
         schedule = Schedule(seeds, envs.num_envs, first)
-        if served is None:
-            games = play_function(envs, schedule, caller, progress, recorder, meter)
+        if isinstance(opened, OpenServed):
+            games = play_in_server(envs, schedule, opened.policy, progress, recorder, meter)
         else:
-            games = play_in_server(envs, schedule, served, progress, recorder, meter)
+            assert isinstance(opened, CheckedChooser)
+            games = play_function(envs, schedule, opened, progress, recorder, meter)
     log = None if recorder is None else recorder.log
     return Evaluation(policy.name, rule_card, seeds.games, **games, log=log, secret=seeds.secret)
 
@@ -218,7 +217,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
 
 
 def episode_seeds(
-    policy: NamedPolicy,
+    policy: Chooser,
     episodes: int | None,
     protocol: str | None,
     first_seed: int | None,
@@ -230,7 +229,7 @@ def episode_seeds(
         InvalidArgument: One of them is wrong.
     """
     number = _number_of_episodes(episodes, protocol, policy.episodes)
-    if secret is None and policy.make_player is None:
+    if secret is None and not policy.may_fail:
         first_seed = FIRST_SEED if first_seed is None else first_seed
         first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
         return Seeds.public(number, first_seed)
@@ -255,23 +254,6 @@ def _number_of_episodes(episodes: int | None, protocol: str | None, default: int
             field="episodes",
         )
     return PROTOCOLS[protocol]
-
-
-def _served(policy: NamedPolicy, env: object) -> served_policies.Policy | None:
-    """The policy to run in the server; None to call its function instead.
-
-    A policy with both runs in the server where evaluate makes the environment, of 2048.
-    """
-    if policy.make_player is not None:
-        return None
-    if isinstance(env, str) and (policy.make is None or env == Game2048.environment_id):
-        return policy.served
-    if policy.make is None:
-        raise InvalidArgument(
-            f"the policy {policy.name} runs in the server; pass the environment's id as env",
-            field="env",
-        )
-    return None
 
 
 def _opened(

@@ -26,7 +26,7 @@ from twofold.evaluation.seeds import Seeds
 from twofold.integrations import ray_pool
 from twofold.integrations.ray_pool import Pool
 from twofold.judging import ChatModel
-from twofold.policies.functions import PolicyLike
+from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import resolve
 
 # Episodes of a part, at most: so many are lost with a worker.

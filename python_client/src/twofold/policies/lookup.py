@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,14 @@ from twofold.errors import InvalidArgument, NotFound
 from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import FixedOrderPolicy, PerfectMemory, RandomPolicy
-from twofold.policies.functions import NamedPolicy, given
+from twofold.policies.choosers import (
+    Chooser,
+    FunctionChooser,
+    PlayerChooser,
+    ServedChooser,
+    given,
+)
+from twofold.policies.functions import PolicyFunction
 from twofold.policies.last_k_memory import LastKMemory
 
 NAMES = (
@@ -26,17 +33,17 @@ NAMES = (
 )
 
 
-def resolve(policy: object, name: str | None = None) -> NamedPolicy:
-    """The policy for a function, an object of `twofold.policies`, or a name.
+def resolve(policy: object, name: str | None = None) -> Chooser:
+    """Returns the chooser for a function, an object of `twofold.policies`, or a name.
 
     Args:
-        policy: The policy; a NamedPolicy is returned as it is.
+        policy: The policy; a Chooser is returned as it is.
         name: A name for reports, instead of its own.
 
     Raises:
         InvalidArgument: None of these.
     """
-    if isinstance(policy, NamedPolicy):
+    if isinstance(policy, Chooser):
         return policy
     if isinstance(policy, str):
         found = _named(policy)
@@ -48,16 +55,10 @@ def resolve(policy: object, name: str | None = None) -> NamedPolicy:
             )
         return replace(found, name=name or found.name)
     if isinstance(policy, (Strategy, ChatModel)):
-        return NamedPolicy(
-            name or policy.name,
-            policy.card,
-            make_player=policy.make,
-            episodes=policy.episodes,
-            lanes=policy.lanes,
-        )
+        return PlayerChooser(name or policy.name, policy.card, policy=policy)
     if isinstance(policy, served_policies.CLASSES):
         own_name, own_card = _describe(policy)
-        return NamedPolicy(name or own_name, own_card, served=policy)
+        return ServedChooser(name or own_name, own_card, policy=policy)
     if not callable(policy) or isinstance(policy, type):
         raise InvalidArgument(
             f"policy is {policy!r}; expected a function (observations, action_mask) -> actions",
@@ -69,11 +70,11 @@ def resolve(policy: object, name: str | None = None) -> NamedPolicy:
             f"the policy's card is {type(card).__name__}; expected a mapping", field="policy"
         )
     own_name = getattr(policy, "__name__", type(policy).__name__)
-    return NamedPolicy(name or own_name, card, make=functools.partial(given, policy))
+    return FunctionChooser(name or own_name, card, make=functools.partial(given, policy))
 
 
-def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
-    """The policy that an argument of the command line names.
+def load(text: str, *, trust_pickle: bool = False) -> Chooser:
+    """Returns the chooser that an argument of the command line names.
 
     Args:
         text: One of NAMES; "module:function" or "path/file.py:function"; or "model.zip" of
@@ -101,18 +102,18 @@ def load(text: str, *, trust_pickle: bool = False) -> NamedPolicy:
     )
 
 
-def _named(text: str) -> NamedPolicy | None:
+def _named(text: str) -> Chooser | None:
     """The policy with this name, if any."""
     kind, colon, rest = text.partition(":")
     served = served_policies.NAMES.get(text)
     if text == "random":
-        return NamedPolicy(text, RandomPolicy.card, make=_random, served=served)
+        return _both(text, RandomPolicy.card, _random)
     if text == "fixed-order":
-        return NamedPolicy(text, FixedOrderPolicy.card, make=FixedOrderPolicy, served=served)
+        return _both(text, FixedOrderPolicy.card, FixedOrderPolicy)
     if served is not None:
         return resolve(served)
     if text == "perfect-memory":
-        return NamedPolicy(text, PerfectMemory.card, make=PerfectMemory)
+        return FunctionChooser(text, PerfectMemory.card, make=PerfectMemory)
     if kind == "last-k-memory" and colon:
         if not rest.isdecimal() and rest != "all":
             raise InvalidArgument(
@@ -121,7 +122,7 @@ def _named(text: str) -> NamedPolicy | None:
                 field="policy",
             )
         k = None if rest == "all" else int(rest)
-        return NamedPolicy(text, LastKMemory.card, make=functools.partial(LastKMemory, k=k))
+        return FunctionChooser(text, LastKMemory.card, make=functools.partial(LastKMemory, k=k))
     if kind == "expectimax" and colon:
         if not rest.isdecimal():
             raise InvalidArgument(
@@ -131,6 +132,12 @@ def _named(text: str) -> NamedPolicy | None:
     if kind == "ntuple" and colon:
         return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
     return None
+
+
+def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFunction]) -> Chooser:
+    """A policy of the service that a function plays where the service can't."""
+    local = FunctionChooser(name, card, make=make)
+    return ServedChooser(name, card, policy=served_policies.NAMES[name], local=local)
 
 
 def _random(envs: object) -> RandomPolicy:
@@ -160,7 +167,7 @@ def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:
     return "random", card
 
 
-def _load_function(text: str) -> NamedPolicy:
+def _load_function(text: str) -> Chooser:
     module_name, _, path = text.rpartition(":")
     try:
         found = _import(module_name)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
-from twofold.policies.functions import NamedPolicy, given
+from twofold.policies.choosers import Chooser, FunctionChooser, given
 
 
 class SB3Policy:
@@ -109,11 +109,11 @@ class SB3Policy:
         return np.asarray(np.where(action_mask == 1, values, -np.inf).argmax(axis=1))
 
 
-def load_model(path: Path, *, trust_pickle: bool) -> NamedPolicy:
+def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
     """The policy of a saved model; arguments and errors as for `lookup.load`."""
     function = SB3Policy.load(path, trust_pickle=trust_pickle)
     name = f"{path.name} ({function._algorithm})"
-    return NamedPolicy(name, function.card, make=functools.partial(given, function))
+    return FunctionChooser(name, function.card, make=functools.partial(given, function))
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:

@@ -1,0 +1,450 @@
+"""Choosers: whatever chooses actions, behind one interface, with every choice checked.
+
+There are three kinds: policies that the service plays, Python functions with or without memory, and
+players that may fail in single games.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from twofold.errors import GameFailed, InvalidArgument, PolicyError
+from twofold.games.game2048 import Game2048
+from twofold.judging import ChatModel, Failure, Player, Strategy
+from twofold.policies import served_policies
+from twofold.policies.functions import PolicyFunction, PolicyWithMemory
+
+Envs: TypeAlias = VectorEnv[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Chooser(abc.ABC):
+    """A way to choose actions in any number of environments; it can be pickled.
+
+    Attributes:
+        name: The name in reports.
+        card: Entries of the rule card.
+        may_fail: Whether it may fail in single games, which then have secret seeds; only
+            evaluations play it.
+    """
+
+    name: str
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    may_fail = False
+
+    @property
+    def episodes(self) -> int:
+        """The default number of games of an evaluation."""
+        return 1_000
+
+    @property
+    def lanes(self) -> int:
+        """The highest default number of boards at once."""
+        return 4_096
+
+    def for_env(self, env: object) -> Chooser:
+        """Returns the chooser for an evaluation's argument `env`: an id, or an environment.
+
+        Raises:
+            InvalidArgument: It needs an environment that the evaluation makes.
+        """
+        return self
+
+    @abc.abstractmethod
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
+        """Returns the chooser of one environment's actions.
+
+        Args:
+            envs: The environment.
+            timeout: Seconds that one choice of a function may take.
+
+        Raises:
+            InvalidArgument: It can't play in this environment.
+        """
+
+
+class OpenChooser:
+    """A chooser in one environment.
+
+    Attributes:
+        seconds: Time spent in choices; nan in the service.
+    """
+
+    seconds = math.nan
+
+    def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
+        """Announces that these lanes, bool (N,), begin an episode.
+
+        Args:
+            lanes: The lanes.
+            seeds: uint64 (N,), of a player's own draws in the episodes.
+
+        Raises:
+            PolicyError: The policy raised.
+        """
+
+    def summary(self) -> Mapping[str, Any]:
+        """Returns figures about a player, for the evaluation's summary."""
+        return {}
+
+    def close(self) -> None:
+        """Ends the processes and threads of a player."""
+
+
+@dataclass(frozen=True)
+class ServedChooser(Chooser):
+    """A policy that the service plays.
+
+    Attributes:
+        policy: The policy.
+        local: The equivalent function, if any, for environments without rollouts of 2048.
+    """
+
+    policy: served_policies.Policy = field(default_factory=served_policies.Random)
+    local: FunctionChooser | None = None
+
+    def for_env(self, env: object) -> Chooser:
+        """Returns itself for an environment of 2048 that the evaluation makes."""
+        if isinstance(env, str) and (self.local is None or env == Game2048.environment_id):
+            return self
+        if self.local is None:
+            raise InvalidArgument(
+                f"the policy {self.name} runs in the server; pass the environment's id as env",
+                field="env",
+            )
+        return self.local
+
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenServed:
+        """Returns the policy; rollouts play it."""
+        return OpenServed(self.policy)
+
+
+class OpenServed(OpenChooser):
+    """A policy of the service in one environment; `envs.rollout` plays it.
+
+    Args:
+        policy: The policy.
+
+    Attributes:
+        policy: The same.
+    """
+
+    def __init__(self, policy: served_policies.Policy) -> None:
+        self.policy = policy
+
+
+class CheckedChooser(OpenChooser, abc.ABC):
+    """A chooser whose choices come from this process, or from another one, and are checked.
+
+    Args:
+        name: The name in messages.
+        envs: The environment.
+
+    Attributes:
+        may_fail: Whether single games may fail.
+        num_actions: Number of the environment's actions.
+        calls: Number of choices so far.
+        failures: The games that failed in the last choice, by their lanes.
+    """
+
+    may_fail = False
+
+    def __init__(self, name: str, envs: Envs) -> None:
+        space = envs.single_action_space
+        if not isinstance(space, gym.spaces.Discrete):
+            raise InvalidArgument(f"env has actions {space}; expected Discrete", field="env")
+        if space.start != 0:
+            raise InvalidArgument(
+                f"env's actions begin at {space.start}; evaluation needs them to begin at 0",
+                field="env",
+            )
+        self.num_actions = int(space.n)
+        self.calls = 0
+        self.seconds = 0.0
+        self.failures: dict[int, GameFailed] = {}
+        self._dtype = space.dtype
+        self._name = name
+        self._remembers = False
+
+    def choose(
+        self,
+        observations: Any,
+        mask: NDArray[Any],
+        playing: NDArray[np.bool_],
+        place: Callable[[int], Mapping[str, int]],
+    ) -> NDArray[Any]:
+        """Returns actions (N,) of the action space's dtype; legal ones on the other lanes.
+
+        Args:
+            observations: (N, …)
+            mask: int8 (N, actions)
+            playing: bool (N,), lanes whose actions are needed.
+            place: A function from a lane to its episode, seed and step, or lane and step, for
+                messages.
+
+        Raises:
+            PolicyError: It raised, took too long, or did not return an array of legal actions.
+        """
+        lanes, all_masks = np.arange(len(mask)), mask
+        if not self._remembers and not playing.all():
+            lanes = np.flatnonzero(playing)
+            observations, mask = rows(observations, lanes), mask[lanes]
+        actions = self._ask(observations, mask, lanes, place)
+        # A game that failed has action -1.
+        is_asked = playing[lanes] & (actions >= 0) if self.failures else playing[lanes]
+        is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
+        if not is_bad.any():
+            if not is_asked.all():
+                # Some environments raise on an illegal action, on idle lanes too.
+                actions = np.where(is_asked, actions, mask.argmax(axis=1))
+            actions = actions.astype(self._dtype)
+            places = np.arange(0, mask.size, self.num_actions) + actions
+            is_bad = (mask.ravel()[places] == 0) & is_asked
+        if is_bad.any():
+            row = int(is_bad.argmax())
+            action, legal = int(actions[row]), np.flatnonzero(mask[row]).tolist()
+            where = place(int(lanes[row]))
+            raise self._error(
+                f"chose action {action}, legal are {legal}, in row {row} ({_named(where)}); the "
+                f"observation:\n{rows(observations, row)}",
+                row=row,
+                lane=where.get("lane"),
+                episode=where.get("episode"),
+                seed=where.get("seed"),
+            )
+        self.calls += 1
+        if len(lanes) == len(playing):
+            return actions
+        of_all: NDArray[Any] = all_masks.argmax(axis=1).astype(self._dtype)
+        of_all[lanes] = actions
+        return of_all
+
+    @abc.abstractmethod
+    def _ask(
+        self,
+        observations: Any,
+        mask: NDArray[Any],
+        lanes: NDArray[np.intp],
+        place: Callable[[int], Mapping[str, int]],
+    ) -> NDArray[Any]:
+        """Returns integers (K,) for these lanes, (K,); their range is not checked."""
+
+    def _error(self, problem: str, **place: int | None) -> PolicyError:
+        text = f"policy {self._name!r}, call {self.calls}: {problem}"
+        return PolicyError(text, policy=self._name, call=self.calls, **place)
+
+
+@dataclass(frozen=True)
+class FunctionChooser(Chooser):
+    """A Python function.
+
+    Attributes:
+        make: Makes the function for an environment; raises InvalidArgument where the policy plays
+            another game.
+    """
+
+    make: Callable[[Envs], PolicyFunction] = field(kw_only=True)
+
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenFunction:
+        """Returns the function for an environment."""
+        return OpenFunction(self.name, envs, self.make(envs), timeout)
+
+
+def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
+    """A policy that is the same in every environment; its partial as `make` can be pickled."""
+    return policy
+
+
+class OpenFunction(CheckedChooser):
+    """A function in one environment.
+
+    Args:
+        name: The name in messages.
+        envs: The environment.
+        function: The function.
+        timeout: Seconds that one call may take.
+    """
+
+    def __init__(self, name: str, envs: Envs, function: PolicyFunction, timeout: float) -> None:
+        super().__init__(name, envs)
+        self._function, self._timeout = function, timeout
+        self._memory = function if isinstance(function, PolicyWithMemory) else None
+        self._remembers = self._memory is not None
+
+    def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
+        """Announces the lanes to a function with a memory."""
+        if self._memory is None:
+            return
+        start = time.perf_counter()
+        try:
+            self._memory.reset(lanes.copy())
+        except Exception as error:
+            raise self._error(f"reset raised {_described(error)}") from error
+        self.seconds += time.perf_counter() - start
+
+    def _ask(
+        self,
+        observations: Any,
+        mask: NDArray[Any],
+        lanes: NDArray[np.intp],
+        place: Callable[[int], Mapping[str, int]],
+    ) -> NDArray[Any]:
+        start = time.perf_counter()
+        try:
+            # A copy: the policy may write into its arguments, and the mask is needed again.
+            returned = self._function(observations, mask.copy())
+        except Exception as error:
+            raise self._error(f"raised {_described(error)}") from error
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        if seconds > self._timeout:
+            raise self._error(
+                f"took {seconds:.3g} s for {len(mask)} boards; policy_timeout is "
+                f"{self._timeout:.3g} s"
+            )
+        try:
+            actions = np.asarray(returned)
+        except Exception as error:
+            raise self._error(f"returned {type(returned).__name__}; expected an array") from error
+        if actions.dtype.kind not in "iu" or actions.shape != (len(mask),):
+            raise self._error(
+                f"returned {actions.dtype} of shape {actions.shape}; expected integers of shape "
+                f"({len(mask)},)"
+            )
+        return actions
+
+
+@dataclass(frozen=True)
+class PlayerChooser(Chooser):
+    """A program or a chat model.
+
+    Attributes:
+        policy: The same.
+    """
+
+    policy: Strategy | ChatModel = field(kw_only=True)
+
+    may_fail = True
+
+    @property
+    def episodes(self) -> int:
+        """The default number of games of an evaluation."""
+        return self.policy.episodes
+
+    @property
+    def lanes(self) -> int:
+        """The highest default number of boards at once."""
+        return self.policy.lanes
+
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
+        """Returns the player for an environment of 2048."""
+        return OpenPlayer(self.name, envs, self.policy.make(envs))
+
+
+class OpenPlayer(CheckedChooser):
+    """A player in one environment.
+
+    Args:
+        name: The name in messages.
+        envs: The environment.
+        player: The player.
+    """
+
+    may_fail = True
+
+    def __init__(self, name: str, envs: Envs, player: Player) -> None:
+        super().__init__(name, envs)
+        self._player = player
+
+    def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
+        """Begins a game on each of these lanes."""
+        assert seeds is not None
+        self._player.begin(np.flatnonzero(lanes), seeds[lanes])
+
+    def _ask(
+        self,
+        observations: Any,
+        mask: NDArray[Any],
+        lanes: NDArray[np.intp],
+        place: Callable[[int], Mapping[str, int]],
+    ) -> NDArray[Any]:
+        start = time.perf_counter()
+        choices = self._player.choose(observations, mask, lanes)
+        self.seconds += time.perf_counter() - start
+        self.failures = {}
+        for row, (lane, choice) in enumerate(zip(lanes.tolist(), choices, strict=True)):
+            if isinstance(choice, Failure):
+                where = place(lane)
+                self.failures[lane] = GameFailed(
+                    f"policy {self._name!r} failed ({_named(where)}): {choice.reason}: "
+                    f"{choice.detail}",
+                    policy=self._name,
+                    call=self.calls,
+                    row=row,
+                    reason=choice.reason,
+                    detail=choice.detail,
+                    **where,
+                )
+        return np.array([-1 if isinstance(each, Failure) else each for each in choices])
+
+    def summary(self) -> Mapping[str, Any]:
+        """Returns the player's figures."""
+        return self._player.summary()
+
+    def close(self) -> None:
+        """Ends the player."""
+        self._player.close()
+
+
+PolicyLike: TypeAlias = (
+    "PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | Chooser"
+)
+"""A function, an object of `twofold.policies`, or a name."""
+
+
+def open_function(chooser: Chooser, envs: Envs, timeout: float = math.inf) -> OpenFunction:
+    """Returns the function of a chooser that is to play a rollout step by step.
+
+    Raises:
+        InvalidArgument: It is a player, which only evaluations can play.
+    """
+    opened = None if chooser.may_fail else chooser.open(envs, timeout)
+    if not isinstance(opened, OpenFunction):
+        raise InvalidArgument(
+            f"{chooser.name} may fail in single games; only evaluate plays it", field="policy"
+        )
+    return opened
+
+
+def rows(observations: Any, which: Any) -> Any:
+    """Some rows of a batch of observations, which is an array or a dict or tuple of batches."""
+    if isinstance(observations, dict):
+        return {key: rows(value, which) for key, value in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(rows(value, which) for value in observations)
+    return observations[which]
+
+
+def _named(place: Mapping[str, int]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in place.items())
+
+
+def _described(error: BaseException) -> str:
+    """An exception of a policy, and the last line of the policy's own code."""
+    text = f"{type(error).__name__}: {error}"
+    frames = [at for at in traceback.extract_tb(error.__traceback__) if at.filename != __file__]
+    if not frames:
+        return text
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})"
