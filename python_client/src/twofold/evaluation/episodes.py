@@ -1,11 +1,10 @@
-"""Whole games from given seeds, played on all lanes at once, and the log of their actions."""
+"""Whole games from given seeds, played on all lanes at once."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -18,13 +17,12 @@ from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import GameFailed, InvalidArgument, TwofoldError
+from twofold.evaluation.action_log import ActionRecorder
 from twofold.evaluation.regret import INFO, RegretMeter
-from twofold.evaluation.seeds import Seeds
+from twofold.evaluation.schedule import Schedule
 from twofold.games.game2048 import Game2048
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows
-from twofold.recordings import RecordingRules
-from twofold.recordings.file_format import pack_actions, unpack_actions
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of finished episodes, of all episodes, and of steps so far."""
@@ -33,122 +31,6 @@ Progress: TypeAlias = "Callable[[int, int, int], None]"
 _OF_FAILED = ("score", "moves", "max_exponent")
 
 _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable environment"
-
-
-class Schedule:
-    """The episode that each lane plays; a lane that finishes takes the next one's seed.
-
-    So every episode that was begun counts, long ones as often as short ones. A lane is active while
-    it plays an episode, and idle once no episode is left for it.
-
-    Args:
-        seeds: The episodes' seeds.
-        lanes: Number of lanes N.
-        first: The number of the first episode in messages.
-
-    Attributes:
-        seeds: The same.
-        finished: Number of finished episodes.
-        episode: int (N,), the episode of each lane, from 0; of an idle lane the last one.
-        lane_seeds: uint64 (N,), the seeds of their games.
-        active: bool (N,), false for idle lanes.
-    """
-
-    def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
-        self.seeds = seeds
-        self._first = first
-        self.finished = 0
-        self.episode = np.arange(lanes)
-        self.lane_seeds = seeds.games[np.minimum(self.episode, len(seeds) - 1)]
-        self.active = self.episode < len(seeds)
-        self._begun = min(len(seeds), lanes)
-
-    @property
-    def lane_player_seeds(self) -> NDArray[np.uint64] | None:
-        """uint64 (N,), the seeds of a player's own draws; None if the games are public."""
-        players, last = self.seeds.players, len(self.seeds) - 1
-        return None if players is None else players[np.minimum(self.episode, last)]
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether all episodes are finished."""
-        return self.finished == len(self.seeds)
-
-    def end(self, lanes: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Ends the episodes of these lanes, (k,); returns bool (N,), lanes that begin another."""
-        self.finished += len(lanes)
-        again = lanes[: len(self.seeds) - self._begun]
-        self.active[lanes[len(again) :]] = False
-        self.episode[again] = np.arange(self._begun, self._begun + len(again))
-        self.lane_seeds[again] = self.seeds.games[self.episode[again]]
-        self._begun += len(again)
-        begins = np.zeros(len(self.active), np.bool_)
-        begins[again] = True
-        return begins
-
-    def place(self, lane: int) -> dict[str, int]:
-        """The episode of a lane and its seed."""
-        episode = self._first + int(self.episode[lane])
-        return {"episode": episode, "seed": int(self.lane_seeds[lane])}
-
-
-@dataclass(frozen=True)
-class ActionLog:
-    """The actions of games of 2048, two bits each.
-
-    Attributes:
-        rules: The rules of the games.
-        games: The packed actions of each game, by its seed.
-    """
-
-    rules: RecordingRules
-    games: dict[int, bytes] = field(default_factory=dict)
-
-    def actions(self, seed: int, length: int) -> NDArray[np.uint8]:
-        """uint8 (length,): the actions of the game with this seed."""
-        return unpack_actions(self.games[seed], length)
-
-
-class ActionRecorder:
-    """Writes an `ActionLog`; the actions of unfinished games are in a table of steps and lanes.
-
-    Attributes:
-        log: The log, of the games that have ended.
-    """
-
-    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
-        game = Game2048.played_by(envs)
-        if game is None:
-            raise InvalidArgument("record needs an environment of 2048", field="record")
-        config = game.request.game2048
-        rules = RecordingRules(game.rows, game.columns, config.four_probability, config.start_tiles)
-        self.log = ActionLog(rules)
-        self._game = game
-        self._table = np.zeros((256, envs.num_envs), np.uint8)
-        self._next = 0
-        self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
-
-    def add(self, actions: Array, playing: NDArray[np.bool_]) -> None:
-        """Adds some steps' actions, (steps, N); those of lanes that play, bool (N,), are kept."""
-        end = self._next + len(actions)
-        if end > len(self._table):
-            oldest = int(self._first[playing].min())
-            kept = self._table[oldest : self._next]
-            is_half_free = 2 * len(kept) < len(self._table)
-            size = len(self._table) * (1 if is_half_free else 2)
-            self._table = np.zeros((size, self._table.shape[1]), np.uint8)
-            self._table[: len(kept)] = kept
-            self._first -= oldest
-            end -= oldest
-        self._table[end - len(actions) : end] = self._game.to_server(actions)
-        self._next = end
-
-    def end(self, lanes: Array, seeds: Array, lengths: Array) -> None:
-        """Ends the episodes of these lanes, (k,) each, with their seeds and numbers of steps."""
-        for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
-            first = self._first[lane]
-            self.log.games[int(seed)] = pack_actions(self._table[first : first + length, lane])
-        self._first[lanes] = self._next
 
 
 def play_function(

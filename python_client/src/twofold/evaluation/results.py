@@ -17,7 +17,7 @@ from twofold import _arguments
 from twofold.envs.results import Array
 from twofold.errors import GameFailed, InternalError, InvalidArgument
 from twofold.evaluation import report
-from twofold.evaluation.episodes import ActionLog
+from twofold.evaluation.action_log import ActionLog
 from twofold.evaluation.regret import Regret
 from twofold.evaluation.rule_card import RULES
 from twofold.evaluation.statistics import Interval, bootstrap_mean, quantile_interval, wilson

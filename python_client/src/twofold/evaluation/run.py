@@ -15,17 +15,12 @@ from twofold import _arguments
 from twofold.envs import make_vec
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
-from twofold.evaluation.episodes import (
-    ActionLog,
-    ActionRecorder,
-    Progress,
-    Schedule,
-    play_function,
-    play_in_server,
-)
+from twofold.evaluation.action_log import ActionLog, ActionRecorder
+from twofold.evaluation.episodes import Progress, play_function, play_in_server
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
+from twofold.evaluation.schedule import Schedule
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, PolicyLike, ServedChooser
 from twofold.policies.lookup import resolve

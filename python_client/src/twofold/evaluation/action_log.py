@@ -1,0 +1,75 @@
+"""The log of the actions of games of 2048."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from twofold.envs.results import Array
+from twofold.errors import InvalidArgument
+from twofold.games.game2048 import Game2048
+from twofold.recordings import RecordingRules
+from twofold.recordings.file_format import pack_actions, unpack_actions
+
+
+@dataclass(frozen=True)
+class ActionLog:
+    """The actions of games of 2048, two bits each.
+
+    Attributes:
+        rules: The rules of the games.
+        games: The packed actions of each game, by its seed.
+    """
+
+    rules: RecordingRules
+    games: dict[int, bytes] = field(default_factory=dict)
+
+    def actions(self, seed: int, length: int) -> NDArray[np.uint8]:
+        """uint8 (length,): the actions of the game with this seed."""
+        return unpack_actions(self.games[seed], length)
+
+
+class ActionRecorder:
+    """Writes an `ActionLog`; the actions of unfinished games are in a table of steps and lanes.
+
+    Attributes:
+        log: The log, of the games that have ended.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        game = Game2048.played_by(envs)
+        if game is None:
+            raise InvalidArgument("record needs an environment of 2048", field="record")
+        config = game.request.game2048
+        rules = RecordingRules(game.rows, game.columns, config.four_probability, config.start_tiles)
+        self.log = ActionLog(rules)
+        self._game = game
+        self._table = np.zeros((256, envs.num_envs), np.uint8)
+        self._next = 0
+        self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
+
+    def add(self, actions: Array, playing: NDArray[np.bool_]) -> None:
+        """Adds some steps' actions, (steps, N); those of lanes that play, bool (N,), are kept."""
+        end = self._next + len(actions)
+        if end > len(self._table):
+            oldest = int(self._first[playing].min())
+            kept = self._table[oldest : self._next]
+            is_half_free = 2 * len(kept) < len(self._table)
+            size = len(self._table) * (1 if is_half_free else 2)
+            self._table = np.zeros((size, self._table.shape[1]), np.uint8)
+            self._table[: len(kept)] = kept
+            self._first -= oldest
+            end -= oldest
+        self._table[end - len(actions) : end] = self._game.to_server(actions)
+        self._next = end
+
+    def end(self, lanes: Array, seeds: Array, lengths: Array) -> None:
+        """Ends the episodes of these lanes, (k,) each, with their seeds and numbers of steps."""
+        for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
+            first = self._first[lane]
+            self.log.games[int(seed)] = pack_actions(self._table[first : first + length, lane])
+        self._first[lanes] = self._next

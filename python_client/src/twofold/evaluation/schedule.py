@@ -1,0 +1,65 @@
+"""The order in which lanes play the episodes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.evaluation.seeds import Seeds
+
+
+class Schedule:
+    """The episode that each lane plays; a lane that finishes takes the next one's seed.
+
+    So every episode that was begun counts, long ones as often as short ones. A lane is active while
+    it plays an episode, and idle once no episode is left for it.
+
+    Args:
+        seeds: The episodes' seeds.
+        lanes: Number of lanes N.
+        first: The number of the first episode in messages.
+
+    Attributes:
+        seeds: The same.
+        finished: Number of finished episodes.
+        episode: int (N,), the episode of each lane, from 0; of an idle lane the last one.
+        lane_seeds: uint64 (N,), the seeds of their games.
+        active: bool (N,), false for idle lanes.
+    """
+
+    def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
+        self.seeds = seeds
+        self._first = first
+        self.finished = 0
+        self.episode = np.arange(lanes)
+        self.lane_seeds = seeds.games[np.minimum(self.episode, len(seeds) - 1)]
+        self.active = self.episode < len(seeds)
+        self._begun = min(len(seeds), lanes)
+
+    @property
+    def lane_player_seeds(self) -> NDArray[np.uint64] | None:
+        """uint64 (N,), the seeds of a player's own draws; None if the games are public."""
+        players, last = self.seeds.players, len(self.seeds) - 1
+        return None if players is None else players[np.minimum(self.episode, last)]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all episodes are finished."""
+        return self.finished == len(self.seeds)
+
+    def end(self, lanes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Ends the episodes of these lanes, (k,); returns bool (N,), lanes that begin another."""
+        self.finished += len(lanes)
+        again = lanes[: len(self.seeds) - self._begun]
+        self.active[lanes[len(again) :]] = False
+        self.episode[again] = np.arange(self._begun, self._begun + len(again))
+        self.lane_seeds[again] = self.seeds.games[self.episode[again]]
+        self._begun += len(again)
+        begins = np.zeros(len(self.active), np.bool_)
+        begins[again] = True
+        return begins
+
+    def place(self, lane: int) -> dict[str, int]:
+        """The episode of a lane and its seed."""
+        episode = self._first + int(self.episode[lane])
+        return {"episode": episode, "seed": int(self.lane_seeds[lane])}
