@@ -24,7 +24,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
 
 import twofold
-from twofold.integrations.ray import evaluate
+from twofold.integrations.ray import RayExecutor
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -130,7 +130,9 @@ def main() -> None:
     out = options.out or Path("runs/rllib_ppo")
     out.mkdir(parents=True, exist_ok=True)
     policy = policy_of(train(options, make_boards(PPOConfig(), options), out))
-    evaluation = evaluate(policy, episodes=options.episodes, endpoint=options.endpoint)
+    evaluation = twofold.evaluate(
+        policy, episodes=options.episodes, endpoint=options.endpoint, executor=RayExecutor()
+    )
     (out / "evaluation.json").write_text(evaluation.to_json())
     print(evaluation)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import ray
+from ray_calls import evaluate, write_dataset
 
 import twofold
-from twofold.integrations import ray as on_ray
 
 GAMES = 400
 DATASET: dict[str, Any] = {"transitions": 700_000, "num_envs": 64, "seed": 7}
@@ -82,12 +82,12 @@ def main() -> None:
     address, what, *rest = sys.argv[1:]
     ray.init(address=address, logging_level="warning")
     if what == "random":
-        save(on_ray.evaluate(Random(), episodes=int(rest[0]), workers=2), rest[1])
+        save(evaluate(Random(), episodes=int(rest[0]), workers=2), rest[1])
         return
     folder, ip = Path(rest[0]), rest[1]
     if what == "games":
         policy = FirstLegal(folder, ip, 50, waits=True)
-        save(on_ray.evaluate(policy, episodes=GAMES, workers=2), rest[2])
+        save(evaluate(policy, episodes=GAMES, workers=2), rest[2])
         return
     # In the middle of the second row group; or when it is played, and the driver has not read it.
     is_played = rest[2] == "played"
@@ -97,7 +97,7 @@ def main() -> None:
         if is_played:
             wait(folder)
 
-    on_ray.write_dataset(folder / "data.parquet", policy, workers=2, progress=progress, **DATASET)
+    write_dataset(folder / "data.parquet", policy, workers=2, progress=progress, **DATASET)
 
 
 if __name__ == "__main__":

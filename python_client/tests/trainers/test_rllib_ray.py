@@ -23,6 +23,7 @@ from twofold.datasets import file_format
 pytest.importorskip("ray", reason="`make trainers` has it")
 
 import ray
+from ray_calls import evaluate, write_dataset
 
 from twofold.integrations import ray as on_ray
 
@@ -135,7 +136,7 @@ def test_games_are_those_of_one_process(policy: Any, env: str, workers: int | No
         arguments["size"] = 4 if isinstance(policy, twofold.policies.Expectimax) else (3, 4)
     else:
         arguments["max_episode_steps"] = 300
-    ours = on_ray.evaluate(policy, workers=workers, **arguments)
+    ours = evaluate(policy, workers=workers, **arguments)
     assert_same(ours, twofold.evaluate(policy, **arguments))
 
 
@@ -144,7 +145,7 @@ def test_more_parts_than_workers_are_put_together_in_order(
 ) -> None:
     monkeypatch.setattr(on_ray, "_MOST_EPISODES", 9)
     done: list[tuple[int, int, int]] = []
-    ours = on_ray.evaluate(
+    ours = evaluate(
         "greedy", episodes=100, workers=2, num_envs=4, progress=lambda *each: done.append(each)
     )
     alone = twofold.evaluate("greedy", episodes=100)
@@ -157,7 +158,7 @@ def test_more_parts_than_workers_are_put_together_in_order(
 
 
 def test_recorded_games_are_the_same(tmp_path: Path) -> None:
-    ours = on_ray.evaluate("greedy", episodes=30, workers=3, record=True)
+    ours = evaluate("greedy", episodes=30, workers=3, record=True)
     alone = twofold.evaluate("greedy", episodes=30, record=True)
     for which in ("best", "worst", 0, 17, 29):
         ours.recording(which).save(tmp_path / "ours")
@@ -176,7 +177,7 @@ def test_the_failures_of_a_program_are_those_of_one_process() -> None:
     program = twofold.policies.Strategy(source, unsafe=True)
     with pytest.warns(RuntimeWarning, match="without a sandbox"):
         alone = twofold.evaluate(program, episodes=8)
-    ours = on_ray.evaluate(program, episodes=8, secret=alone.secret, workers=3)
+    ours = evaluate(program, episodes=8, secret=alone.secret, workers=3)
     assert_same(ours, alone)
     assert ours.failures
     assert alone.failures is not None
@@ -191,7 +192,7 @@ def test_the_failures_of_a_program_are_those_of_one_process() -> None:
 def test_a_policy_that_writes_into_its_arrays_can_be_sent() -> None:
     policy = Counting()
     policy.reset(np.ones(25, np.bool_))
-    ours = on_ray.evaluate(policy, episodes=50, workers=2, num_envs=25)
+    ours = evaluate(policy, episodes=50, workers=2, num_envs=25)
     assert_same(ours, twofold.evaluate(Counting(), episodes=50))
 
 
@@ -202,28 +203,28 @@ def test_a_runtime_env_may_let_workers_find_the_module_of_a_policy(
     monkeypatch.syspath_prepend(tmp_path)
     policy = importlib.import_module("brought").first
     with pytest.raises(errors.InvalidArgument, match=r"No module named 'brought'; .*runtime_env"):
-        on_ray.evaluate(policy, episodes=10, workers=1)
+        evaluate(policy, episodes=10, workers=1)
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     options = {"runtime_env": {"env_vars": {"PYTHONPATH": path}}}
-    ours = on_ray.evaluate(policy, episodes=10, workers=1, ray_options=options)
+    ours = evaluate(policy, episodes=10, workers=1, ray_options=options)
     assert_same(ours, twofold.evaluate(policy, episodes=10))
 
 
 def test_workers_play_on_a_server_and_end_their_sessions(
     own_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = on_ray.evaluate("random", episodes=40, workers=2, endpoint=own_server.tcp)
+    ours = evaluate("random", episodes=40, workers=2, endpoint=own_server.tcp)
     assert_same(ours, twofold.evaluate("random", episodes=40, endpoint=own_server.tcp))
     arguments: dict[str, Any] = {"transitions": 500, "num_envs": 5, "endpoint": own_server.tcp}
-    on_ray.write_dataset(tmp_path / "data.parquet", workers=3, **arguments)
+    write_dataset(tmp_path / "data.parquet", workers=3, **arguments)
     with pytest.raises(errors.PolicyError):
-        on_ray.write_dataset(tmp_path / "data.parquet", worst, workers=2, **arguments)
+        write_dataset(tmp_path / "data.parquet", worst, workers=2, **arguments)
     assert sessions(own_server, capsys) == [2 + 1 + 3 + 2] * 2
 
 
 def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=40)
-    ours = on_ray.evaluate(policy, episodes=60, workers=2)
+    ours = evaluate(policy, episodes=60, workers=2)
     assert (tmp_path / "died").exists()
     assert len((tmp_path / "begun").read_text().split()) == 3
     assert_same(ours, twofold.evaluate(policy, episodes=60))
@@ -232,7 +233,7 @@ def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
 def test_a_part_that_is_lost_again_and_again_is_given_up(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     with pytest.raises(errors.TransportError, match=r"episodes 0 \.\.\. 9 were lost"):
-        on_ray.evaluate(policy, episodes=10, workers=1, ray_options={"max_task_retries": 1})
+        evaluate(policy, episodes=10, workers=1, ray_options={"max_task_retries": 1})
     assert len((tmp_path / "begun").read_text().split()) == 2
 
 
@@ -243,9 +244,7 @@ def test_an_error_of_the_policy_is_the_error_itself_and_counts_as_one_process_do
         return last_legal(observations, action_mask)
 
     with pytest.raises(errors.PolicyError) as info:
-        on_ray.evaluate(
-            fails_late, episodes=30, workers=3, first_seed=FIRST_SEED + 100, num_envs=10
-        )
+        evaluate(fails_late, episodes=30, workers=3, first_seed=FIRST_SEED + 100, num_envs=10)
     error = info.value
     assert type(error) is errors.PolicyError
     assert error.policy == "fails_late"
@@ -275,7 +274,7 @@ def test_an_interrupt_ends_workers_in_a_policy_that_never_returns(tmp_path: Path
 
     interrupt_when(lambda: len(list(tmp_path.glob("[0-9]*"))) == 2)
     with pytest.raises(KeyboardInterrupt):
-        on_ray.evaluate(waits, episodes=10, workers=2)
+        evaluate(waits, episodes=10, workers=2)
     wait_until(lambda: not any(is_running(int(path.name)) for path in tmp_path.iterdir()))
 
 
@@ -290,10 +289,10 @@ def test_an_interrupt_ends_the_sessions_on_a_server(
 
     def play(**arguments: Any) -> None:
         if what == "games":
-            on_ray.evaluate(slow, episodes=10**6, **arguments)
+            evaluate(slow, episodes=10**6, **arguments)
         else:
             (tmp_path / "data").mkdir()
-            on_ray.write_dataset(tmp_path / "data" / "a", slow, transitions=10**7, **arguments)
+            write_dataset(tmp_path / "data" / "a", slow, transitions=10**7, **arguments)
 
     interrupt_when(lambda: len(list(tmp_path.glob("[0-9]*"))) == 2)
     with pytest.raises(KeyboardInterrupt):
@@ -312,7 +311,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def assert_same_file(folder: Path, policy: Any, workers: int | None, **arguments: Any) -> None:
     alone, ours = folder / "alone.parquet", folder / "ours.parquet"
     given = {"transitions": 3000, "num_envs": 8, "seed": 3, **arguments}
-    written = on_ray.write_dataset(ours, policy, workers=workers, **given)
+    written = write_dataset(ours, policy, workers=workers, **given)
     assert written == twofold.datasets.write(alone, policy, **given)
     assert ours.read_bytes() == alone.read_bytes()
     assert twofold.datasets.verify(ours)["transitions"] == written
@@ -360,7 +359,7 @@ def test_lanes_that_are_lost_again_and_again_are_given_up(tmp_path: Path) -> Non
     policy = Dying(tmp_path, call=3, always=True)
     options = {"max_task_retries": 1}
     with pytest.raises(errors.TransportError, match=r"lanes 0 \.\.\. 3 were lost"):
-        on_ray.write_dataset(
+        write_dataset(
             tmp_path / "a", policy, transitions=100, num_envs=4, workers=1, ray_options=options
         )
     assert len((tmp_path / "begun").read_text().split()) == 2
@@ -376,9 +375,7 @@ def test_an_illegal_action_is_reported_with_the_lane_of_the_whole(tmp_path: Path
             return super().__call__(observations, action_mask)
 
     with pytest.raises(errors.PolicyError, match=r"in row [01] \(lane [34], step \d+\)"):
-        on_ray.write_dataset(
-            tmp_path / "a", WorstOfTwo(), transitions=1000, num_envs=5, seed=1, workers=2
-        )
+        write_dataset(tmp_path / "a", WorstOfTwo(), transitions=1000, num_envs=5, seed=1, workers=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -413,23 +410,23 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_
     given = {"workers": 2, "policy": "random", **arguments}
     policy = given.pop("policy")
     with pytest.raises(errors.InvalidArgument) as info:
-        on_ray.evaluate(policy, episodes=10, **given)
+        evaluate(policy, episodes=10, **given)
     assert info.value.field == field
     with pytest.raises(errors.InvalidArgument) as info:
-        on_ray.write_dataset(tmp_path / "a", policy, transitions=10, **given)
+        write_dataset(tmp_path / "a", policy, transitions=10, **given)
     assert info.value.field == field
 
 
 def test_a_chat_model_is_refused() -> None:
     model = twofold.policies.ChatModel("http://127.0.0.1:9/v1", "a")
     with pytest.raises(errors.InvalidArgument, match="waits for its endpoint") as info:
-        on_ray.evaluate(model, workers=2)
+        evaluate(model, workers=2)
     assert info.value.field == "policy"
 
 
 def test_an_environment_that_is_made_already_is_refused() -> None:
     envs: Any = twofold.Game2048VectorEnv(2)
     with pytest.raises(errors.InvalidArgument) as info:
-        on_ray.evaluate("random", env=envs)
+        evaluate("random", env=envs)
     assert info.value.field == "env"
     envs.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from twofold import _arguments
 from twofold.datasets import file_format
@@ -44,6 +44,7 @@ def write(
     seed: int | None = None,
     policy_timeout: float = 60.0,
     progress: Progress | None = None,
+    executor: Executor | None = None,
     **env_arguments: Any,
 ) -> int:
     """Plays with a policy and writes every transition to a Parquet file; memory stays bounded.
@@ -61,6 +62,8 @@ def write(
         seed: Seed of the boards, seed + i for lane i; drawn from the system by default.
         policy_timeout: Seconds that one call of the policy may take.
         progress: Called after each row group.
+        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()`; by default in
+            this process.
         **env_arguments: The environment's arguments; the file records them.
 
     Returns:
@@ -71,6 +74,8 @@ def write(
         PolicyError, InvalidArgument, TransportError: As for `evaluate`.
     """
     plan = Plan.read(policy, transitions, env, num_envs, seed, policy_timeout, env_arguments)
+    if executor is not None:
+        return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
 
         def ask(steps: int) -> Answer:
@@ -140,6 +145,14 @@ class Plan:
             "twofold": version("twofold"),
             "server": server,
         }
+
+
+class Executor(Protocol):
+    """Whatever plays datasets elsewhere, such as `twofold.integrations.ray.RayExecutor`."""
+
+    def write(self, path: str | Path, plan: Plan, progress: Progress | None, /) -> int:
+        """Plays a dataset and writes it; returns the number of transitions."""
+        ...
 
 
 class Facts(NamedTuple):

@@ -9,8 +9,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
+from twofold.evaluation.playing import Observer, Segment
+from twofold.evaluation.schedule import Schedule
 from twofold.games.game2048 import Game2048
 from twofold.recordings import RecordingRules
 from twofold.recordings.file_format import pack_actions, unpack_actions
@@ -33,7 +34,7 @@ class ActionLog:
         return unpack_actions(self.games[seed], length)
 
 
-class ActionRecorder:
+class ActionRecorder(Observer):
     """Writes an `ActionLog`; the actions of unfinished games are in a table of steps and lanes.
 
     Attributes:
@@ -52,11 +53,12 @@ class ActionRecorder:
         self._next = 0
         self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
 
-    def add(self, actions: Array, playing: NDArray[np.bool_]) -> None:
-        """Adds some steps' actions, (steps, N); those of lanes that play, bool (N,), are kept."""
+    def add(self, segment: Segment, schedule: Schedule) -> None:
+        """Adds some steps' actions; those of lanes that play are kept."""
+        actions = segment.actions
         end = self._next + len(actions)
         if end > len(self._table):
-            oldest = int(self._first[playing].min())
+            oldest = int(self._first[schedule.active].min())
             kept = self._table[oldest : self._next]
             is_half_free = 2 * len(kept) < len(self._table)
             size = len(self._table) * (1 if is_half_free else 2)
@@ -67,8 +69,10 @@ class ActionRecorder:
         self._table[end - len(actions) : end] = self._game.to_server(actions)
         self._next = end
 
-    def end(self, lanes: Array, seeds: Array, lengths: Array) -> None:
-        """Ends the episodes of these lanes, (k,) each, with their seeds and numbers of steps."""
+    def end(self, segment: Segment, schedule: Schedule) -> None:
+        """Packs the actions of the games that have ended."""
+        lanes, lengths = segment.ended, segment.results["length"]
+        seeds = schedule.lane_seeds[lanes]
         for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
             first = self._first[lane]
             self.log.games[int(seed)] = pack_actions(self._table[first : first + length, lane])

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
+from twofold.evaluation.playing import Observer, Segment
+from twofold.evaluation.schedule import Schedule
 from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048
 
@@ -115,7 +117,7 @@ def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dic
     }
 
 
-class RegretMeter:
+class RegretMeter(Observer):
     """Adds up the regrets of games as they are played.
 
     Args:
@@ -125,6 +127,9 @@ class RegretMeter:
     Raises:
         InvalidArgument: The environment does not report it.
     """
+
+    infos = (INFO,)
+    needs_boards = True
 
     def __init__(self, envs: Any, episodes: int) -> None:
         game = Game2048.played_by(envs)
@@ -138,17 +143,13 @@ class RegretMeter:
         self._lanes = np.zeros(envs.num_envs)
         self._by_tile_sum = np.zeros((_SUMS, 2))
         self._by_empty_cells = np.zeros((_CELLS, 2))
-        self._base = envs.unwrapped
 
-    def boards(self) -> Array:
-        """The boards as they are, (N, rows, columns)."""
-        boards: Array = self._base.boards()
-        return boards
-
-    def add(self, boards: Array, regrets: Array, playing: NDArray[np.bool_]) -> None:
-        """Adds steps: (…, N, rows, columns) before them, (…, N) their regrets, and which count."""
-        regrets = np.where(playing, regrets, 0).astype(np.float64)
-        self._lanes += regrets.reshape(-1, regrets.shape[-1]).sum(axis=0)
+    def add(self, segment: Segment, schedule: Schedule) -> None:
+        """Adds the regrets of some steps."""
+        boards, playing = segment.boards, segment.playing
+        assert boards is not None
+        regrets = np.where(playing, segment.infos[INFO], 0).astype(np.float64)
+        self._lanes += regrets.sum(axis=0)
         cells = boards[playing].reshape(-1, boards.shape[-2] * boards.shape[-1]).astype(np.int64)
         sums = np.where(cells > 0, 1 << cells, 0).sum(axis=1)
         for table, bins in (
@@ -158,10 +159,10 @@ class RegretMeter:
             table[:, 0] += np.bincount(bins, minlength=len(table))
             table[:, 1] += np.bincount(bins, regrets[playing], minlength=len(table))
 
-    def end(self, lanes: NDArray[np.intp], episodes: NDArray[np.intp]) -> None:
-        """Ends the games of these lanes, which are these episodes, (k,) each."""
-        self._games[episodes] = self._lanes[lanes]
-        self._lanes[lanes] = 0
+    def end(self, segment: Segment, schedule: Schedule) -> None:
+        """Keeps the regrets of the games that have ended."""
+        self._games[schedule.episode[segment.ended]] = self._lanes[segment.ended]
+        self._lanes[segment.ended] = 0
 
     def result(self) -> Regret:
         """Of all games."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -16,12 +18,13 @@ from twofold.envs import make_vec
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.episodes import Progress, play_function, play_in_server
+from twofold.evaluation.playing import Progress, ProgressReport, Results, Source, play
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.evaluation.schedule import Schedule
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
+from twofold.evaluation.sources import Rollouts, Steps
 from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, PolicyLike, ServedChooser
 from twofold.policies.lookup import resolve
 
@@ -32,7 +35,7 @@ PROTOCOLS = {
     "search": 10_000,
     "deep": 100,
 }
-Protocol = Literal["quick", "1ply", "search", "deep"]
+ProtocolName = Literal["quick", "1ply", "search", "deep"]
 
 
 def evaluate(
@@ -40,7 +43,7 @@ def evaluate(
     *,
     env: str | VectorEnv[Any, Any, Any] = "twofold/Game2048-v0",
     episodes: int | None = None,
-    protocol: Protocol | None = None,
+    protocol: ProtocolName | None = None,
     num_envs: int | None = None,
     first_seed: int | None = None,
     secret: str | None = None,
@@ -50,6 +53,7 @@ def evaluate(
     progress: Progress | None = None,
     record: bool = False,
     regret: bool = False,
+    executor: Executor | None = None,
     **env_arguments: Any,
 ) -> Evaluation:
     """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
@@ -86,6 +90,8 @@ def evaluate(
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
         regret: Whether to report what the moves cost against optimal play, on boards of at most
             nine cells; the service needs the table that `twofold solve` makes.
+        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()`; by default in
+            this process.
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
@@ -96,73 +102,123 @@ def evaluate(
         StrategyError, SandboxUnavailable: The program can't be judged, or there is no sandbox.
         TransportError: No server, or no answer; from a chat model's endpoint ModelUnavailable.
     """
-    chosen = resolve(policy, name)
-    return play(
-        chosen,
-        episode_seeds(chosen, episodes, protocol, first_seed, secret),
+    chooser = resolve(policy, name)
+    plan = Plan(
+        chooser=chooser,
+        seeds=episode_seeds(chooser, episodes, protocol, first_seed, secret),
         env=env,
         num_envs=num_envs,
         card=card,
-        policy_timeout=policy_timeout,
-        progress=progress,
+        policy_timeout=_arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0"),
         record=record,
         regret=regret,
         env_arguments=env_arguments,
     )
+    return plan.play(progress) if executor is None else executor.evaluate(plan, progress)
 
 
-def play(
-    policy: Chooser,
-    seeds: Seeds,
-    first: int = 0,
-    *,
-    env: str | VectorEnv[Any, Any, Any],
-    num_envs: int | None,
-    card: Mapping[str, Any] | None,
-    policy_timeout: float,
-    progress: Progress | None,
-    record: bool,
-    regret: bool,
-    env_arguments: Mapping[str, Any],
-) -> Evaluation:
-    """`evaluate` with these seeds, or a part of it: messages count episodes from `first`.
+@dataclass(frozen=True)
+class Plan:
+    """An evaluation that is to be played; `evaluate` describes its arguments.
 
-    Raises:
-        TwofoldError: As for `evaluate`.
+    It can be pickled, if the chooser can and `env` is an id.
     """
-    policy_timeout = _arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0")
-    policy = policy.for_env(env)
-    if isinstance(policy, ServedChooser):
-        env_arguments = {**env_arguments, "autoreset_mode": AutoresetMode.DISABLED}
-    if regret and isinstance(env, str):
-        extras = dict.fromkeys([*env_arguments.get("extra_infos", ()), INFO])
-        env_arguments = {**env_arguments, "extra_infos": tuple(extras)}
-    lanes = min(len(seeds), policy.lanes)
-    with contextlib.ExitStack() as stack:
-        envs = stack.enter_context(_opened(env, lanes, num_envs, env_arguments))
-        if not isinstance(policy, ServedChooser):
-            _check_autoreset(envs)
-        opened = policy.open(envs, policy_timeout)
-        stack.callback(opened.close)
-        recorder = ActionRecorder(envs) if record else None
-        meter = RegretMeter(envs, len(seeds)) if regret else None
-        rule_card = {
-            **environment_card(envs),
-            **policy_card(policy, card),
-            "boards at once": envs.num_envs,
-            "twofold": version("twofold"),
-            "python": platform.python_version(),
-        }
-        if seeds.secret is not None:
-            rule_card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
-        schedule = Schedule(seeds, envs.num_envs, first)
-        if isinstance(opened, OpenServed):
-            games = play_in_server(envs, schedule, opened.policy, progress, recorder, meter)
-        else:
-            assert isinstance(opened, CheckedChooser)
-            games = play_function(envs, schedule, opened, progress, recorder, meter)
-    log = None if recorder is None else recorder.log
-    return Evaluation(policy.name, rule_card, seeds.games, **games, log=log, secret=seeds.secret)
+
+    chooser: Chooser
+    seeds: Seeds
+    env: str | VectorEnv[Any, Any, Any]
+    num_envs: int | None
+    card: Mapping[str, Any] | None
+    policy_timeout: float
+    record: bool
+    regret: bool
+    env_arguments: Mapping[str, Any]
+
+    def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
+        """Plays all episodes, or those of a part by their numbers.
+
+        Raises:
+            TwofoldError: As `evaluate` does.
+        """
+        part = range(len(self.seeds)) if part is None else part
+        seeds = self.seeds.part(part)
+        chooser = self.chooser.for_env(self.env)
+        with contextlib.ExitStack() as stack:
+            envs = stack.enter_context(self._environment(chooser, min(len(part), chooser.lanes)))
+            if not isinstance(chooser, ServedChooser):
+                _check_autoreset(envs)
+            opened = chooser.open(envs, self.policy_timeout)
+            stack.callback(opened.close)
+            results = Results(len(part))
+            recorder = ActionRecorder(envs) if self.record else None
+            meter = RegretMeter(envs, len(part)) if self.regret else None
+            report = None if progress is None else ProgressReport(progress)
+            observers = [each for each in (results, recorder, meter, report) if each is not None]
+            card = {
+                **environment_card(envs),
+                **policy_card(chooser, self.card),
+                "boards at once": envs.num_envs,
+                "twofold": version("twofold"),
+                "python": platform.python_version(),
+            }
+            if seeds.secret is not None:
+                card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
+            source: Source
+            if isinstance(opened, OpenServed):
+                source = Rollouts(envs, opened.policy, observers)
+            else:
+                assert isinstance(opened, CheckedChooser)
+                source = Steps(envs, opened, observers)
+            start = time.perf_counter()
+            play(source, Schedule(seeds, envs.num_envs, part.start), observers)
+            return Evaluation(
+                policy=chooser.name,
+                card=card,
+                seeds=seeds.games,
+                **results.fields(),
+                seconds=time.perf_counter() - start,
+                policy_seconds=opened.seconds,
+                log=None if recorder is None else recorder.log,
+                failures=results.sorted_failures() if chooser.may_fail else None,
+                player=dict(opened.summary()),
+                regret=None if meter is None else meter.result(),
+                secret=seeds.secret,
+            )
+
+    def _environment(
+        self, chooser: Chooser, lanes: int
+    ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
+        """The environment: made for an id and closed at the end, or the given one, left open."""
+        arguments = dict(self.env_arguments)
+        if isinstance(self.env, str):
+            if isinstance(chooser, ServedChooser):
+                arguments["autoreset_mode"] = AutoresetMode.DISABLED
+            if self.regret:
+                extras = dict.fromkeys([*arguments.get("extra_infos", ()), INFO])
+                arguments["extra_infos"] = tuple(extras)
+            number = lanes if self.num_envs is None else self.num_envs
+            number = _arguments.integer("num_envs", number, 1)
+            return contextlib.closing(make_vec(self.env, num_envs=number, **arguments))
+        if not isinstance(self.env, VectorEnv):
+            raise InvalidArgument(
+                f"env is {self.env!r}; expected an environment's id or a gymnasium VectorEnv",
+                field="env",
+            )
+        extra = sorted([*arguments, *([] if self.num_envs is None else ["num_envs"])])
+        if extra:
+            raise InvalidArgument(
+                f"{', '.join(extra)} given, but env is already made; pass an id to make one",
+                field=extra[0],
+            )
+        return contextlib.nullcontext(self.env)
+
+
+class Executor(Protocol):
+    """Whatever plays evaluations elsewhere, such as `twofold.integrations.ray.RayExecutor`."""
+
+    def evaluate(self, plan: Plan, progress: Progress | None, /) -> Evaluation:
+        """Plays an evaluation."""
+        ...
 
 
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
@@ -249,26 +305,6 @@ def _number_of_episodes(episodes: int | None, protocol: str | None, default: int
             field="episodes",
         )
     return PROTOCOLS[protocol]
-
-
-def _opened(
-    env: object, lanes: int, num_envs: int | None, env_arguments: Mapping[str, Any]
-) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-    """The environment: made for an id and closed at the end, or the given one, left open."""
-    if isinstance(env, str):
-        lanes = _arguments.integer("num_envs", lanes if num_envs is None else num_envs, 1)
-        return contextlib.closing(make_vec(env, num_envs=lanes, **env_arguments))
-    if not isinstance(env, VectorEnv):
-        raise InvalidArgument(
-            f"env is {env!r}; expected an environment's id or a gymnasium VectorEnv", field="env"
-        )
-    extra = sorted([*env_arguments, *([] if num_envs is None else ["num_envs"])])
-    if extra:
-        raise InvalidArgument(
-            f"{', '.join(extra)} given, but env is already made; pass an id to make one",
-            field=extra[0],
-        )
-    return contextlib.nullcontext(env)
 
 
 def _check_autoreset(env: VectorEnv[Any, Any, Any]) -> None:

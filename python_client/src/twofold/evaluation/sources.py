@@ -1,0 +1,222 @@
+"""Sources of games: steps that a function or a player chooses, and rollouts in the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from twofold._comparison import first_difference
+from twofold.envs.game2048 import Game2048VectorEnv
+from twofold.envs.results import Array
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument, TwofoldError
+from twofold.evaluation.playing import Observer, Segment
+from twofold.evaluation.schedule import Schedule
+from twofold.policies import served_policies
+from twofold.policies.choosers import CheckedChooser, rows
+
+# A game that failed has these infos as they were before the step; it is one of 2048.
+_OF_FAILED = ("score", "moves", "max_exponent")
+# The infos of rollouts with the results of a game.
+_OF_ROLLOUTS = {
+    "score": "score",
+    "moves": "moves",
+    "length": "episode_length",
+    "max_exponent": "max_exponent",
+}
+
+_USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable environment"
+
+
+class Steps:
+    """Plays step by step, on any vector environment with NEXT_STEP autoreset.
+
+    An idle lane keeps stepping under autoreset; the policy does not see it and nothing counts. A
+    game in which a player fails ends before that step.
+
+    Args:
+        envs: The environment.
+        chooser: Chooses the actions.
+        observers: The observers, which may need infos or boards.
+    """
+
+    def __init__(
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        chooser: CheckedChooser,
+        observers: Sequence[Observer],
+    ) -> None:
+        self._envs, self._chooser = envs, chooser
+        self._names = [name for observer in observers for name in observer.infos]
+        self._needs_boards = any(observer.needs_boards for observer in observers)
+        # All actions are legal where infos have no mask.
+        self._every_action = np.ones((envs.num_envs, chooser.num_actions), np.int8)
+        self._observations: Any = None
+        self._mask: Array = self._every_action
+        self._infos: dict[str, Any] = {}
+        self._rewards = np.zeros(envs.num_envs)
+        self._lengths = np.zeros(envs.num_envs, np.int64)
+        self._has: dict[str, bool] = {}
+
+    def begin(self, schedule: Schedule, lanes: NDArray[np.bool_]) -> None:
+        """Resets these lanes with their seeds."""
+        if self._observations is None:
+            self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
+            self._mask = self._infos.get("action_mask", self._every_action)
+            self._has = {name: name in self._infos for name in ("score", "moves", "max_exponent")}
+            self._chooser.begin(schedule.active, schedule.lane_player_seeds)
+            return
+        self._rewards[lanes] = self._lengths[lanes] = 0
+        self._observations, self._infos = _reset_some(
+            self._envs, schedule.lane_seeds, lanes, self._observations
+        )
+        # A masked reset may leave out the other lanes' infos.
+        begun = self._infos.get("action_mask", self._every_action)
+        self._mask = np.where(lanes[:, np.newaxis], begun, self._mask)
+        self._chooser.begin(lanes, schedule.lane_player_seeds)
+
+    def play(self, schedule: Schedule) -> Segment:
+        """Plays one step."""
+
+        def place(lane: int) -> dict[str, int]:
+            return schedule.place(lane) | {"step": int(self._lengths[lane])}
+
+        chooser, active = self._chooser, schedule.active
+        actions = chooser.choose(self._observations, self._mask, active, place)
+        failed = np.zeros(self._envs.num_envs, np.bool_)
+        failed[list(chooser.failures)] = True
+        before = self._infos
+        if chooser.failures:
+            before = {name: before[name].copy() for name in _OF_FAILED}
+        base: Any = self._envs.unwrapped
+        boards = base.boards()[np.newaxis] if self._needs_boards else None
+        self._observations, rewards, terminations, truncations, infos = self._envs.step(actions)
+        if chooser.failures:
+            kept = {name: np.where(failed, before[name], infos[name]) for name in _OF_FAILED}
+            infos = {**infos, **kept}
+        self._infos = infos
+        self._mask = infos.get("action_mask", self._every_action)
+        # Some environments have a score in the infos of a reset only.
+        self._has["score"] = self._has["score"] and "score" in infos
+        self._lengths += ~failed
+        if not self._has["score"]:
+            self._rewards += rewards
+        ended = np.flatnonzero((terminations | truncations | failed) & active)
+        return Segment(
+            actions=actions[np.newaxis],
+            playing=(active & ~failed)[np.newaxis],
+            boards=boards,
+            infos={name: infos[name][np.newaxis] for name in self._names},
+            ended=ended,
+            results=self._results(ended) if len(ended) else {},
+            failures=chooser.failures.values(),
+        )
+
+    def _results(self, ended: NDArray[np.intp]) -> dict[str, Array]:
+        infos, has = self._infos, self._has
+        results = {
+            "score": (infos["score"] if has["score"] else self._rewards)[ended],
+            "moves": (infos["moves"] if has["moves"] else self._lengths)[ended],
+            "length": self._lengths[ended],
+        }
+        if has["max_exponent"]:
+            results["max_exponent"] = infos["max_exponent"][ended]
+        return results
+
+
+class Rollouts:
+    """Plays by rollouts of 2048, with a policy in the server.
+
+    A lane that finishes waits for the end of the rollout (autoreset is disabled) and then begins
+    its next episode. Its seed also seeds the policy's draws, so here too an episode is a function
+    of its seed.
+
+    Args:
+        envs: The environment.
+        policy: The policy.
+        observers: The observers, which may need infos.
+
+    Raises:
+        InvalidArgument: It is another game's environment.
+    """
+
+    def __init__(
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        policy: served_policies.Policy,
+        observers: Sequence[Observer],
+    ) -> None:
+        base = envs.unwrapped
+        if not isinstance(base, Game2048VectorEnv):
+            raise InvalidArgument(
+                "policies in the server play 2048; pass a function for another game", field="policy"
+            )
+        self._envs, self._policy = base, policy
+        self._infos = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
+        # So few that waiting for the end costs little in short games: random ones take 5.6 steps on
+        # 2 x 2, 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
+        self._steps = min(32, 2 * base.game.rows * base.game.columns)
+
+    def begin(self, schedule: Schedule, lanes: NDArray[np.bool_]) -> None:
+        """Resets these lanes with their seeds."""
+        self._envs.reset(seed=schedule.lane_seeds, options={"reset_mask": lanes})
+
+    def play(self, schedule: Schedule) -> Segment:
+        """Plays some steps."""
+        data = self._envs.rollout(self._steps, policy=self._policy, infos=self._infos)
+        is_done = (data.terminations | data.truncations).any(axis=0)
+        ended = np.flatnonzero(is_done & schedule.active)
+        return Segment(
+            actions=data.actions,
+            playing=data.valid & schedule.active,
+            boards=data.observations[:-1],
+            infos=data.infos,
+            ended=ended,
+            # Unchanged while the lane waits.
+            results={name: data.infos[info][-1, ended] for name, info in _OF_ROLLOUTS.items()},
+        )
+
+
+def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[str, Any]]:
+    """Begins an episode on every lane, with its seed of uint64 (N,)."""
+    if isinstance(envs.unwrapped, TwofoldVectorEnv):
+        return envs.reset(seed=seeds)
+    try:
+        return envs.reset(seed=seeds.tolist())
+    except TwofoldError:
+        raise
+    except (gym.error.Error, TypeError, ValueError) as error:
+        name = type(envs.unwrapped).__name__
+        raise InvalidArgument(
+            f"{name} refuses a list of seeds ({type(error).__name__}: {error}), and evaluation "
+            f"seeds each episode; {_USE_SYNC}",
+            field="env",
+        ) from error
+
+
+def _reset_some(
+    envs: VectorEnv[Any, Any, Any], seeds: Any, begins: NDArray[np.bool_], observations: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Begins an episode on some lanes, bool (N,), with their seeds of uint64 (N,).
+
+    Raises:
+        InvalidArgument: The other lanes' rows of the observations, (N, …), changed.
+    """
+    options = {"reset_mask": begins.copy()}
+    if isinstance(envs.unwrapped, TwofoldVectorEnv):
+        return envs.reset(seed=seeds, options=options)
+    before = rows(observations, ~begins)
+    observations, infos = envs.reset(seed=seeds.tolist(), options=options)
+    if first_difference(before, rows(observations, ~begins)) is not None:
+        name = type(envs.unwrapped).__name__
+        raise InvalidArgument(
+            f"{name} also resets environments that options={{'reset_mask': …}} leaves out, and "
+            f"evaluation resets finished ones only; {_USE_SYNC}",
+            field="env",
+        )
+    return observations, infos
