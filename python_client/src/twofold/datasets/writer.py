@@ -18,6 +18,7 @@ from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
 from twofold.envs.results import Array
+from twofold.envs.rollouts import play_function
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
@@ -200,8 +201,13 @@ class Lanes:
         if isinstance(self._chooser, ServedChooser):
             rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         else:
-            rollout = self._envs._play_function(
-                self._chooser, steps, progress=progress, first=self.time, first_lane=self._first
+            rollout = play_function(
+                self._envs,
+                self._chooser,
+                steps,
+                progress=progress,
+                first=self.time,
+                first_lane=self._first,
             )
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps

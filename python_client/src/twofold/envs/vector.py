@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self
 
 from twofold import _arguments
 from twofold.client.session import exactly_once, waiting
+from twofold.envs import rollouts, snapshots
 from twofold.envs.arguments import reset_mask, start_boards
-from twofold.envs.batch import KEEPALIVE
+from twofold.envs.batch import KEEPALIVE, Batch
 from twofold.envs.results import Array, InfosT, ObsT, Stepped
-from twofold.envs.rollouts import Rollouts
+from twofold.envs.rollout import Rollout
+from twofold.envs.rollouts import Progress
 from twofold.envs.seeding import Seed, board_seeds, consecutive
 from twofold.errors import InvalidArgument, RequestError
+from twofold.policies.choosers import PolicyLike
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
 
-class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
+class TwofoldVectorEnv(Batch[ObsT, InfosT]):
     """N boards of one game on a server, stepped together.
 
     The base class of each game's vector environment, which adds the game's own arguments; make one
@@ -222,6 +227,149 @@ class TwofoldVectorEnv(Rollouts[ObsT, InfosT]):
                 # still carry it out.
                 if self._session.unreturned_step is not None:
                     raise
+
+    @exactly_once
+    def snapshot(self, lanes: ArrayLike | None = None) -> bytes:
+        """Boards as bytes to keep: everything that their future depends on; changes nothing.
+
+        Args:
+            lanes: Which boards, numbers (k,), all different; None for all.
+
+        Returns:
+            The board, score, counts, stream of random numbers and phase of each, with the rules
+            that they are played by. docs/guides/snapshots.md has the form.
+
+        Raises:
+            InvalidArgument: There are no such lanes.
+            FailedPrecondition: The boards were never reset.
+            TransportError: No answer.
+        """
+        return snapshots.snapshot(self, lanes)
+
+    @exactly_once
+    def restore(
+        self,
+        blob: bytes,
+        lanes: ArrayLike | None = None,
+        *,
+        rows: ArrayLike | None = None,
+        seed: Seed = None,
+    ) -> tuple[ObsT, InfosT]:
+        """Replaces boards by those of a snapshot.
+
+        The snapshot may be of another environment, process or server: its rules have to be the same
+        (size, goal, spawns, start tiles, illegal actions), all else may differ. The boards go on
+        with the streams of the snapshot: their trajectories are those that follow it.
+
+        Args:
+            blob: A snapshot.
+            lanes: The boards to replace, numbers (k,), all different; None for all. Before the
+                first reset they have to be all.
+            rows: Which of the snapshot's boards each of them becomes, numbers (k,) from 0 on, any
+                number several times; None for one after the other.
+            seed: New streams: an int s seeds the i-th of the boards with s + i, a list gives each
+                its own; None goes on with those of the snapshot.
+
+        Returns:
+            What `reset` returns: all observations and infos, as they stand.
+
+        Raises:
+            InvalidArgument: The snapshot is damaged or of another version (`field` is "blob"), or
+                was taken under other rules (`field` names the first), or lacks the returns of
+                episodes that this environment reports (`field` is "extra_infos"), or another
+                argument is wrong. Nothing has changed.
+            FailedPrecondition: Some boards were never reset, and are not among the lanes.
+            TransportError: No answer.
+        """
+        return snapshots.restore(self, blob, lanes, rows=rows, seed=seed)
+
+    def fork(
+        self,
+        lanes: ArrayLike,
+        copies: int = 1,
+        *,
+        spawns: Literal["fresh", "same"] = "fresh",
+        seed: Seed = None,
+    ) -> Self:
+        """Copies of boards as an environment of their own, at the same endpoint.
+
+        Args:
+            lanes: Which boards, numbers (k,), all different.
+            copies: How many copies of each.
+            spawns: "fresh": each copy has a stream of random numbers of its own, so that what
+                happens to it is a sample of what can happen. "same": each goes on with the stream
+                of the board that it is a copy of. A search over such copies sees the future of that
+                very board: it is **clairvoyant**, scores more than any policy can, and no result
+                may be published from it. Use it to repeat a trajectory. Concentration has only
+                these: its copies share the cards that nobody has seen yet.
+            seed: With fresh spawns, seeds as `reset` takes them, so that the same boards get the
+                same copies again; None draws one from the system.
+
+        Returns:
+            An environment of k * copies boards with the same arguments. Its board i is a copy of
+            the board lanes[i // copies]; `observe` returns them. Close it after use.
+
+        Raises:
+            InvalidArgument: An argument is wrong; `field` names it.
+            FailedPrecondition: The boards were never reset.
+            TransportError: No answer.
+        """
+        return snapshots.fork(self, lanes, copies, spawns=spawns, seed=seed)
+
+    @exactly_once
+    def rollout(
+        self,
+        steps: int,
+        policy: PolicyLike | None = None,
+        *,
+        actions: ArrayLike | None = None,
+        policy_seed: Seed = None,
+        infos: Sequence[str] = (),
+        out: Rollout | Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> Rollout:
+        """Plays many steps, on from where the boards stand.
+
+        The same as choosing and `step` in a loop: in requests that are bounded in bytes and time,
+        each applied once. To cancel, raise in `progress` or in the policy; what was done is done.
+
+        A policy in the server plays there. A function is called in this process before each step,
+        with the observations in the environment's form, and only with boards that are being played;
+        one that remembers (`PolicyWithMemory`) hears of every episode that begins, at the start of
+        the rollout only of boards that no step was played on.
+
+        Args:
+            steps: How many, T.
+            policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax" or
+                another name, one of `twofold.policies`, or a function (observations, action_mask)
+                -> actions.
+            actions: Integers (T, N) to play instead of a policy's.
+            policy_seed: Seeds the streams of a policy in the server: an int s for s + i on lane i,
+                or an int for each lane. None goes on with them; a reset with seeds starts them too.
+            infos: Names of the infos to return, after each step.
+            out: Where to write: a `Rollout`, or a mapping with any of its arrays by name (infos in
+                a mapping of theirs), numpy arrays or CPU tensors of the exact shapes and dtypes.
+                The rollout returned holds them; an error leaves some steps in them.
+            progress: Called with the number of steps that are done, after each request.
+
+        Raises:
+            InvalidArgument: `field` says which argument is wrong.
+            PolicyError: The function raised, or returned something else than legal actions; the
+                steps before are done.
+            FailedPrecondition: The boards were never reset.
+            ResourceExhausted: A search did not fit into the server's limits.
+            TransportError: No answer; steps may have been played.
+        """
+        return rollouts.rollout(
+            self,
+            steps,
+            policy,
+            actions=actions,
+            policy_seed=policy_seed,
+            infos=infos,
+            out=out,
+            progress=progress,
+        )
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
         """Figures about the episodes that steps have ended, for any logger; of the client alone.
