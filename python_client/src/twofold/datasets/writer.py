@@ -149,7 +149,7 @@ class Plan:
 
 
 class Executor(Protocol):
-    """Whatever plays datasets elsewhere, such as `twofold.integrations.ray.RayExecutor`."""
+    """A place to play datasets, such as `twofold.integrations.ray.RayExecutor`."""
 
     def write(self, path: str | Path, plan: Plan, progress: Progress | None, /) -> int:
         """Plays a dataset and writes it; returns the number of transitions."""

@@ -27,7 +27,7 @@ def resume(
 ) -> TwofoldVectorEnv:
     """Takes over the boards of a process that has died, or of one that is to be shut out.
 
-    The vector environment is that of the game, with its maker's arguments, and goes on where the
+    The vector environment has the session's game and its maker's arguments, and continues where the
     last request left it: `requests` counts them, `last_results` is what the last one returned. The
     previous holder gets StaleEpoch from now on.
 
@@ -87,7 +87,7 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
             "or with arguments that JSON can't hold",
             field="token",
         )
-    # Versions before 0.2 have it among the arguments; a fork has a number of its own.
+    # Older clients have it among the arguments, and a fork has another number.
     arguments.pop("num_envs", None)
     recovers_by_default = arguments.pop("recover", False)
     spec, others = game.spec.split(arguments)

@@ -132,7 +132,7 @@ def play_function(
     first: int = 0,
     first_lane: int = 0,
 ) -> Rollout:
-    """Steps whose actions a function chooses, each in a request of its own.
+    """Plays steps whose actions a function chooses, each in a separate request.
 
     Args:
         envs: The boards.
@@ -193,7 +193,7 @@ def _begin_and_play(
 def _play_step(
     envs: Envs, request: envelope.Request, actions: NDArray[np.uint8]
 ) -> tuple[wire.RolloutReply, NDArray[np.uint8]]:
-    """One step of a rollout, with actions (N,); a call of its own, which is over with it."""
+    """Plays one step of a rollout, with actions (N,), as a separate call."""
     sent = envs.game.to_server(actions).tobytes()
     answer = envs._session.call("rollout", request, sent, _largest_step(envs))
     return answer[0].rollout, answer[1]

@@ -75,7 +75,7 @@ def restore(
 
 
 snapshot_call = exactly_once(snapshot)
-"""`snapshot` as a call of its own."""
+"""`snapshot` as a separate call."""
 
 
 def fork(

@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 
 class Observer:
-    """Whatever looks at games as they are played.
+    """An onlooker of games as they are played.
 
     Attributes:
         infos: The infos that it needs of each step.
@@ -58,7 +58,7 @@ class Observer:
 
 
 class Source(Protocol):
-    """Whatever plays the games of a schedule, some steps at a time."""
+    """A player of a schedule's games, some steps at a time."""
 
     def begin(self, schedule: Schedule, lanes: NDArray[np.bool_]) -> None:
         """Begins the episodes that these lanes, bool (N,), play now; at first all lanes."""

@@ -135,7 +135,7 @@ class Plan:
     env_arguments: Mapping[str, Any]
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
-        """Plays all episodes, or those of a part by their numbers.
+        """Plays all episodes, or the part with these numbers.
 
         Raises:
             TwofoldError: As `evaluate` does.
@@ -214,7 +214,7 @@ class Plan:
 
 
 class Executor(Protocol):
-    """Whatever plays evaluations elsewhere, such as `twofold.integrations.ray.RayExecutor`."""
+    """A place to play evaluations, such as `twofold.integrations.ray.RayExecutor`."""
 
     def evaluate(self, plan: Plan, progress: Progress | None, /) -> Evaluation:
         """Plays an evaluation."""

@@ -1,4 +1,4 @@
-"""What the client knows about a game; the server reports everything else."""
+"""The client's description of a game; the server reports everything else."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class GameSpec(abc.ABC):
     board_numbers: ClassVar[str]
     """The name of the numbers on a board, for messages: "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
-    """What the statistics of episodes have beyond returns and lengths."""
+    """The statistics of episodes beyond returns and lengths."""
     objectives: ClassVar[Mapping[str, str]] = {}
     """The quantities that an optimum can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None

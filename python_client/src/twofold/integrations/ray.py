@@ -60,7 +60,7 @@ class RayExecutor:
         self._workers, self._options = workers, options
 
     def evaluate(self, plan: Plan, progress: Progress | None) -> Evaluation:
-        """Plays an evaluation, each worker with boards of its own.
+        """Plays an evaluation, each worker on separate boards.
 
         `seconds` are those of the whole, and `policy_seconds` the policy's share of the workers'
         time.

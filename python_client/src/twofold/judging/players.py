@@ -60,7 +60,7 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
     """Returns the game that a player plays in an environment.
 
     Raises:
-        InvalidArgument: It is another one, or the environment's observations are no boards.
+        InvalidArgument: It is another game, or the observations are not boards.
     """
     game = Game2048.played_by(envs)
     if game is None:

@@ -1,4 +1,4 @@
-"""Choosers: whatever chooses actions, behind one interface, with every choice checked.
+"""Choosers of actions, behind one interface, with every choice checked.
 
 There are three kinds: policies that the service plays, Python functions with or without memory, and
 players that may fail in single games.
