@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import itertools
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 from defects import DEFECTS, REPOSITORY, Defect
+from unseen import UNSEEN
 
 BUILD = REPOSITORY / ".build" / "defects"
 COPY = BUILD / "sources"
@@ -90,13 +92,17 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="defects whose name contains this")
+    parser.add_argument(
+        "--unseen", action="store_true", help="the defects whose author had not read the simulation"
+    )
     parser.add_argument("--seconds", type=float, default=60, help="how long to look for each")
     options = parser.parse_args()
     copy()
     build()
     print(HEAD, flush=True)
     missed = 0
-    for defect in DEFECTS:
+    chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
+    for defect in chosen:
         if options.only not in defect.name:
             continue
         path = COPY / defect.path
