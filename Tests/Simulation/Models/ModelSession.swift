@@ -10,6 +10,8 @@ final class ModelSession {
     let create: CreateRequest
     /// The newest request that any of them has an answer to.
     var acknowledged: UInt64 = 0
+    /// Whether any of them knows of a reset.
+    var wasReset = false
     /// A snapshot of all boards, if one was taken.
     var snapshot: [UInt8]?
     /// Whether any of them has sent a close.
@@ -78,7 +80,7 @@ enum ModelRequests {
         var request = ResetRequest()
         request.seeds = true
         var payload = bytes(of: (0..<session.lanes).map { _ in dice.next() })
-        if session.acknowledged > 3, dice.once(in: 2) {
+        if session.wasReset, session.acknowledged > 3, dice.once(in: 2) {
             request.mask = true
             payload += (0..<session.lanes).map { _ in UInt8(dice.below(2)) }
         }
@@ -112,7 +114,7 @@ enum ModelRequests {
     }
 
     /// A network of one tuple of two cells: its form, or its weights.
-    private static func policy(_ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
+    static func policy(_ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         var request = PolicyRequest()
         if dice.once(in: 3) {
             var tuple = Twofold_V1_NTuple()

@@ -56,6 +56,13 @@ extension Oracle {
         }
     }
 
+    /// Bytes of a session's network and of a long request that is kept: they are counted beyond what its create reserves.
+    func countedBytes(of session: SessionID, on server: SimulatedServer) -> Int {
+        guard let record = records[Key(session: session, line: server.line)], !record.isLost else { return 0 }
+        let kept = record.question?.payload?.count ?? 0
+        return record.networkBytes + (kept > 4096 ? kept : 0)
+    }
+
     private func idleTime(of record: Record) -> Duration { .nanoseconds(world.now - record.idleSince) }
 
     /// A server has these sessions, idle or with a request in progress.

@@ -33,6 +33,14 @@ final class Oracle {
 
         var name: String { SessionID(request.session)?.hex ?? "" }
 
+        /// Whether the ledger does not see it.
+        var isOfNoSession: Bool {
+            switch request.op {
+            case .hello, .stats, .expand: true
+            default: false
+            }
+        }
+
         /// By which the clock goes while it is carried out.
         var clockSeed: UInt64 {
             request.session.reduce(request.seq) { $0 &* 0x100_0000_01b3 ^ UInt64($1) }
@@ -58,6 +66,8 @@ final class Oracle {
         var created = CreateReply()
         /// Whether its boards were reset or restored since the create.
         var wasReset = false
+        /// Bytes of the network that it was given.
+        var networkBytes = 0
         /// The number of the server that has it.
         var server = 0
         /// The moment of its last request or reply, whichever came later.
@@ -196,7 +206,7 @@ final class Oracle {
         guard isOwners(question, session, reply, server) else { return }
         record(of: question, on: server)?.idleSince = world.now
         switch (op, reply.result) {
-        case (.hello, _), (.stats, _), (.expand, _): return
+        case _ where question.isOfNoSession: return
         case (_, .resume(let resume)):
             if isLate { world.reach(.resumeWaited) }
             resumed(session, question.request, resume, packet.payload, server)
@@ -246,6 +256,7 @@ final class Oracle {
         switch request.op {
         case .create(let create): record.create = create
         case .reset, .restore: record.wasReset = true
+        case .policy: record.networkBytes = Int(reply.policy.bytes)
         default: break
         }
         (record.seq, record.header, record.payload) = (request.seq, packet.header, packet.payload)
@@ -260,6 +271,7 @@ final class Oracle {
     ) {
         // What one server has is not on the other.
         if server.line != 0 { losable.insert(session) }
+        checkRoom(question, error, server)
         guard let record = records[Key(session: session, line: server.line)], !record.isLost,
             record.server == server.number
         else { return }
@@ -290,6 +302,20 @@ final class Oracle {
             _ = try carryOut(op, question, on: shadow, false)
             world.violate("a request was refused that is valid: \(error.message)")
         } catch {}
+    }
+
+    /// A session is refused only where it has no room; one that is admitted can be stepped, whatever others do.
+    private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
+        guard error.code == .resourceExhausted else { return }
+        switch question.request.op {
+        case .create where error.field == "session":
+            if !server.isFull(for: question.owner) {
+                world.violate("a create was refused, and there is room: \(error.message)")
+            }
+        case .step, .reset, .observe, .keepalive, .close:
+            world.violate("an admitted session has no memory for its steps: \(error.message)")
+        default: break
+        }
     }
 
     // MARK: marks
