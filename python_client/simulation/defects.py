@@ -430,4 +430,39 @@ IN_PYTHON = (
     ),
 )
 
-DEFECTS = IN_SWIFT + IN_PYTHON
+# Once in the sources, and found by the simulation.
+PAST = (
+    Defect(
+        "a session is idle right after a resume that waited",
+        f"{SERVER}/Loop/Requests.swift",
+        "resume(waiting.header, from: waiting.route, at: now)",
+        "resume(waiting.header, from: waiting.route, at: waiting.route.arrived)",
+    ),
+    Defect(
+        "a lost session that a late create begins again is not lost to its client",
+        f"{LEDGER}/LedgerRefusals.swift",
+        '.notFound, field: "session",\n                "this session has come',
+        '.invalidArgument, field: "epoch",\n                "this session has come',
+    ),
+    Defect(
+        "a recovery begins anew in each call",
+        f"{SESSION}/session.py",
+        "        if self._recovery is None:\n            self._recovery = Recovery(",
+        "        if self._recovery is not self:\n            self._recovery = Recovery(",
+    ),
+    Defect(
+        "an upload of a network begins anew in each call",
+        "python_client/src/twofold/policies/served_policies.py",
+        "        session.network = network\n    end = 0\n",
+        "    end = 0\n",
+    ),
+    Defect(
+        "a discard leaves the step open",
+        "python_client/src/twofold/envs/vector.py",
+        "                if self._session.unreturned_step is not None:\n"
+        "                    raise\n",
+        "                pass\n",
+    ),
+)
+
+DEFECTS = IN_SWIFT + IN_PYTHON + PAST
