@@ -44,7 +44,8 @@ def copy() -> None:
         if not target.exists() or not filecmp.cmp(REPOSITORY / path, target, shallow=False):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / path, target)
-    for target in _files(COPY):
+    # Package.resolved stays: without it all dependencies are fetched and compiled again.
+    for target in itertools.chain.from_iterable(_files(COPY / name) for name in COPIED):
         if target.relative_to(COPY) not in wanted:
             target.unlink()
 
