@@ -19,13 +19,6 @@ _SESSION = f"{SESSION}/session.py"
 UNSEEN: dict[str, tuple[Defect, ...]] = {
     "ledger": (
         Defect(
-            "a repeat in progress drops the resume that waits",
-            ENTRY,
-            "                self.route = route\n                return .parked\n",
-            "                (self.route, self.resume) = (route, nil)\n"
-            "                return .parked\n",
-        ),
-        Defect(
             "a request of an older epoch does not keep its session",
             ENTRY,
             "            guard owner == route.client else { return "
@@ -49,18 +42,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             ".refuse(.badHolder(holder.count)) }\n",
         ),
         Defect(
-            "a resume that waits for a request that is refused gets no answer",
-            ENTRY,
-            "                return .goesOn(pending.delivery)\n",
-            "                return .goesOn(Delivery(route: pending.route, resume: nil))\n",
-        ),
-        Defect(
-            "a late copy of the third last holder's resume takes the session back",
-            ENTRY,
-            "private static var maxFormerHolders: Int { 64 }",
-            "private static var maxFormerHolders: Int { 2 }",
-        ),
-        Defect(
             "repeats are compared in whole words only",
             _FRAMES,
             "memcmp(mine.baseAddress!, theirs.baseAddress!, mine.count) == 0)",
@@ -68,14 +49,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "                            mine.baseAddress!, theirs.baseAddress!,\n"
             "                            mine.count < 8 ? mine.count : mine.count / 8 "
             "* 8) == 0)",
-        ),
-        Defect(
-            "a resume that a newer copy replaces is counted nowhere",
-            _REQUESTS,
-            "        case .waits(let inPlaceOfAnother):\n"
-            "            if inPlaceOfAnother { statistics.parked += 1 }\n"
-            "            return []\n",
-            "        case .waits:\n            return []\n",
         ),
     ),
     "state files": (
@@ -143,12 +116,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "        return True\n",
         ),
         Defect(
-            "two equal steps in a row are one in the journal",
-            _JOURNAL,
-            "return bool(self.done) and self.done[-1].operation is operation",
-            "return bool(self.done) and self.done[-1].operation == operation",
-        ),
-        Defect(
             "copies of a request refused for lack of resources are not shut out",
             _LINK,
             "isinstance(error, (InvalidArgument, FailedPrecondition, ResourceExhausted))",
@@ -167,14 +134,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "                answer = self._shut_copies_out(seq, deadline, into)\n",
             "            if self._holder is not None and are_copies_out:\n"
             "                answer = self._shut_copies_out(seq, deadline, into)\n",
-        ),
-        Defect(
-            "a close does not finish the request before it",
-            _SESSION,
-            "        if isinstance(self.state, Unanswered):\n            self._finish(deadline)\n",
-            "        if isinstance(self.state, Unanswered) and "
-            'self.state.operation.slot == "create":\n'
-            "            self._finish(deadline)\n",
         ),
     ),
     "budget": (
@@ -270,12 +229,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
     ),
     "rules": (
-        Defect(
-            "a partial reset with seeds restarts every policy stream",
-            _ROLLOUTS,
-            "for lane in 0..<environment.lanes where input.resets(lane) {",
-            "for lane in 0..<environment.lanes {",
-        ),
         Defect(
             "a second network has no effect",
             _ROLLOUTS,
