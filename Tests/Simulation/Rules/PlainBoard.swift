@@ -30,7 +30,10 @@ struct PlainBoard: PlainGame {
         }
 
         var identity: [String] {
-            ["2048", "\(rows)x\(columns)", "\(goal)", "\(goalEnds)", "\(fours)", "\(startTiles)", "\(illegalEnds)"]
+            [
+                "2048", "\(rows)x\(columns)", "\(goal)", "\(goalEnds)", "\(fours)", "\(startTiles)",
+                "\(illegalEnds)",
+            ]
         }
 
         static let terms = [

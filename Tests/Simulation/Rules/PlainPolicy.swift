@@ -70,7 +70,9 @@ struct PlainNetwork {
         return value
     }
 
-    private static func power(_ base: Int, _ count: Int) -> Int { (0..<count).reduce(1) { power, _ in power * base } }
+    private static func power(_ base: Int, _ count: Int) -> Int {
+        (0..<count).reduce(1) { power, _ in power * base }
+    }
 
     /// The board, and its mirror image by rows and columns exchanged; both a quarter turn against the clock on, and so
     /// on. Of a board that is not square only those that have its shape.
