@@ -160,7 +160,7 @@ final class ModelClient {
         if run.world.faults.isCalm { return send(request(.close(.init())), nil, hold) }
         if !session.wasReset {
             let (op, payload) =
-                laterDice.once(in: 4) ? ModelRequests.policy(&laterDice) : ModelRequests.reset(session, &dice)
+                laterDice.once(in: 4) ? ModelRequests.policy(session) : ModelRequests.reset(session, &dice)
             return send(request(op), payload, hold)
         }
         let (op, payload) = anyRequest(session, &dice)

@@ -59,7 +59,7 @@ final class Oracle {
         /// Nil where its beginning was not seen.
         var shadow: ServedEnvironment?
         /// The same boards by rules written once more; of some sessions.
-        var plain: PlainBatch?
+        var plain: (any PlainSession)?
         /// The same boards in the library for callers in the same process; of some sessions.
         var twin: EmbeddedTwin.Session?
         var create = CreateRequest()
@@ -105,6 +105,7 @@ final class Oracle {
     let service: EnvironmentService
     let memory = OracleMemory()
     private(set) lazy var twin = EmbeddedTwin(seed: world.seed)
+    let plainSnapshots = PlainSnapshots()
     /// By session and line of servers: a second server may have made the same session.
     var records: [Key: Record] = [:]
     /// Sessions that clients may find gone.
@@ -297,6 +298,9 @@ final class Oracle {
         guard error.code == .invalidArgument || error.code == .failedPrecondition, isNext,
             request.epoch == record.epoch, let shadow = record.shadow, let op = request.op
         else { return }
+        if record.plain?.hasOtherRules(op, question.payload ?? [], plainSnapshots) == true {
+            world.reach(.plainOtherRules)
+        }
         if case .create = op { return }
         do {
             _ = try carryOut(op, question, on: shadow, false)
