@@ -39,7 +39,8 @@ extension Oracle {
     func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {
-                world.violate("session \(id.hex) was ended as idle, and was not")
+                world.violate(
+                    "session \(id.hex) was ended as idle after \(idleTime(of: record)); the timeout is \(timeout)")
             }
             record.isLost = true
             losable.insert(id)

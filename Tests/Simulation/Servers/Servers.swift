@@ -17,8 +17,8 @@ enum ServerEvent {
     case start
     /// The second server goes, and clients reach the first one again.
     case switchBack
-    /// A message waits for a server.
-    case again(World.Packet)
+    /// A message waits: for this server to go on, or for any.
+    case again(World.Packet, SimulatedServer?)
 }
 
 /// The servers at the one address that clients know: one at a time, and now and then another beside it.
@@ -66,7 +66,7 @@ final class Servers {
     func take(_ packet: World.Packet) {
         guard let server = second ?? first else {
             // Where libzmq could not send it yet, it comes when there is a server again; else it is lost.
-            if world.dice.once(in: 2) { world.add(.server(.again(packet)), after: 100_000_000) }
+            if world.dice.once(in: 2) { world.add(.server(.again(packet, nil)), after: 100_000_000) }
             return
         }
         if second != nil { world.reach(.secondServerAsked) }
@@ -83,7 +83,8 @@ final class Servers {
         case .switchBack:
             second?.kill()
             second = nil
-        case .again(let packet): take(packet)
+        case .again(let packet, let server?): server.take(packet)
+        case .again(let packet, nil): take(packet)
         }
     }
 
@@ -187,7 +188,7 @@ final class SimulatedServer {
         let question = Oracle.Question(packet)
         guard world.now >= pausedUntil else {
             if let question { world.oracle.arrived(question, at: self) }
-            return world.add(.server(.again(packet)), after: pausedUntil - world.now)
+            return world.add(.server(.again(packet, self)), after: pausedUntil - world.now)
         }
         let (before, inProgress) = (requests.statistics, requests.inProgress)
         var message = Multipart()
@@ -349,7 +350,8 @@ final class SimulatedServer {
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
-            return world.add(.server(.turn(self)), after: pausedUntil - world.now)
+            // As the loop does, after the messages that have waited.
+            return world.add(.server(.turn(self)), after: pausedUntil - world.now + 1)
         }
         if let stopping {
             let (phase, until) = stopping.stop.phase(
