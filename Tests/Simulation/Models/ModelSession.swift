@@ -12,7 +12,7 @@ final class ModelSession {
     var acknowledged: UInt64 = 0
     /// Whether any of them knows of a reset.
     var wasReset = false
-    /// A snapshot of some boards, if one was taken; of this session, or of the one that it is a fork of.
+    /// The last snapshot of some boards of this session, or of the session that it is a fork of.
     var snapshot: [UInt8]?
     /// Whether any of them has sent a close.
     var mayBeClosed = false
@@ -263,7 +263,7 @@ enum ModelRequests {
         )
     }
 
-    /// So many lanes, in any order.
+    /// Some lanes, in any order.
     private static func some(_ count: Int, of session: ModelSession) -> [UInt64] {
         Array((0..<UInt64(session.lanes)).shuffled(using: &session.later).prefix(count))
     }

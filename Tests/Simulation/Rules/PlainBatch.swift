@@ -2,7 +2,7 @@ internal import TwofoldProtocol
 
 /// A session by the plain rules.
 protocol PlainSession {
-    /// Whether all boards are known: those that a policy beyond these rules has played are not, until a reset.
+    /// Whether all boards are known. A policy that these rules don't know leaves them unknown until a reset.
     var isKnown: Bool { get }
 
     /// Follows a request that was carried out. Returns the first difference from its reply; nil without one.
@@ -239,7 +239,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
             for lane in lanes.indices {
                 var action = 0
                 if let policy {
-                    // A word for each step, whatever becomes of it.
+                    // Each step takes a word, even one that is not used.
                     if let word = lanes[lane]?.policy.next() { action = policy.action(lanes[lane]!, word) }
                 } else {
                     action = Int(payload[step * lanes.count + lane])

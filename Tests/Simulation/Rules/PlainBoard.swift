@@ -59,7 +59,7 @@ struct PlainBoard: PlainGame {
 
     var rules: Rules
     private var cells: [UInt8] = []
-    /// What each action would make of it.
+    /// The board after each action, before the new tile.
     private var slid: [Slid] = []
     private var score = 0
     private var moves = 0

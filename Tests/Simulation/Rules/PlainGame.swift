@@ -34,7 +34,7 @@ protocol PlainGame {
 
 protocol PlainRules {
     init(_ create: CreateRequest)
-    /// What has to be the same where a snapshot is restored.
+    /// The rules that a snapshot and the session that restores it have to share.
     var identity: [String] { get }
     /// The terms of rewards that are known.
     static var terms: [String] { get }

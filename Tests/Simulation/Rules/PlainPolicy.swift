@@ -74,8 +74,8 @@ struct PlainNetwork {
         (0..<count).reduce(1) { power, _ in power * base }
     }
 
-    /// The board, and its mirror image by rows and columns exchanged; both a quarter turn against the clock on, and so
-    /// on. Of a board that is not square only those that have its shape.
+    /// The images of a board, each as the cells of the board in the image's order: the board and its transpose, both a
+    /// quarter turn anticlockwise, and so on. A board that is not square has only the four images of its shape.
     private static func images(_ rows: Int, _ columns: Int) -> [[Int]] {
         func cell(_ row: Int, _ column: Int) -> Int { row * columns + column }
         func image(_ cell: (_ row: Int, _ column: Int) -> Int) -> [Int] {

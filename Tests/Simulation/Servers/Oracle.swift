@@ -308,7 +308,7 @@ final class Oracle {
         } catch {}
     }
 
-    /// A session is refused only where it has no room; one that is admitted can be stepped, whatever others do.
+    /// Checks that a create is refused only where there is no room. An open session can be stepped, whatever others do.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {

@@ -17,7 +17,7 @@ enum ServerEvent {
     case start
     /// The second server goes, and clients reach the first one again.
     case switchBack
-    /// A message waits: for this server to go on, or for any.
+    /// A message arrives once this server runs again, or once there is a server.
     case again(World.Packet, SimulatedServer?)
 }
 
