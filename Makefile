@@ -27,7 +27,9 @@ help: ## List the targets.
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
 
-test: test-swift test-python ## Run all tests, Swift and Python.
+# Both halves wait more than they compute, so they run side by side, and the Python environment is installed during the build.
+test: ## Run all tests, Swift and Python.
+	+$(MAKE) --jobs --output-sync=target test-swift test-python
 
 test-long: server swift-tests $(VENV)/installed ## Run the long tests: many boards, malformed messages, bad networks, dying servers (an hour).
 	TWOFOLD_TEST_SCALE=$(LONG_SCALE) $(SWIFT_TESTS) --filter TwofoldCoreTests

@@ -14,12 +14,18 @@ import time
 from pathlib import Path
 
 STEPS = {
-    "build everything": "make swift-tests",
-    "install the Python environment": "make .venv/installed",
-    "run the Swift tests": "make test-swift",
-    "run the Python tests": "make test-python",
+    "build everything and install the Python environment": (
+        "make --jobs --output-sync=target swift-tests .venv/installed"
+    ),
+    "run the Swift and the Python tests": "make test",
 }
 SLOWEST = 15
+# `✔ Test run with 629 tests in 84 suites passed after 76.8 seconds.`
+# `4346 passed, 49 skipped in 364.03s (0:06:04)`
+SUITES = {
+    "the Swift tests": re.compile(r"Test run with .* passed after (?P<seconds>[\d.]+)"),
+    "the Python tests": re.compile(r"\d+ passed.* in (?P<seconds>[\d.]+)s"),
+}
 # `✔ Test "a sentence" with 3 test cases passed after 1.234 seconds.`
 SWIFT_TEST = re.compile(
     r"Test (?P<name>.+?)(?: with \d+ test cases)? passed after (?P<seconds>[\d.]+)"
@@ -69,11 +75,14 @@ def main() -> None:
             seconds, used, outputs[command] = measure(command, checkout)
             total += seconds
             print(f"| {name}: `{command}` | {seconds:.0f} | {used / seconds:.1f} |", flush=True)
+        tests = outputs["make test"]
+        for name, suite in SUITES.items():
+            print(f"| … of which {name} | {float(suite.findall(tests)[-1]):.0f} | |")
         print(f"| all | {total:.0f} | |")
         # One Swift test after another, since each would count the time of those beside it.
         *_, alone = measure("make test-swift SWIFT_TEST_ARGS=--no-parallel", checkout)
     print_slowest("Swift test", SWIFT_TEST, alone)
-    print_slowest("Python test", PYTHON_TEST, outputs["make test-python"])
+    print_slowest("Python test", PYTHON_TEST, tests)
 
 
 if __name__ == "__main__":

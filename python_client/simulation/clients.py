@@ -10,6 +10,7 @@ import gymnasium as gym
 import operations
 import visits
 from calls import LOST, Caller, timeout_of
+from pacing import SLACK
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, refusal
 
@@ -336,6 +337,10 @@ class Life(Caller):
         with self.endings(boards, "step_async"):
             try:
                 self.again(lambda: envs.step_async(played), "step_async", timeout_of(envs))
+                if self.random.random() < 0.1:
+                    # A close first finishes the step, even one that never arrived.
+                    self.close(boards)
+                    return
                 self.process.idle(self.random.choice([0.0, 0.01, 1.0]))
                 results = self.again(envs.step_wait, "step_wait", timeout_of(envs))
             except REFUSED as error:
@@ -403,10 +408,15 @@ class Life(Caller):
 
     def end(self, boards: Boards, envs: Any) -> None:
         """Closes an environment; a server that answers has no such session any more."""
-        was_calm = self.simulation.is_calm
+        was_calm, began = self.simulation.is_calm, self.simulation.seconds
+        was_closed = self.once(envs.close, "close", _CLOSE_TIMEOUT) is not None
+        # Another close of the same environment does nothing.
         self.again(envs.close, "close", _CLOSE_TIMEOUT)
+        was_answered = self.simulation.seconds - began < _CLOSE_TIMEOUT - SLACK
+        is_sure = was_answered and not boards.resumes and not self.simulation.may_lose_sessions()
         boards.forget()
-        if was_calm and self.simulation.world.is_open(envs._session.link.id):
+        has_to_be_closed = was_closed and (was_calm or is_sure)
+        if has_to_be_closed and self.simulation.world.is_open(envs._session.link.id):
             raise Violation(f"{boards}: close has returned, and the session is open")
 
 

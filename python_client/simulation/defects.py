@@ -329,6 +329,39 @@ IN_SWIFT = (
         "        inProgress -= 1\n"
         "        if phase.value > .serving, case .session = job.task { return [] }\n",
     ),
+    Defect(
+        "a repeat in progress drops the resume that waits",
+        ENTRY,
+        "                self.route = route\n                return .parked\n",
+        "                (self.route, self.resume) = (route, nil)\n"
+        "                return .parked\n",
+    ),
+    Defect(
+        "a resume that waits for a request that is refused gets no answer",
+        ENTRY,
+        "                return .goesOn(pending.delivery)\n",
+        "                return .goesOn(Delivery(route: pending.route, resume: nil))\n",
+    ),
+    Defect(
+        "a late copy of the third last holder's resume takes the session back",
+        ENTRY,
+        "private static var maxFormerHolders: Int { 64 }",
+        "private static var maxFormerHolders: Int { 2 }",
+    ),
+    Defect(
+        "a resume that a newer copy replaces is counted nowhere",
+        f"{SERVER}/Loop/Requests.swift",
+        "        case .waits(let inPlaceOfAnother):\n"
+        "            if inPlaceOfAnother { statistics.parked += 1 }\n"
+        "            return []\n",
+        "        case .waits:\n            return []\n",
+    ),
+    Defect(
+        "a partial reset with seeds restarts every policy stream",
+        "Sources/TwofoldService/Rollouts.swift",
+        "for lane in 0..<environment.lanes where input.resets(lane) {",
+        "for lane in 0..<environment.lanes {",
+    ),
 )
 
 IN_PYTHON = (
@@ -428,6 +461,55 @@ IN_PYTHON = (
         "self.state = states.Idle(resumed.last_seq)",
         "self.state = states.Idle(resumed.last_seq - 1)",
     ),
+    Defect(
+        "two equal steps in a row are one in the journal",
+        f"{SESSION}/journal.py",
+        "return bool(self.done) and self.done[-1].operation is operation",
+        "return bool(self.done) and self.done[-1].operation == operation",
+    ),
+    Defect(
+        "a close does not finish the request before it",
+        f"{SESSION}/session.py",
+        "        if isinstance(self.state, Unanswered):\n            self._finish(deadline)\n",
+        "        if isinstance(self.state, Unanswered) and "
+        'self.state.operation.slot == "create":\n'
+        "            self._finish(deadline)\n",
+    ),
 )
 
-DEFECTS = IN_SWIFT + IN_PYTHON
+# Once in the sources, and found by the simulation.
+PAST = (
+    Defect(
+        "a session is idle right after a resume that waited",
+        f"{SERVER}/Loop/Requests.swift",
+        "resume(waiting.header, from: waiting.route, at: now)",
+        "resume(waiting.header, from: waiting.route, at: waiting.route.arrived)",
+    ),
+    Defect(
+        "a lost session that a late create begins again is not lost to its client",
+        f"{LEDGER}/LedgerRefusals.swift",
+        '.notFound, field: "session",\n                "this session has come',
+        '.invalidArgument, field: "epoch",\n                "this session has come',
+    ),
+    Defect(
+        "a recovery begins anew in each call",
+        f"{SESSION}/session.py",
+        "        if self._recovery is None:\n            self._recovery = Recovery(",
+        "        if self._recovery is not self:\n            self._recovery = Recovery(",
+    ),
+    Defect(
+        "an upload of a network begins anew in each call",
+        "python_client/src/twofold/policies/served_policies.py",
+        "        session.network = network\n    end = 0\n",
+        "    end = 0\n",
+    ),
+    Defect(
+        "a discard leaves the step open",
+        "python_client/src/twofold/envs/vector.py",
+        "                if self._session.unreturned_step is not None:\n"
+        "                    raise\n",
+        "                pass\n",
+    ),
+)
+
+DEFECTS = IN_SWIFT + IN_PYTHON + PAST

@@ -1,6 +1,8 @@
 """Plants each defect in a copy of the sources, builds it, and has the simulation find it.
 
-    make defects
+    make defects                              # by the runs that have found them before
+    make defects DEFECTS_ARGS='--search'      # by new runs, from the first seed on
+    make defects DEFECTS_ARGS='--record'      # keeps the runs of defects that have none
 
 Prints a table: each defect, the time and the requests until it was found, and what was seen. Each
 has a minute on one core. Exit status 1 if one was not found.
@@ -10,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import itertools
+import json
 import os
 import re
 import shutil
@@ -19,6 +23,9 @@ import time
 from pathlib import Path
 
 from defects import DEFECTS, REPOSITORY, Defect
+from runs import RECORDED, Run, recorded
+from unseen import UNSEEN
+from world import KINDS
 
 BUILD = REPOSITORY / ".build" / "defects"
 COPY = BUILD / "sources"
@@ -37,7 +44,8 @@ def copy() -> None:
         if not target.exists() or not filecmp.cmp(REPOSITORY / path, target, shallow=False):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / path, target)
-    for target in _files(COPY):
+    # Package.resolved stays: without it all dependencies are fetched and compiled again.
+    for target in itertools.chain.from_iterable(_files(COPY / name) for name in COPIED):
         if target.relative_to(COPY) not in wanted:
             target.unlink()
 
@@ -59,11 +67,9 @@ def build() -> None:
         raise SystemExit(f"the build failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
 
 
-def search(defect: Defect, seconds: float) -> tuple[str, float]:
-    """Runs the simulation until it finds something; its output, and how long it took."""
-    words = [sys.executable, str(COPY / "python_client/simulation/simulate.py")]
-    words += ["--minutes", str(seconds / 60), "--workers", "1", "--shrink-seconds", "0"]
-    words += ["--steps", "3000", "--models"] if defect.is_swift else []
+def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
+    """Runs the simulation with some arguments; its output, and how long it took."""
+    words = [sys.executable, str(COPY / "python_client/simulation/simulate.py"), *arguments]
     environment = os.environ | {
         "PYTHONPATH": str(COPY / "python_client/src"),
         "TWOFOLD_LIBRARY": str(REPOSITORY / ".build" / "release" / "libtwofold.so"),
@@ -72,6 +78,29 @@ def search(defect: Defect, seconds: float) -> tuple[str, float]:
     began = time.monotonic()
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     return done.stdout + done.stderr, time.monotonic() - began
+
+
+def new_runs(defect: Defect, seconds: float) -> list[str]:
+    """The arguments of a campaign that ends at the first violation."""
+    words = ["--minutes", str(seconds / 60), "--workers", "1", "--shrink-seconds", "5"]
+    return words + (["--steps", "3000", "--models"] if defect.is_swift else [])
+
+
+def one_run(run: Run) -> list[str]:
+    """The arguments of a run that is known."""
+    words = ["--seed", str(run.seed), "--steps", str(run.steps), "--shrink-seconds", "0"]
+    words += ["--without", ",".join(KINDS[kind] for kind in sorted(run.faults.disabled))]
+    words += ["--suppress", ",".join(map(str, sorted(run.faults.suppressed)))]
+    return words + (["--models"] if run.has_models else [])
+
+
+def record(defect: Defect, output: str) -> None:
+    """Keeps the smallest run that has found the defect."""
+    found = next((line for line in output.splitlines() if line.startswith('{"seed"')), None)
+    if found is not None:
+        runs = recorded() | {defect.name: Run.from_json(json.loads(found))}
+        lines = [json.dumps({"finds": name} | runs[name].as_json()) for name in sorted(runs)]
+        RECORDED.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def row(defect: Defect, output: str, seconds: float) -> tuple[str, bool]:
@@ -90,13 +119,23 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="defects whose name contains this")
+    parser.add_argument(
+        "--unseen", action="store_true", help="the defects whose author had not read the simulation"
+    )
+    parser.add_argument("--search", action="store_true", help="do not use the runs that are known")
+    parser.add_argument(
+        "--record", action="store_true", help="keep the runs of defects without one"
+    )
     parser.add_argument("--seconds", type=float, default=60, help="how long to look for each")
     options = parser.parse_args()
     copy()
     build()
     print(HEAD, flush=True)
     missed = 0
-    for defect in DEFECTS:
+    chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
+    # Those in Python first: the library is built again only for one in Swift.
+    chosen = sorted(chosen, key=lambda defect: defect.is_swift)
+    for defect in chosen:
         if options.only not in defect.name:
             continue
         path = COPY / defect.path
@@ -105,7 +144,12 @@ def main() -> int:
         try:
             if defect.is_swift:
                 build()
-            line, is_found = row(defect, *search(defect, options.seconds))
+            known = None if options.search else recorded().get(defect.name)
+            arguments = one_run(known) if known else new_runs(defect, options.seconds)
+            output, seconds = search(defect, arguments)
+            line, is_found = row(defect, output, seconds)
+            if options.record and known is None:
+                record(defect, output)
         finally:
             path.write_text(text)
         print(line, flush=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -85,6 +87,15 @@ class Run:
         disabled = frozenset(map(KINDS.index, run["without"]))
         faults = Faults(disabled, frozenset(run["suppressed"]))
         return cls(run["seed"], run["steps"], faults, run["models"])
+
+
+RECORDED = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "simulation" / "runs.json"
+"""Runs that have found a defect, past or planted, each with the defect's name."""
+
+
+def recorded() -> dict[str, Run]:
+    """The recorded runs, by what each finds."""
+    return {run["finds"]: Run.from_json(run) for run in json.loads(RECORDED.read_text())}
 
 
 def _programs(seed: int) -> list[Program]:

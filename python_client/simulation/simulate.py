@@ -67,10 +67,11 @@ def main() -> int:
     print(total.text(time.monotonic() - began))
     for failed, violation in total.violations[:1]:
         print(f"violation: {violation}\n  {failed.command()}")
+        smallest = failed
         if arguments.shrink_seconds > 0:
             smallest, report = shrink(failed, arguments.shrink_seconds, say=_say)
             print(f"smallest: {report.violation}\n  {smallest.command()}")
-            print(json.dumps(smallest.as_json()))
+        print(json.dumps(smallest.as_json()))
     missing = total.missing_marks(arguments.models)
     if missing:
         print(f"never reached: {', '.join(missing)}")

@@ -130,8 +130,14 @@ final class ModelClient {
         return true
     }
 
+    /// A request that is not larger than servers allow.
+    private func anyRequest(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
+        let (op, payload) = ModelRequests.random(session, &dice)
+        return payload?.count ?? 0 > run.world.servers.maxMessageBytes ? (.observe(.init()), nil) : (op, payload)
+    }
+
     private func intrude(_ session: ModelSession) {
-        var (op, payload) = ModelRequests.random(session, &laterDice)
+        var (op, payload) = anyRequest(session, &laterDice)
         var (epoch, seq) = (session.epoch, session.acknowledged + UInt64(laterDice.below(2)))
         switch laterDice.below(4) {
         case 0: (op, payload, epoch, seq) = (.create(session.create), nil, 1, 1)
@@ -152,14 +158,19 @@ final class ModelClient {
             Request(op, session: session.id.bytes, epoch: hold.epoch, seq: hold.seq + ahead)
         }
         if run.world.faults.isCalm { return send(request(.close(.init())), nil, hold) }
-        if hold.seq == 1 {
-            let (op, payload) = ModelRequests.reset(session, &dice)
+        if !session.wasReset {
+            let (op, payload) =
+                laterDice.once(in: 4) ? ModelRequests.policy(session) : ModelRequests.reset(session, &dice)
             return send(request(op), payload, hold)
         }
-        let (op, payload) = ModelRequests.random(session, &dice)
+        let (op, payload) = anyRequest(session, &dice)
         switch dice.below(60) {
         case 0:
             if let last = hold.last, let again = last.header.withUnsafeBytes({ Request(frame: $0) }) {
+                if var other = last.payload, !other.isEmpty, laterDice.once(in: 2) {
+                    other[other.count - 1] ^= 1
+                    return send(again, other, hold, .wrong([.conflict]))
+                }
                 return send(again, last.payload, hold, .again(last.reply))
             }
         case 1:
@@ -258,6 +269,7 @@ final class ModelClient {
         case .resume:
             hold.epoch = reply.resume.epoch
             hold.seq = reply.resume.lastSeq
+            session.wasReset = session.wasReset || reply.resume.wasReset
             session.epoch = max(session.epoch, hold.epoch)
         case .request:
             hold.seq = waiting.request.seq
@@ -266,6 +278,7 @@ final class ModelClient {
             session.acknowledged = max(session.acknowledged, hold.seq)
             switch reply.result {
             case .create: run.add(session)
+            case .reset, .restore: session.wasReset = true
             case .snapshot: session.snapshot = packet.payload
             case .close:
                 // Repeated now and then: its tombstone answers.
@@ -336,7 +349,7 @@ final class ModelClient {
             // The oracle knows whether the boards themselves refuse it.
             guard waiting.request.epoch == waiting.hold.epoch || mayBeLost else { break }
             if case .request = waiting.purpose {
-                if waiting.request.seq == 2, !mayBeLost { break }
+                if case .reset = waiting.request.op, !session.wasReset, !mayBeLost { break }
                 var hold = waiting.hold
                 hold.wasRefused = true
                 state = .holding(hold)

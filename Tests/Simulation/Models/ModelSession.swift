@@ -10,7 +10,9 @@ final class ModelSession {
     let create: CreateRequest
     /// The newest request that any of them has an answer to.
     var acknowledged: UInt64 = 0
-    /// A snapshot of all boards, if one was taken.
+    /// Whether any of them knows of a reset.
+    var wasReset = false
+    /// The last snapshot of some boards of this session, or of the session that it is a fork of.
     var snapshot: [UInt8]?
     /// Whether any of them has sent a close.
     var mayBeClosed = false
@@ -18,20 +20,44 @@ final class ModelSession {
     var epoch: UInt32 = 1
     /// Whether any of them has sent a resume.
     var mayHaveMoved = false
+    /// Draws what was added later, so that the runs of older seeds stay as they were as far as possible.
+    var later: Dice
+    /// Whether its requests are often about its network.
+    let isNetworked: Bool
+    /// Bytes of the weights of the network whose form was sent last, and how many of them were sent, too.
+    var network = (bytes: 0, sent: 0)
 
     init(_ dice: inout Dice, of owner: Client, fork: ModelSession? = nil) {
         self.owner = owner
-        id = dice.bytes(16).withUnsafeBytes { SessionID(bytes: $0)! }
+        let bytes = dice.bytes(16)
+        id = bytes.withUnsafeBytes { SessionID(bytes: $0)! }
+        later = Dice(seed: bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
+        isNetworked = later.once(in: 4)
         if let fork {
-            create = fork.create
+            create = ModelGames.changed(fork.create, &later)
             snapshot = fork.snapshot
         } else {
-            create = Self.boards(&dice)
+            create = ModelGames.varied(Self.boards(&dice), &later)
         }
     }
 
     var lanes: Int { Int(create.numEnvs) }
-    var actions: Int { if case .concentration = create.config { 16 } else { 4 } }
+
+    var actions: Int {
+        guard case .concentration(let config) = create.config else { return 4 }
+        return cells + (config.peeks == .peekBudget(0) ? 0 : 1)
+    }
+
+    /// The cells or cards of a board.
+    var cells: Int {
+        switch create.config {
+        case .game2048(let config):
+            (config.hasRows ? Int(config.rows) : 4) * (config.hasColumns ? Int(config.columns) : 4)
+        case .concentration(let config):
+            (config.hasRows ? Int(config.rows) : 4) * (config.hasColumns ? Int(config.columns) : 4)
+        case nil: 16
+        }
+    }
 
     private static func boards(_ dice: inout Dice) -> CreateRequest {
         var create = CreateRequest()
@@ -49,19 +75,117 @@ final class ModelSession {
     }
 }
 
+/// The arguments of modelled sessions.
+enum ModelGames {
+    /// Other arguments than the defaults, for some of the sessions.
+    static func varied(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
+        var create = create
+        switch create.config {
+        case .concentration: vary(&create.concentration, &dice)
+        default: vary(&create.game2048, &dice)
+        }
+        if dice.once(in: 3) { create.reward = reward(create, &dice) }
+        if dice.once(in: 6) { create.extraInfos = ["reward_terms"] }
+        return create
+    }
+
+    private static func vary(_ config: inout Game2048Config, _ dice: inout Dice) {
+        if dice.once(in: 4) { config.illegalAction = .terminate }
+        if dice.once(in: 4) {
+            (config.rows, config.columns) = (UInt32(2 + dice.below(4)), UInt32(2 + dice.below(4)))
+        }
+        if dice.once(in: 6) { (config.goal, config.stopAtGoal) = (16 << UInt64(dice.below(3)), true) }
+        if dice.once(in: 6) { config.fourProbability = [0, 0.5, 1][dice.below(3)] }
+        if dice.once(in: 6) { config.startTiles = UInt32(1 + dice.below(3)) }
+    }
+
+    private static func vary(_ config: inout ConcentrationConfig, _ dice: inout Dice) {
+        if dice.once(in: 2) {
+            let (rows, columns) = [(2, 2), (2, 3), (1, 8), (2, 4), (4, 13)][dice.below(5)]
+            (config.rows, config.columns) = (UInt32(rows), UInt32(columns))
+            let symbols = (1...rows * columns / 2).filter { rows * columns % (2 * $0) == 0 }
+            config.symbols = UInt32(symbols[dice.below(symbols.count)])
+        }
+        if dice.once(in: 2) { config.peekBudget = UInt32(dice.below(3)) }
+        config.illegalAction = [.noop, .endTurn, .terminate][dice.below(3)]
+        if dice.once(in: 4) { config.matchedCards = .faceUp }
+        config.observeLastAction = dice.once(in: 4)
+        config.tellDeck = dice.once(in: 4)
+    }
+
+    private static func reward(_ create: CreateRequest, _ dice: inout Dice) -> RewardSpecMessage {
+        var isCards = false
+        if case .concentration = create.config { isCards = true }
+        let names =
+            isCards
+            ? ["match", "mismatch", "face_up_touch", "cleared", "peek", "survival"]
+            : [
+                "merge_score", "merge_exponent", "merge_count", "merge_table", "new_max_tile", "goal",
+                "survival",
+                "illegal_action", "game_over", "empty_cells", "tile_sum",
+            ]
+        var reward = RewardSpecMessage()
+        for _ in 0...dice.below(4) {
+            var term = Twofold_V1_RewardTerm()
+            term.name = names[dice.below(names.count)]
+            if dice.once(in: 2) { term.weight = Double(dice.below(2000) - 1000) / 300 }
+            var parameter = Twofold_V1_RewardParameter()
+            switch term.name {
+            case "merge_table":
+                parameter.name = "table"
+                parameter.values = (0..<32).map { _ in Double(dice.below(1000)) / 7 }
+                term.parameters = [parameter]
+            case "empty_cells", "tile_sum":
+                parameter.name = "gamma"
+                parameter.values = [0.99]
+                term.parameters = [parameter]
+            default: break
+            }
+            reward.terms.append(term)
+        }
+        if dice.once(in: 3) { reward.scale = 0.3 }
+        if dice.once(in: 4) { (reward.clipLow, reward.clipHigh) = (-1, 2) }
+        return reward
+    }
+
+    /// The arguments of a fork: now and then with one rule changed, so that it may not have the other's snapshot; or with
+    /// another argument, which a snapshot may differ in.
+    static func changed(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
+        var create = create
+        switch (dice.below(6), create.config) {
+        case (0, .concentration):
+            create.concentration.illegalAction =
+                create.concentration.illegalAction == .endTurn ? .terminate : .endTurn
+        case (1, .concentration): create.concentration.peekBudget = 7
+        case (2, .concentration): create.concentration.matchedCards = .faceUp
+        case (0, _):
+            create.game2048.illegalAction = create.game2048.illegalAction == .terminate ? .noop : .terminate
+        case (1, _): create.game2048.goal = 4096
+        case (2, _): create.game2048.fourProbability = 0.25
+        case (3, _): create.autoresetMode = .nextStep
+        case (4, _): create.maxEpisodeSteps = UInt64(1 + dice.below(20))
+        default: break
+        }
+        return create
+    }
+}
+
 /// Requests that a modelled client makes of its session, most of them valid.
 enum ModelRequests {
     static func random(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         let lanes = session.lanes
         switch dice.below(100) {
-        case 0..<62: return (.step(.init()), actions(session, lanes, &dice))
+        case 0..<62:
+            let actions = actions(session, lanes, &dice)
+            if session.isNetworked, session.later.once(in: 10) { return policy(session) }
+            return (.step(.init()), actions)
         case 62..<70: return rollout(session, &dice)
         case 70..<77: return reset(session, &dice)
         case 77..<80: return (.observe(.init()), nil)
         case 80..<82: return (.afterstates(.init()), nil)
-        case 82..<85: return (.snapshot(.init()), nil)
+        case 82..<85: return snapshot(session)
         case 85..<89: return restore(session, &dice)
-        case 89..<91: return policy(&dice)
+        case 89..<91: return policy(session)
         case 91..<93: return (.keepalive(.init()), nil)
         case 93..<95: return (.step(.init()), dice.bytes(lanes))
         case 95..<96: return (.step(.init()), nil)
@@ -78,17 +202,23 @@ enum ModelRequests {
         var request = ResetRequest()
         request.seeds = true
         var payload = bytes(of: (0..<session.lanes).map { _ in dice.next() })
-        if session.acknowledged > 3, dice.once(in: 2) {
+        guard session.wasReset, session.acknowledged > 3 else { return (.reset(request), payload) }
+        if session.later.once(in: 6) { (request.seeds, payload) = (false, []) }
+        if dice.once(in: 2) {
             request.mask = true
+            // A lane that keeps its stream is reset by a 2. A 3 is refused.
+            let most = [2, 2, 2, 3, 3, 4][session.later.below(6)]
             payload += (0..<session.lanes).map { _ in UInt8(dice.below(2)) }
+            if most > 2 { payload[payload.count - 1] = UInt8(most - 1) }
         }
-        return (.reset(request), payload)
+        return (.reset(request), payload.isEmpty ? nil : payload)
     }
 
     private static func rollout(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         var request = RolloutRequest()
         request.steps = UInt32(1 + dice.below(12))
         request.maxPayloadBytes = 1 << 16
+        if session.later.once(in: 4) { request.infos = ["episode_length"] }
         switch dice.below(4) {
         case 0:
             request.actions = .init()
@@ -97,31 +227,83 @@ enum ModelRequests {
         case 2: request.ntuple = .init()
         default: request.random = .init()
         }
+        switch session.later.below(6) {
+        case 0: request.fixedOrder = .init()
+        case 1...3 where session.isNetworked: request.ntuple = .init()
+        default: break
+        }
         guard dice.once(in: 2) else { return (.rollout(request), nil) }
         request.policySeeds = true
         return (.rollout(request), bytes(of: (0..<session.lanes).map { _ in dice.next() }))
+    }
+
+    private static func snapshot(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
+        guard session.later.once(in: 2) else { return (.snapshot(.init()), nil) }
+        let count = 1 + session.later.below(session.lanes)
+        return (.snapshot(.init()), bytes(of: some(count, of: session)))
     }
 
     private static func restore(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         guard let snapshot = session.snapshot else { return (.snapshot(.init()), nil) }
         var request = RestoreRequest()
         request.count = UInt64(session.lanes)
-        guard dice.once(in: 3) else { return (.restore(request), snapshot) }
+        var payload: [UInt8] = []
+        // The number of boards in a snapshot is its third number.
+        let held = Int(snapshot[16])
+        if held != session.lanes || session.later.once(in: 3) {
+            let count = 1 + session.later.below(session.lanes)
+            (request.count, request.lanes, request.rows) = (UInt64(count), true, true)
+            payload = bytes(of: some(count, of: session))
+            payload += bytes(of: (0..<count).map { _ in UInt64(session.later.below(held)) })
+        }
+        guard dice.once(in: 3) else { return (.restore(request), payload + snapshot) }
         request.seeds = true
-        return (.restore(request), bytes(of: (0..<session.lanes).map { _ in dice.next() }) + snapshot)
+        return (
+            .restore(request), payload + bytes(of: (0..<request.count).map { _ in dice.next() }) + snapshot
+        )
     }
 
-    /// A network of one tuple of two cells: its form, or its weights.
-    private static func policy(_ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
+    /// Some lanes, in any order.
+    private static func some(_ count: Int, of session: ModelSession) -> [UInt64] {
+        Array((0..<UInt64(session.lanes)).shuffled(using: &session.later).prefix(count))
+    }
+
+    /// A network: its form, or its weights, all at once or in two parts.
+    static func policy(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
         var request = PolicyRequest()
-        if dice.once(in: 3) {
-            var tuple = Twofold_V1_NTuple()
-            tuple.cells = Data([0, 1])
-            request.network.tuples = [tuple]
-            request.network.exponents = 12
+        guard session.network.sent < session.network.bytes, !session.later.once(in: 10) else {
+            request.network = form(session)
+            session.network.sent = 0
+            session.network.bytes = request.network.tuples.reduce(0) { bytes, tuple in
+                bytes + tuple.cells.reduce(4) { size, _ in size * Int(request.network.exponents) }
+            }
             return (.policy(request), nil)
         }
-        request.weights.offset = 0
-        return (.policy(request), (0..<144).flatMap { _ in [0, 0, UInt8(dice.below(256)), 0x43] as [UInt8] })
+        request.weights.offset = UInt64(session.network.sent)
+        var count = (session.network.bytes - session.network.sent) / 4
+        if count > 1, session.network.sent == 0, session.later.once(in: 3) { count /= 2 }
+        session.network.sent += 4 * count
+        // From 64 to 256.
+        return (
+            .policy(request),
+            (0..<count).flatMap { _ in
+                session.later.bytes(2) + [
+                    UInt8(0x80 | session.later.below(128)), 0x42 + UInt8(session.later.below(2)),
+                ]
+            }
+        )
+    }
+
+    private static func form(_ session: ModelSession) -> NTupleForm {
+        var form = NTupleForm()
+        for _ in 0...session.later.below(2) {
+            var tuple = Twofold_V1_NTuple()
+            let cells = (0..<UInt8(session.cells)).shuffled(using: &session.later)
+            tuple.cells = Data(cells.prefix(1 + session.later.below(3)))
+            form.tuples.append(tuple)
+        }
+        form.exponents = UInt32(3 + session.later.below(4))
+        form.symmetric = session.later.once(in: 2)
+        return form
     }
 }

@@ -1,112 +1,284 @@
 internal import TwofoldProtocol
 
-/// The boards of a session by the plain rules, as far as they are known: those of a snapshot, and those that a policy of
-/// the server has played, are unknown until a reset with a seed.
-struct PlainBatch {
-    private let rules: PlainRules
-    private let autoreset: Twofold_V1_AutoresetMode
-    private let hasOwnReward: Bool
-    private let created: CreateReply
-    private var boards: [PlainBoard?]
-
-    /// Nil for another game.
-    init?(_ create: CreateRequest, _ created: CreateReply) {
-        guard create.environmentID == "twofold/Game2048-v0" else { return nil }
-        var rules = PlainRules()
-        let config = create.game2048
-        if config.hasRows { rules.rows = Int(config.rows) }
-        if config.hasColumns { rules.columns = Int(config.columns) }
-        if config.hasGoal { rules.goal = Int(config.goal) }
-        if config.hasStartTiles { rules.startTiles = Int(config.startTiles) }
-        if config.hasFourProbability { rules.fourProbability = config.fourProbability }
-        rules.goalEnds = config.stopAtGoal
-        rules.illegalEnds = config.illegalAction == .terminate
-        if create.hasMaxEpisodeSteps { rules.maxSteps = Int(create.maxEpisodeSteps) }
-        self.rules = rules
-        autoreset = create.autoresetMode == .unspecified ? .nextStep : create.autoresetMode
-        hasOwnReward = !create.hasReward
-        self.created = created
-        boards = Array(repeating: nil, count: Int(create.numEnvs))
-    }
-
-    /// Whether all boards are known.
-    var isKnown: Bool { !boards.contains { $0 == nil } }
+/// A session by the plain rules.
+protocol PlainSession {
+    /// Whether all boards are known. A policy that these rules don't know leaves them unknown until a reset.
+    var isKnown: Bool { get }
 
     /// Follows a request that was carried out. Returns the first difference from its reply; nil without one.
     mutating func follow(
-        _ op: Request.OneOf_Op, _ payload: [UInt8], _ result: Reply.OneOf_Result, _ reply: [UInt8]
-    ) -> String? {
-        switch (op, result) {
-        case (.reset(let request), _):
-            reset(request, payload)
-            return difference(boards.map { $0?.row }, created.reset, reply)
-        case (.step, .step(let step)):
-            var finals: [PlainRow?] = []
-            let rows = boards.indices.map { self.step($0, Int(payload[$0]), finals: &finals) }
-            return difference(rows, created.step, reply)
-                ?? (step.hasFinals && isKnown ? difference(finals, step.finals, reply) : nil)
-        case (.observe, _): return difference(boards.map { $0?.row }, created.reset, reply)
-        case (.rollout(let request), .rollout(let done)):
-            guard case .actions = request.source else { break }
-            for step in 0..<Int(done.steps) {
-                for lane in boards.indices where !(autoreset == .disabled && boards[lane]?.isOver == true) {
-                    var finals: [PlainRow?] = []
-                    _ = self.step(lane, Int(payload[step * boards.count + lane]), finals: &finals)
-                }
-            }
-            return nil
-        case (.restore, _): break
-        default: return nil
-        }
-        boards = Array(repeating: nil, count: boards.count)
-        return nil
+        _ op: Request.OneOf_Op, _ payload: [UInt8], _ result: Reply.OneOf_Result, _ reply: [UInt8],
+        _ snapshots: PlainSnapshots
+    ) -> String?
+
+    /// Whether a request restores a snapshot that was taken with other rules.
+    func hasOtherRules(_ op: Request.OneOf_Op, _ payload: [UInt8], _ snapshots: PlainSnapshots) -> Bool
+}
+
+/// The boards of the newest snapshots, by the snapshots' bytes.
+final class PlainSnapshots {
+    private static let most = 400
+    private var newest: [[UInt8]] = []
+    private var saved: [[UInt8]: (identity: [String], lanes: Any)] = [:]
+
+    func add(_ blob: [UInt8], _ identity: [String], _ lanes: Any) {
+        if saved.updateValue((identity, lanes), forKey: blob) == nil { newest.append(blob) }
+        if newest.count > Self.most { saved[newest.removeFirst()] = nil }
     }
 
-    private mutating func reset(_ request: ResetRequest, _ payload: [UInt8]) {
-        let count = boards.count
-        let seeds = request.seeds ? Array(payload.prefix(8 * count)) : []
-        let mask = request.mask ? Array(payload[seeds.count..<seeds.count + count]) : []
-        let given = Array(payload.dropFirst(seeds.count + mask.count))
-        let size = rules.rows * rules.columns
-        for lane in 0..<count {
-            let kind = request.mask ? mask[lane] : 1
-            guard kind > 0 else { continue }
-            if request.seeds, kind == 1 {
-                let seed = seeds[8 * lane..<8 * lane + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) }
-                boards[lane] = PlainBoard(rules, seed: seed)
-            }
-            boards[lane]?.begin(
-                from: request.boards ? Array(given[lane * size..<(lane + 1) * size]) : nil)
+    func identity(_ blob: [UInt8]) -> [String]? { saved[blob]?.identity }
+    func lanes(_ blob: [UInt8]) -> Any? { saved[blob]?.lanes }
+}
+
+/// The plain rules for a session of any game; nil for a game that they don't know.
+func plainSession(_ create: CreateRequest, _ created: CreateReply) -> (any PlainSession)? {
+    switch create.environmentID {
+    case "twofold/Game2048-v0": PlainBatch<PlainBoard>(create, created)
+    case "twofold/Concentration-v0": PlainBatch<PlainCards>(create, created)
+    default: nil
+    }
+}
+
+/// The boards of a session, as far as they are known, and the network that it was given.
+struct PlainBatch<Game: PlainGame>: PlainSession {
+    private let rules: Game.Rules
+    /// Nil where a term of it is not known.
+    private let reward: PlainReward<Game>?
+    private let autoreset: Twofold_V1_AutoresetMode
+    /// Nil for no limit.
+    private let maxSteps: Int?
+    private let created: CreateReply
+    private var lanes: [PlainLane<Game>?]
+    private var network: PlainNetwork?
+
+    private typealias Row = PlainRow<Game>
+
+    init(_ create: CreateRequest, _ created: CreateReply) {
+        rules = Game.Rules(create)
+        reward = PlainReward(create)
+        autoreset = create.autoresetMode == .unspecified ? .nextStep : create.autoresetMode
+        maxSteps = create.hasMaxEpisodeSteps ? Int(create.maxEpisodeSteps) : nil
+        self.created = created
+        lanes = Array(repeating: nil, count: Int(create.numEnvs))
+    }
+
+    var isKnown: Bool { !lanes.contains { $0 == nil } }
+
+    mutating func follow(
+        _ op: Request.OneOf_Op, _ payload: [UInt8], _ result: Reply.OneOf_Result, _ reply: [UInt8],
+        _ snapshots: PlainSnapshots
+    ) -> String? {
+        switch (op, result) {
+        case (.reset(let request), _): reset(request, payload)
+        case (.restore(let request), _):
+            if hasOtherRules(op, payload, snapshots) { return "the snapshot was taken with other rules" }
+            restore(request, payload, snapshots)
+        case (.observe, _): break
+        case (.step, .step(let step)): return self.step(payload, step, reply)
+        case (.rollout(let request), .rollout(let done)): return rollout(request, payload, done, reply)
+        case (.policy(let request), _):
+            take(request, payload)
+            return nil
+        case (.snapshot, _):
+            let numbers = payload.isEmpty ? Array(lanes.indices) : Self.numbers(payload)
+            snapshots.add(reply, rules.identity, numbers.map { lanes[$0] })
+            return nil
+        default: return nil
         }
+        return difference(lanes.indices.map(row), created.reset, reply)
+    }
+
+    /// A lane as it is.
+    private func row(_ number: Int) -> Row? {
+        lanes[number].map { lane in
+            let terms = [Float](repeating: 0, count: reward?.terms.count ?? 0)
+            return Row(number: number, lane: lane, reward: reward == nil ? nil : 0, terms: terms)
+        }
+    }
+
+    private static func numbers(_ bytes: some Collection<UInt8>) -> [Int] {
+        let bytes = Array(bytes)
+        return stride(from: 0, to: bytes.count, by: 8).map { start in
+            Int(truncatingIfNeeded: bytes[start..<start + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) })
+        }
+    }
+
+    // MARK: resets and restores
+
+    private mutating func reset(_ request: ResetRequest, _ payload: [UInt8]) {
+        let count = lanes.count
+        let seeds = request.seeds ? Self.numbers(payload.prefix(8 * count)) : []
+        let behind = payload.dropFirst(8 * seeds.count)
+        let mask = request.mask ? Array(behind.prefix(count)) : Array(repeating: 1, count: count)
+        let boards = Array(request.mask ? behind.dropFirst(count) : behind)
+        let size = boards.count / count
+        for lane in lanes.indices where mask[lane] > 0 {
+            if request.seeds, mask[lane] == 1 {
+                lanes[lane] = PlainLane(rules, seed: UInt64(bitPattern: Int64(seeds[lane])))
+            }
+            lanes[lane]?.begin(
+                from: request.boards ? Array(boards[lane * size..<(lane + 1) * size]) : nil)
+        }
+    }
+
+    private mutating func restore(
+        _ request: RestoreRequest, _ payload: [UInt8], _ snapshots: PlainSnapshots
+    ) {
+        let (numbers, rows, seeds, blob) = Self.parts(request, payload)
+        let saved = snapshots.lanes(blob) as? [PlainLane<Game>?]
+        for (index, number) in numbers.enumerated() {
+            var lane = saved?[rows[index]]
+            // What a snapshot may differ in.
+            lane?.game.rules = rules
+            if !seeds.isEmpty {
+                let seed = UInt64(bitPattern: Int64(seeds[index]))
+                lane?.stream = PlainStream(seed: seed)
+                lane?.policy = .policy(seed: seed)
+            }
+            lanes[number] = lane
+        }
+    }
+
+    func hasOtherRules(_ op: Request.OneOf_Op, _ payload: [UInt8], _ snapshots: PlainSnapshots) -> Bool {
+        guard case .restore(let request) = op else { return false }
+        let arrays = [request.lanes, request.rows, request.seeds].count { $0 }
+        guard let identity = snapshots.identity(Array(payload.dropFirst(8 * arrays * Int(request.count))))
+        else { return false }
+        return identity != rules.identity
+    }
+
+    /// The arrays of a restore, and the snapshot.
+    private static func parts(
+        _ request: RestoreRequest, _ payload: [UInt8]
+    ) -> (lanes: [Int], rows: [Int], seeds: [Int], blob: [UInt8]) {
+        var rest = payload[...]
+        func next(_ isThere: Bool) -> [Int]? {
+            guard isThere else { return nil }
+            defer { rest = rest.dropFirst(8 * Int(request.count)) }
+            return numbers(rest.prefix(8 * Int(request.count)))
+        }
+        let all = Array(0..<Int(request.count))
+        let (lanes, rows, seeds) = (next(request.lanes), next(request.rows), next(request.seeds))
+        return (lanes ?? all, rows ?? all, seeds ?? [], Array(rest))
+    }
+
+    // MARK: steps
+
+    private mutating func step(_ actions: [UInt8], _ step: StepReply, _ reply: [UInt8]) -> String? {
+        let wasKnown = isKnown
+        var finals: [Row?] = []
+        let rows = lanes.indices.map { play($0, Int(actions[$0]), finals: &finals) }
+        if let wrong = difference(rows, created.step, reply) { return wrong }
+        return wasKnown ? difference(finals, step.finals, reply) : nil
     }
 
     /// Plays an action on a board, or begins its next episode. Adds the last row of an episode that ends to `finals`.
-    private mutating func step(_ lane: Int, _ action: Int, finals: inout [PlainRow?]) -> PlainRow? {
-        guard let isOver = boards[lane]?.isOver else { return nil }
+    private mutating func play(_ number: Int, _ action: Int, finals: inout [Row?]) -> Row? {
+        guard let isOver = lanes[number]?.isOver else { return nil }
         if isOver {
-            boards[lane]!.begin()
-            return boards[lane]!.row
+            if autoreset != .disabled { lanes[number]!.begin() }
+            return row(number)
         }
-        let last = boards[lane]!.play(action)
-        guard boards[lane]!.isOver, autoreset == .sameStep else { return last }
+        var lane = lanes[number]!
+        let move = lane.game.play(action, &lane.stream)
+        lane.length += 1
+        lane.isTerminated = lane.game.isTerminated(by: move)
+        let isTruncated = lane.length >= maxSteps ?? .max
+        lane.isOver = lane.isTerminated || isTruncated
+        lanes[number] = lane
+        var last = row(number)!
+        (last.isTerminated, last.isTruncated, last.isValid) = (lane.isTerminated, isTruncated, true)
+        if let reward {
+            let (sum, terms) = reward(move, isTerminated: lane.isTerminated, rules)
+            (last.reward, last.terms) = (sum, terms)
+        }
+        guard lane.isOver, autoreset == .sameStep else { return last }
         finals.append(last)
-        boards[lane]!.begin()
-        var row = boards[lane]!.row
-        (row.reward, row.isTerminated, row.isTruncated) = (last.reward, last.isTerminated, last.isTruncated)
-        return row
+        lanes[number]!.begin()
+        last.lane = lanes[number]!
+        return last
+    }
+
+    // MARK: rollouts
+
+    private mutating func take(_ request: PolicyRequest, _ payload: [UInt8]) {
+        switch request.part {
+        case .network(let form):
+            let shape = created.observationSpace.box.shape.map { Int($0) }
+            network = PlainNetwork(form, rows: shape[0], columns: shape[1])
+        case .weights: network?.add(payload)
+        case nil: break
+        }
+    }
+
+    private mutating func rollout(
+        _ request: RolloutRequest, _ payload: [UInt8], _ done: RolloutReply, _ reply: [UInt8]
+    ) -> String? {
+        var policy: PlainPolicy?
+        switch request.source {
+        case .actions: break
+        case .random: policy = .random
+        case .fixedOrder: policy = .fixedOrder
+        case .greedy: policy = .greedy
+        case .ntuple:
+            guard let network, network.isComplete else { return "the session has no network" }
+            policy = .ntuple(network)
+        default:
+            lanes = Array(repeating: nil, count: lanes.count)
+            return nil
+        }
+        if request.policySeeds {
+            for (lane, seed) in Self.numbers(payload).enumerated() {
+                lanes[lane]?.policy = .policy(seed: UInt64(bitPattern: Int64(seed)))
+            }
+        }
+        let wasKnown = isKnown
+        var (frames, rows, finals) = (lanes.indices.map(row), [Row?](), [Row?]())
+        for step in 0..<Int(done.steps) {
+            let ended = finals.count
+            for lane in lanes.indices {
+                var action = 0
+                if let policy {
+                    // Each step takes a word, even one that is not used.
+                    if let word = lanes[lane]?.policy.next() { action = policy.action(lanes[lane]!, word) }
+                } else {
+                    action = Int(payload[step * lanes.count + lane])
+                }
+                var row = play(lane, action, finals: &finals)
+                row?.action = action
+                rows.append(row)
+            }
+            for final in ended..<finals.count { finals[final]!.step = step }
+            frames += rows.suffix(lanes.count)
+        }
+        for array in done.arrays.arrays {
+            let isFrame = array.name == "observation" || array.name == "action_mask"
+            if let wrong = difference(isFrame ? frames : rows, array, reply) { return wrong }
+        }
+        return wasKnown ? difference(finals, done.finals, reply) : nil
+    }
+
+    // MARK: comparing
+
+    private func difference(
+        _ rows: [Row?], _ layout: PayloadLayoutMessage, _ reply: [UInt8]
+    ) -> String? {
+        for array in layout.arrays {
+            if let wrong = difference(rows, array, reply) { return wrong }
+        }
+        return nil
     }
 
     private func difference(
-        _ rows: [PlainRow?], _ layout: PayloadLayoutMessage, _ reply: [UInt8]
+        _ rows: [Row?], _ array: Twofold_V1_ArrayLayout, _ reply: [UInt8]
     ) -> String? {
-        for array in layout.arrays where array.name != "reward" || hasOwnReward {
-            for (number, row) in rows.enumerated() {
-                guard let expected = row?.bytes(of: array.name) else { continue }
-                let start = Int(array.offset) + number * expected.count
-                let found = Array(reply[start..<start + expected.count])
-                if found != expected {
-                    return "\(array.name)[\(number)] is \(found), and should be \(expected)"
-                }
+        for (number, row) in rows.enumerated() {
+            guard let expected = row?.bytes(of: array.name) else { continue }
+            let start = Int(array.offset) + number * expected.count
+            guard start + expected.count <= reply.count else { return "\(array.name) is too short" }
+            let found = reply[start..<start + expected.count]
+            if !found.elementsEqual(expected) {
+                return "\(array.name)[\(number)] is \(Array(found)), and should be \(expected)"
             }
         }
         return nil

@@ -1,167 +1,172 @@
-// 2048 by docs/reference/determinism.md and docs/environments, once more and for readers: it shares no code with the
-// sources, and is not fast.
+internal import TwofoldProtocol
 
-/// The stream of one board: xoshiro128++, begun by SplitMix64.
-struct PlainStream {
-    private var words: [UInt32] = []
+/// One board of 2048.
+struct PlainBoard: PlainGame {
+    struct Rules: PlainRules {
+        private(set) var rows = 4
+        private(set) var columns = 4
+        private(set) var startTiles = 2
+        private(set) var goal = 2048
+        private(set) var goalEnds = false
+        private(set) var illegalEnds = false
+        /// A new tile is a 4 if its word is less.
+        private(set) var fours: UInt64
+        /// For each action, 0 up, 1 right, 2 down, 3 left: the cells of each line, from the wall that the tiles slide to.
+        private(set) var lines: [[[Int]]] = []
 
-    init(seed: UInt64) {
-        var state = seed
-        for _ in 0..<2 {
-            state &+= 0x9e37_79b9_7f4a_7c15
-            var mixed = (state ^ state >> 30) &* 0xbf58_476d_1ce4_e5b9
-            mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-            mixed ^= mixed >> 31
-            words += [UInt32(mixed & 0xffff_ffff), UInt32(mixed >> 32)]
+        init(_ create: CreateRequest) {
+            let config = create.game2048
+            if config.hasRows { rows = Int(config.rows) }
+            if config.hasColumns { columns = Int(config.columns) }
+            if config.hasGoal { goal = Int(config.goal) }
+            if config.hasStartTiles { startTiles = Int(config.startTiles) }
+            fours = UInt64((config.hasFourProbability ? config.fourProbability : 0.1) * 0x1p32 + 0.5)
+            goalEnds = config.stopAtGoal
+            illegalEnds = config.illegalAction == .terminate
+            let (rows, columns) = (rows, columns)
+            let across = (0..<rows).map { row in (0..<columns).map { row * columns + $0 } }
+            let down = (0..<columns).map { column in (0..<rows).map { $0 * columns + column } }
+            lines = [down, across.map { $0.reversed() }, down.map { $0.reversed() }, across]
         }
+
+        var identity: [String] {
+            [
+                "2048", "\(rows)x\(columns)", "\(goal)", "\(goalEnds)", "\(fours)", "\(startTiles)",
+                "\(illegalEnds)",
+            ]
+        }
+
+        static let terms = [
+            "merge_score", "merge_exponent", "merge_count", "merge_table", "new_max_tile", "goal", "survival",
+            "illegal_action", "game_over", "empty_cells", "tile_sum", "cell_weights",
+        ]
     }
 
-    mutating func next() -> UInt32 {
-        func rotate(_ word: UInt32, by count: UInt32) -> UInt32 { word << count | word >> (32 - count) }
-        let (a, b, c, d) = (words[0], words[1], words[2], words[3])
-        words = [a ^ b ^ d, a ^ b ^ c, a ^ c ^ b << 9, rotate(b ^ d, by: 11)]
-        return rotate(a &+ d, by: 7) &+ a
+    struct Move {
+        let before: [UInt8]
+        var after: [UInt8]
+        let isLegal: Bool
+        /// The exponents of the tiles that merges made, line by line, each from the wall.
+        let made: [UInt8]
     }
-}
 
-/// The arguments of a game.
-struct PlainRules {
-    var rows = 4
-    var columns = 4
-    var startTiles = 2
-    var fourProbability = 0.1
-    var goal = 2048
-    var goalEnds = false
-    var illegalEnds = false
-    /// Nil for no limit.
-    var maxSteps: Int?
-}
+    /// A board after slide and merge.
+    private struct Slid {
+        var cells: [UInt8]
+        var made: [UInt8] = []
+        var reward: Int { made.reduce(0) { $0 + 1 << Int($1) } }
+    }
 
-/// One board's row in each array of a reply.
-struct PlainRow {
-    var cells: [UInt8]
-    var mask: [UInt8]
-    var score: Int
-    var length: Int
-    var moves: Int
-    var isGoalReached: Bool
-    var reward = 0
-    var isTerminated = false
-    var isTruncated = false
+    var rules: Rules
+    private var cells: [UInt8] = []
+    /// The board after each action, before the new tile.
+    private var slid: [Slid] = []
+    private var score = 0
+    private var moves = 0
 
-    /// The row of the array with this name; nil where it is not known.
+    init(_ rules: Rules) { self.rules = rules }
+
+    let actionCount = 4
+    var legalActions: [Int] { (0..<4).filter { slid[$0].cells != cells } }
+
+    mutating func begin(_ stream: inout PlainStream) {
+        cells = Array(repeating: 0, count: rules.rows * rules.columns)
+        for _ in 0..<rules.startTiles { spawn(&stream) }
+        begin(from: cells)
+    }
+
+    mutating func begin(from given: [UInt8]) {
+        cells = given
+        (score, moves) = (0, 0)
+        slide()
+    }
+
+    mutating func play(_ action: Int, _ stream: inout PlainStream) -> Move {
+        let (before, slid) = (cells, slid[action])
+        guard slid.cells != before else {
+            return Move(before: before, after: before, isLegal: false, made: [])
+        }
+        cells = slid.cells
+        score += slid.reward
+        moves += 1
+        spawn(&stream)
+        slide()
+        return Move(before: before, after: cells, isLegal: true, made: slid.made)
+    }
+
+    func isTerminated(by move: Move) -> Bool {
+        legalActions.isEmpty || (!move.isLegal && rules.illegalEnds) || (rules.goalEnds && isGoalReached)
+    }
+
+    func afterstate(_ action: Int) -> (cells: [UInt8], reward: Int)? {
+        (slid[action].cells, slid[action].reward)
+    }
+
     func bytes(of array: String) -> [UInt8]? {
         switch array {
         case "observation": cells
-        case "action_mask": mask
-        case "score": Self.littleEndian(Int32(score))
+        case "score": plainBytes(Int32(score))
         case "max_exponent": [cells.max()!]
-        case "episode_length": Self.littleEndian(Int32(length))
-        case "moves": Self.littleEndian(Int32(moves))
+        case "moves": plainBytes(Int32(moves))
         case "goal_reached": [isGoalReached ? 1 : 0]
-        case "reward": Self.littleEndian(Int32(bitPattern: Float(reward).bitPattern))
-        case "terminated": [isTerminated ? 1 : 0]
-        case "truncated": [isTruncated ? 1 : 0]
         default: nil
         }
     }
 
-    private static func littleEndian(_ number: Int32) -> [UInt8] {
-        (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
-    }
-}
-
-/// One board, with its stream.
-struct PlainBoard {
-    private let rules: PlainRules
-    private var stream: PlainStream
-    private var cells: [UInt8] = []
-    private var score = 0
-    private var length = 0
-    private var moves = 0
-    private var isTerminated = false
-    /// The episode has ended, and the next one has not begun.
-    private(set) var isOver = false
-
-    init(_ rules: PlainRules, seed: UInt64) {
-        self.rules = rules
-        stream = PlainStream(seed: seed)
-    }
-
-    /// A new episode, from the start tiles or from given `cells`. The stream goes on.
-    mutating func begin(from given: [UInt8]? = nil) {
-        (score, length, moves, isTerminated, isOver) = (0, 0, 0, false, false)
-        cells = given ?? [UInt8](repeating: 0, count: rules.rows * rules.columns)
-        if given == nil { for _ in 0..<rules.startTiles { spawn() } }
-    }
-
-    /// Plays an action, and returns what the step reports.
-    mutating func play(_ action: Int) -> PlainRow {
-        var slid = slide(action)
-        let isLegal = slid.cells != cells
-        if isLegal {
-            cells = slid.cells
-            score += slid.reward
-            moves += 1
-            spawn()
-        } else {
-            slid.reward = 0
-        }
-        length += 1
-        isTerminated =
-            legalActions.isEmpty || (!isLegal && rules.illegalEnds) || (rules.goalEnds && isGoalReached)
-        let isTruncated = length == rules.maxSteps
-        isOver = isTerminated || isTruncated
-        var row = row
-        (row.reward, row.isTerminated, row.isTruncated) = (slid.reward, isTerminated, isTruncated)
-        return row
-    }
-
-    /// The board as it is.
-    var row: PlainRow {
-        let legal = isTerminated ? [] : legalActions
-        return PlainRow(
-            cells: cells, mask: (0..<4).map { legal.contains($0) ? 1 : 0 }, score: score, length: length,
-            moves: moves, isGoalReached: isGoalReached)
-    }
-
-    private var legalActions: [Int] { (0..<4).filter { slide($0).cells != cells } }
-
     private var isGoalReached: Bool { 1 << Int(cells.max()!) >= rules.goal }
 
-    private mutating func spawn() {
+    private mutating func spawn(_ stream: inout PlainStream) {
         let empty = cells.indices.filter { cells[$0] == 0 }
-        let cell = empty[Int((UInt64(stream.next()) * UInt64(empty.count)) >> 32)]
-        let threshold = UInt64(rules.fourProbability * 0x1p32 + 0.5)
-        cells[cell] = UInt64(stream.next()) < threshold ? 2 : 1
+        let cell = empty[stream.next(below: empty.count)]
+        cells[cell] = UInt64(stream.next()) < rules.fours ? 2 : 1
     }
 
-    /// The board after an action, before the new tile: 0 up, 1 right, 2 down, 3 left.
-    private func slide(_ action: Int) -> (cells: [UInt8], reward: Int) {
-        let (rows, columns) = (rules.rows, rules.columns)
-        let isAcross = action % 2 == 1
-        var (after, reward) = (cells, 0)
-        for line in 0..<(isAcross ? rows : columns) {
-            // From the wall that the tiles slide to.
-            var places =
-                isAcross
-                ? (0..<columns).map { line * columns + $0 } : (0..<rows).map { $0 * columns + line }
-            if action == 1 || action == 2 { places.reverse() }
-            var tiles = places.map { cells[$0] }.filter { $0 > 0 }
-            var slid: [UInt8] = []
-            while !tiles.isEmpty {
-                var tile = tiles.removeFirst()
-                if tiles.first == tile {
-                    tiles.removeFirst()
-                    tile += 1
-                    reward += 1 << Int(tile)
+    private mutating func slide() {
+        slid = rules.lines.map { lines in
+            var after = Slid(cells: [UInt8](repeating: 0, count: cells.count))
+            for line in lines {
+                // The next place in the line, and the tile before it if that can still merge.
+                var (next, last) = (0, UInt8(0))
+                for cell in line where cells[cell] > 0 {
+                    if cells[cell] == last {
+                        after.cells[line[next - 1]] = last + 1
+                        after.made.append(last + 1)
+                        last = 0
+                    } else {
+                        last = cells[cell]
+                        after.cells[line[next]] = last
+                        next += 1
+                    }
                 }
-                slid.append(tile)
             }
-            for (place, tile) in zip(places, slid + [UInt8](repeating: 0, count: places.count)) {
-                after[place] = tile
-            }
+            return after
         }
-        return (after, reward)
+    }
+
+    // MARK: rewards
+
+    static let reward = [PlainTerm(name: "merge_score")]
+
+    static func value(of term: PlainTerm, in move: Move, isTerminated: Bool, _ rules: Rules) -> Double? {
+        func isAtGoal(_ cells: [UInt8]) -> Bool { 1 << Int(cells.max()!) >= rules.goal }
+        func potential(_ rate: ([UInt8]) -> Double) -> Double {
+            (isTerminated ? 0 : term.gamma * rate(move.after)) - rate(move.before)
+        }
+        switch term.name {
+        case "merge_score": return move.made.reduce(0) { $0 + Double(1 << Int($1)) }
+        case "merge_exponent": return move.made.reduce(0) { $0 + Double($1) }
+        case "merge_count": return Double(move.made.count)
+        case "merge_table": return move.made.reduce(0) { $0 + term.table[min(Int($1), 31)] }
+        case "new_max_tile": return move.after.max()! > move.before.max()! ? 1 : 0
+        case "goal": return isAtGoal(move.after) && !isAtGoal(move.before) ? 1 : 0
+        case "survival": return move.isLegal && !isTerminated ? 1 : 0
+        case "illegal_action": return move.isLegal ? 0 : 1
+        case "game_over": return isTerminated ? 1 : 0
+        case "empty_cells": return potential { Double($0.count { $0 == 0 }) }
+        case "tile_sum": return potential { $0.reduce(0) { $0 + ($1 > 0 ? Double(1 << Int($1)) : 0) } }
+        case "cell_weights":
+            return potential { zip($0, term.table).reduce(0) { $0 + Double($1.0) * $1.1 } }
+        default: return nil
+        }
     }
 }

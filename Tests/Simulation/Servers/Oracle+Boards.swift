@@ -31,7 +31,7 @@ extension Oracle {
             (record.shadow, record.created) = (shadow, expected)
             // For a share of all sessions, since these rules are slow.
             var dice = Dice(seed: world.seed ^ question.clockSeed)
-            if dice.once(in: 4) { record.plain = PlainBatch(create, expected) }
+            if dice.once(in: 4) { record.plain = plainSession(create, expected) }
             if dice.once(in: 4) { record.twin = twin.session() }
             compareTwin(question, .create(expected), [], record)
             if reply.create != expected { world.violate("a create was answered in another way") }
@@ -48,7 +48,9 @@ extension Oracle {
                         "request \(question.request.seq) of session \(question.name) has another "
                             + "result than the same boards elsewhere")
                 }
-                if let wrong = record.plain?.follow(op, question.payload ?? [], result, payload) {
+                if let wrong = record.plain?.follow(
+                    op, question.payload ?? [], result, payload, plainSnapshots)
+                {
                     world.violate(
                         "request \(question.request.seq) of session \(question.name), by the plain rules: \(wrong)"
                     )
@@ -121,11 +123,26 @@ extension Oracle {
         case (.rollout(let asked), .rollout(let done)):
             if done.steps < asked.steps { world.reach(.partialRollout) }
             if case .ntuple = asked.source { world.reach(.networkPlayed) }
+            notePlain(asked, of: record)
         case (_, .step(let step)):
             if step.hasFinals { world.reach(.finals) }
-            if step.hasFinals, record.plain?.isKnown == true { world.reach(.plainFinals) }
-        case (_, .restore): world.reach(.snapshotRestored)
+            guard record.plain?.isKnown == true else { break }
+            if step.hasFinals { world.reach(.plainFinals) }
+            if case .concentration = record.create.config { world.reach(.plainCards) }
+            if record.create.hasReward { world.reach(.plainReward) }
+        case (_, .restore):
+            world.reach(.snapshotRestored)
+            if record.plain?.isKnown == true { world.reach(.plainSnapshotRestored) }
         default: break
+        }
+    }
+
+    private func notePlain(_ asked: RolloutRequest, of record: Record) {
+        guard record.plain?.isKnown == true else { return }
+        switch asked.source {
+        case .actions, nil: break
+        case .ntuple: world.reach(.plainNetworkPlayed)
+        default: world.reach(.plainPolicyRollout)
         }
     }
 }

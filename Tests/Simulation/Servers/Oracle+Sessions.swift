@@ -39,7 +39,8 @@ extension Oracle {
     func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {
-                world.violate("session \(id.hex) was ended as idle, and was not")
+                world.violate(
+                    "session \(id.hex) was ended as idle after \(idleTime(of: record)); the timeout is \(timeout)")
             }
             record.isLost = true
             losable.insert(id)
@@ -54,6 +55,13 @@ extension Oracle {
                 world.violate("session \(id.hex) is open, and was idle for \(idleTime(of: record))")
             }
         }
+    }
+
+    /// Bytes of a session's network and of a long request that is kept: they are counted beyond what its create reserves.
+    func countedBytes(of session: SessionID, on server: SimulatedServer) -> Int {
+        guard let record = records[Key(session: session, line: server.line)], !record.isLost else { return 0 }
+        let kept = record.question?.payload?.count ?? 0
+        return record.networkBytes + (kept > 4096 ? kept : 0)
     }
 
     private func idleTime(of record: Record) -> Duration { .nanoseconds(world.now - record.idleSince) }

@@ -33,6 +33,14 @@ final class Oracle {
 
         var name: String { SessionID(request.session)?.hex ?? "" }
 
+        /// Whether the ledger does not see it.
+        var isOfNoSession: Bool {
+            switch request.op {
+            case .hello, .stats, .expand: true
+            default: false
+            }
+        }
+
         /// By which the clock goes while it is carried out.
         var clockSeed: UInt64 {
             request.session.reduce(request.seq) { $0 &* 0x100_0000_01b3 ^ UInt64($1) }
@@ -51,13 +59,15 @@ final class Oracle {
         /// Nil where its beginning was not seen.
         var shadow: ServedEnvironment?
         /// The same boards by rules written once more; of some sessions.
-        var plain: PlainBatch?
+        var plain: (any PlainSession)?
         /// The same boards in the library for callers in the same process; of some sessions.
         var twin: EmbeddedTwin.Session?
         var create = CreateRequest()
         var created = CreateReply()
         /// Whether its boards were reset or restored since the create.
         var wasReset = false
+        /// Bytes of the network that it was given.
+        var networkBytes = 0
         /// The number of the server that has it.
         var server = 0
         /// The moment of its last request or reply, whichever came later.
@@ -95,6 +105,7 @@ final class Oracle {
     let service: EnvironmentService
     let memory = OracleMemory()
     private(set) lazy var twin = EmbeddedTwin(seed: world.seed)
+    let plainSnapshots = PlainSnapshots()
     /// By session and line of servers: a second server may have made the same session.
     var records: [Key: Record] = [:]
     /// Sessions that clients may find gone.
@@ -196,7 +207,7 @@ final class Oracle {
         guard isOwners(question, session, reply, server) else { return }
         record(of: question, on: server)?.idleSince = world.now
         switch (op, reply.result) {
-        case (.hello, _), (.stats, _), (.expand, _): return
+        case _ where question.isOfNoSession: return
         case (_, .resume(let resume)):
             if isLate { world.reach(.resumeWaited) }
             resumed(session, question.request, resume, packet.payload, server)
@@ -246,6 +257,7 @@ final class Oracle {
         switch request.op {
         case .create(let create): record.create = create
         case .reset, .restore: record.wasReset = true
+        case .policy: record.networkBytes = Int(reply.policy.bytes)
         default: break
         }
         (record.seq, record.header, record.payload) = (request.seq, packet.header, packet.payload)
@@ -260,6 +272,7 @@ final class Oracle {
     ) {
         // What one server has is not on the other.
         if server.line != 0 { losable.insert(session) }
+        checkRoom(question, error, server)
         guard let record = records[Key(session: session, line: server.line)], !record.isLost,
             record.server == server.number
         else { return }
@@ -285,11 +298,28 @@ final class Oracle {
         guard error.code == .invalidArgument || error.code == .failedPrecondition, isNext,
             request.epoch == record.epoch, let shadow = record.shadow, let op = request.op
         else { return }
+        if record.plain?.hasOtherRules(op, question.payload ?? [], plainSnapshots) == true {
+            world.reach(.plainOtherRules)
+        }
         if case .create = op { return }
         do {
             _ = try carryOut(op, question, on: shadow, false)
             world.violate("a request was refused that is valid: \(error.message)")
         } catch {}
+    }
+
+    /// Checks that a create is refused only where there is no room. An open session can be stepped, whatever others do.
+    private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
+        guard error.code == .resourceExhausted else { return }
+        switch question.request.op {
+        case .create where error.field == "session":
+            if !server.isFull(for: question.owner) {
+                world.violate("a create was refused, and there is room: \(error.message)")
+            }
+        case .step, .reset, .observe, .keepalive, .close:
+            world.violate("an admitted session has no memory for its steps: \(error.message)")
+        default: break
+        }
     }
 
     // MARK: marks

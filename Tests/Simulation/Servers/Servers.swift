@@ -1,5 +1,6 @@
 internal import Logging
 internal import TwofoldCore
+internal import TwofoldProtocol
 internal import TwofoldServer
 internal import TwofoldService
 internal import TwofoldSessions
@@ -9,15 +10,15 @@ internal import ZeroMQ
 /// What happens to a server.
 enum ServerEvent {
     /// A job on one of its queues is carried out.
-    case job(SimulatedServer, Job, clockSeed: UInt64)
+    case job(SimulatedServer, Job, for: Oracle.Question?)
     /// It looks for idle sessions, or goes on with its stop.
     case turn(SimulatedServer)
     /// The address gets a server again.
     case start
     /// The second server goes, and clients reach the first one again.
     case switchBack
-    /// A message waits for a server.
-    case again(World.Packet)
+    /// A message arrives once this server runs again, or once there is a server.
+    case again(World.Packet, SimulatedServer?)
 }
 
 /// The servers at the one address that clients know: one at a time, and now and then another beside it.
@@ -25,6 +26,8 @@ final class Servers {
     private unowned let world: World
     private let configuration: ServerConfiguration
     private let disk: SimulatedDisk?
+    /// Bytes of the largest frame that a server takes.
+    let maxMessageBytes: Int
     private var count = 0
     /// One after another, with the same disk.
     private(set) var first: SimulatedServer?
@@ -42,7 +45,11 @@ final class Servers {
         limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
         var later = Dice(seed: world.seed ^ 0x6b65_7973)
         if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
+        // Such short ones that a slow request or a pause takes as long.
+        if limits.idleTimeout != nil, later.once(in: 3) { limits.idleTimeout = .seconds(1 + later.below(4)) }
+        if later.once(in: 4) { limits.maxMessageBytes = 2000 }
         settings.limits = limits
+        maxMessageBytes = limits.maxMessageBytes
         settings.policyBudget.maxBytes = 1 << 22
         configuration = ServerConfiguration(endpoints: [], settings)
         disk = world.dice.once(in: 3) ? nil : SimulatedDisk()
@@ -59,7 +66,7 @@ final class Servers {
     func take(_ packet: World.Packet) {
         guard let server = second ?? first else {
             // Where libzmq could not send it yet, it comes when there is a server again; else it is lost.
-            if world.dice.once(in: 2) { world.add(.server(.again(packet)), after: 100_000_000) }
+            if world.dice.once(in: 2) { world.add(.server(.again(packet, nil)), after: 100_000_000) }
             return
         }
         if second != nil { world.reach(.secondServerAsked) }
@@ -68,7 +75,7 @@ final class Servers {
 
     func handle(_ event: ServerEvent) {
         switch event {
-        case .job(let server, let job, let clockSeed): server.carryOut(job, clockSeed: clockSeed)
+        case .job(let server, let job, let question): server.carryOut(job, for: question)
         case .turn(let server):
             server.turn()
             if server.hasEnded, server === first { restart() }
@@ -76,7 +83,8 @@ final class Servers {
         case .switchBack:
             second?.kill()
             second = nil
-        case .again(let packet): take(packet)
+        case .again(let packet, let server?): server.take(packet)
+        case .again(let packet, nil): take(packet)
         }
     }
 
@@ -137,6 +145,8 @@ final class SimulatedServer {
     private var stopping: (stop: Stop, refusalEnd: Moment)?
     private var pausedUntil = 0
     private(set) var hasEnded = false
+    /// Sessions that had been created when they were last counted.
+    private var countedSessions = 0
     /// Whether what it sends answers the message that has just come.
     private var isTaking = false
     private var unanswered = Unanswered()
@@ -178,9 +188,9 @@ final class SimulatedServer {
         let question = Oracle.Question(packet)
         guard world.now >= pausedUntil else {
             if let question { world.oracle.arrived(question, at: self) }
-            return world.add(.server(.again(packet)), after: pausedUntil - world.now)
+            return world.add(.server(.again(packet, self)), after: pausedUntil - world.now)
         }
-        let before = requests.statistics
+        let (before, inProgress) = (requests.statistics, requests.inProgress)
         var message = Multipart()
         // Without memory for a few bytes the process has ended long before.
         withUnsafeBytes(of: packet.socket) { message.append(try! Message(copying: $0)) }
@@ -195,8 +205,9 @@ final class SimulatedServer {
         isTaking = true
         carryOut(
             try! requests.take(message, isWhole: true, from: 0, as: packet.owner, at: world.moment),
-            clockSeed: question?.clockSeed ?? 0)
+            for: question)
         isTaking = false
+        checkBegin(of: question, after: before, inProgress)
         if unanswered.count == count { unanswered.replaceOlder() }
         if requests.statistics.resent > before.resent { world.reach(.resent) }
         if requests.statistics.parked > before.parked { world.reach(.parked) }
@@ -204,36 +215,38 @@ final class SimulatedServer {
     }
 
     /// Carries out a job of a queue.
-    func carryOut(_ job: Job, clockSeed: UInt64) {
+    func carryOut(_ job: Job, for question: Oracle.Question?) {
         guard !hasEnded else { return world.reach(.killedDuringJob) }
         guard world.now >= pausedUntil else {
-            return world.add(
-                .server(.job(self, job, clockSeed: clockSeed)), after: pausedUntil - world.now)
+            return world.add(.server(.job(self, job, for: question)), after: pausedUntil - world.now)
         }
         let isLate = job.isTooLate(in: requests.phase.value)
-        if isLate { world.reach(.jobTooLate) }
-        let outcome = isLate ? Job.Outcome.refused(Job.stopping) : perform(job, clockSeed)
-        carryOut(try! requests.finish(job, outcome, at: world.moment), clockSeed: clockSeed)
+        if isLate {
+            world.reach(.jobTooLate)
+        } else if requests.phase.value >= .late, question?.isOfNoSession != true {
+            world.violate("a job began in the last seconds of a stop")
+        }
+        let outcome = isLate ? Job.Outcome.refused(Job.stopping) : perform(job, question)
+        carryOut(try! requests.finish(job, outcome, at: world.moment), for: question)
         checkLimits()
     }
 
-    private func perform(_ job: Job, _ clockSeed: UInt64) -> Job.Outcome {
-        world.clock.restart(clockSeed, at: world.now)
+    private func perform(_ job: Job, _ question: Oracle.Question?) -> Job.Outcome {
+        world.clock.restart(question?.clockSeed ?? 0, at: world.now)
         defer { world.clock.set(world.now) }
         return job.perform(requests.service, requests.budget)
     }
 
-    private func carryOut(_ outputs: [Requests.Output], clockSeed: UInt64) {
+    private func carryOut(_ outputs: [Requests.Output], for question: Oracle.Question?) {
         for output in outputs {
             switch output {
             case .send(let reply, let route): send(reply, to: route)
             case .perform(let job, .here) where !world.faults.strikes(.slowJob):
-                let outcome = perform(job, clockSeed)
-                carryOut(try! requests.finish(job, outcome, at: world.moment), clockSeed: clockSeed)
+                let outcome = perform(job, question)
+                carryOut(try! requests.finish(job, outcome, at: world.moment), for: question)
             case .perform(let job, _):
                 world.add(
-                    .server(.job(self, job, clockSeed: clockSeed)),
-                    after: 1000 + world.dice.below(1_000_000_000))
+                    .server(.job(self, job, for: question)), after: 1000 + world.dice.below(1_000_000_000))
             case .freed: break
             }
         }
@@ -257,26 +270,76 @@ final class SimulatedServer {
         world.deliver(packet)
     }
 
+    /// A server that refuses new requests executes and begins none of a session. The numbers are those from before the
+    /// request came.
+    private func checkBegin(of question: Oracle.Question?, after before: ServerStatistics, _ inProgress: Int)
+    {
+        guard requests.phase.value >= .refusing, let op = question?.request.op else { return }
+        switch op {
+        case .hello, .stats, .resume: return
+        default: break
+        }
+        if requests.statistics.executed > before.executed || requests.inProgress > inProgress {
+            world.violate("a server that refuses new requests has begun one")
+        }
+    }
+
     private func checkLimits() {
-        let limits = requests.service.limits
-        if requests.ledger.openCount > limits.maxSessions {
-            world.violate(
-                "\(requests.ledger.openCount) sessions are open; the limit is \(limits.maxSessions)")
-        }
-        if requests.ledger.openBoards > limits.maxBoards {
-            world.violate("\(requests.ledger.openBoards) boards are open; the limit is \(limits.maxBoards)")
-        }
-        if limits.maxSessionsPerClient < Limits().maxSessionsPerClient {
-            var counts: [Client: Int] = [:]
-            for entry in requests.ledger.openEntries { counts[entry.owner, default: 0] += 1 }
-            counts[.anonymous] = nil
-            if counts.values.contains(where: { $0 > limits.maxSessionsPerClient }) {
-                world.violate("a client has more sessions than \(limits.maxSessionsPerClient), its limit")
-            }
+        let (limits, statistics) = (requests.service.limits, requests.statistics)
+        if statistics.sessionsCreated != countedSessions {
+            countedSessions = statistics.sessionsCreated
+            checkCounts(limits)
         }
         if requests.budget.used > limits.maxBytes {
             world.violate("\(requests.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
         }
+        guard requests.inProgress == 0 else { return }
+        // Each message has come to one of these ends.
+        let ends =
+            statistics.executed + statistics.refused + statistics.resent + statistics.parked
+            + statistics.dropped
+        if statistics.received != ends {
+            world.violate("\(statistics.received) messages were received, and \(ends) are counted")
+        }
+        if statistics.received % 16 == 0 { checkBudget() }
+    }
+
+    /// At least what is known to be in use is counted in the budget.
+    private func checkBudget() {
+        let known = requests.ledger.openEntries.reduce(0) {
+            $0 + $1.bytes + world.oracle.countedBytes(of: $1.id, on: self)
+        }
+        if requests.budget.used < known {
+            world.violate("\(requests.budget.used) bytes are counted, and at least \(known) are in use")
+        }
+    }
+
+    private func checkCounts(_ limits: Limits) {
+        let (ledger, entries) = (requests.ledger, Array(requests.ledger.openEntries))
+        let boards = entries.reduce(0) { $0 + $1.boards }
+        if entries.count > limits.maxSessions {
+            world.violate("\(entries.count) sessions are open; the limit is \(limits.maxSessions)")
+        }
+        if boards > limits.maxBoards {
+            world.violate("\(boards) boards are open; the limit is \(limits.maxBoards)")
+        }
+        if (ledger.openCount, ledger.openBoards) != (entries.count, boards) {
+            world.violate(
+                "\(ledger.openCount) sessions and \(ledger.openBoards) boards are counted; "
+                    + "\(entries.count) and \(boards) are open")
+        }
+        let clients = entries.reduce(into: [:]) { $0[$1.owner, default: 0] += 1 }
+        if clients.contains(where: { $0.key != .anonymous && $0.value > limits.maxSessionsPerClient }) {
+            world.violate("a client has more sessions than \(limits.maxSessionsPerClient), its limit")
+        }
+    }
+
+    /// Whether the open sessions are a reason to refuse a client another one.
+    func isFull(for owner: Client) -> Bool {
+        let (limits, entries) = (requests.service.limits, Array(requests.ledger.openEntries))
+        return entries.count >= limits.maxSessions
+            || owner != .anonymous
+                && entries.filter { $0.owner == owner }.count >= limits.maxSessionsPerClient
     }
 
     // MARK: time, and the end
@@ -287,7 +350,8 @@ final class SimulatedServer {
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
-            return world.add(.server(.turn(self)), after: pausedUntil - world.now)
+            // As the loop does, after the messages that have waited.
+            return world.add(.server(.turn(self)), after: pausedUntil - world.now + 1)
         }
         if let stopping {
             let (phase, until) = stopping.stop.phase(

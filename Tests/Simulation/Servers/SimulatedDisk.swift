@@ -16,14 +16,22 @@ final class SimulatedDisk {
     /// The names as they are on the disk for sure, and what has happened since.
     private var safe: [String: Data] = [:]
     fileprivate var unsettled: [Change] = []
+    /// Bytes that are safe, of each file with some that are not.
+    private var flushed: [String: Int] = [:]
 
     fileprivate func apply(_ change: Change) {
+        switch change {
+        case .append(let name, _): if flushed[name] == nil { flushed[name] = files[name]?.count ?? 0 }
+        case .remove(let name): flushed[name] = nil
+        }
         Self.apply(change, to: &files)
         unsettled.append(change)
     }
 
     /// The bytes of a file are safe, so its changes are one from now on: its name comes with all of them.
     fileprivate func flush(_ name: String) {
+        flushed[name] = nil
+        if safe[name] != nil { safe[name] = files[name] }
         let bytes = unsettled.reduce(Data()) {
             if case .append(name, let more) = $1 { $0 + more } else { $0 }
         }
@@ -32,8 +40,10 @@ final class SimulatedDisk {
         unsettled[(first + 1)...].removeAll { $0.appends(to: name) }
     }
 
+    /// The names are safe, and of each file the bytes that were flushed.
     fileprivate func settle() {
         safe = files
+        for (name, size) in flushed { safe[name] = files[name]?.prefix(size) }
         unsettled = []
     }
 

@@ -247,6 +247,11 @@ final class World {
 
     func send(_ socket: Int, header: [UInt8], payload: [UInt8]?) {
         guard sockets[socket] != nil else { return }
+        let size = max(header.count, payload?.count ?? 0)
+        if size > servers.maxMessageBytes {
+            // libzmq would end the connection without a word.
+            violate("a client sent a frame of \(size) bytes; servers take \(servers.maxMessageBytes)")
+        }
         sockets[socket]!.number += 1
         // Connections come back by themselves, what was on its way over them does not.
         sockets[socket]!.isCut = false

@@ -1,0 +1,150 @@
+internal import TwofoldProtocol
+
+/// One board of a game by the plain rules, without the streams and counts that every game has.
+protocol PlainGame {
+    /// The arguments of a game.
+    associatedtype Rules: PlainRules
+    /// A played action, as rewards need it.
+    associatedtype Move
+
+    init(_ rules: Rules)
+
+    var rules: Rules { get set }
+    var actionCount: Int { get }
+    /// Ascending; what they are in an episode that is not terminated.
+    var legalActions: [Int] { get }
+
+    /// A new episode.
+    mutating func begin(_ stream: inout PlainStream)
+    /// A new episode from a given board.
+    mutating func begin(from given: [UInt8])
+    mutating func play(_ action: Int, _ stream: inout PlainStream) -> Move
+    func isTerminated(by move: Move) -> Bool
+
+    /// The board's row of an array that only this game has; nil where it is not known.
+    func bytes(of array: String) -> [UInt8]?
+    /// The board after an action and before anything random; nil for a game without afterstates.
+    func afterstate(_ action: Int) -> (cells: [UInt8], reward: Int)?
+
+    /// The terms of the game's own reward.
+    static var reward: [PlainTerm] { get }
+    /// A term's value, not weighted; nil for a term that is not known.
+    static func value(of term: PlainTerm, in move: Move, isTerminated: Bool, _ rules: Rules) -> Double?
+}
+
+protocol PlainRules {
+    init(_ create: CreateRequest)
+    /// The rules that a snapshot and the session that restores it have to share.
+    var identity: [String] { get }
+    /// The terms of rewards that are known.
+    static var terms: [String] { get }
+}
+
+// MARK: rewards
+
+/// A term of a declared reward.
+struct PlainTerm {
+    let name: String
+    var weight = 1.0
+    var gamma = 0.0
+    var table: [Double] = []
+}
+
+/// A reward: terms that add up, a scale, a clip.
+struct PlainReward<Game: PlainGame> {
+    var terms = Game.reward
+    private var scale = 1.0
+    private var low = -Double.infinity
+    private var high = Double.infinity
+
+    /// Nil where a term is not known.
+    init?(_ create: CreateRequest) {
+        guard create.hasReward else { return }
+        let declared = create.reward
+        guard declared.terms.allSatisfy({ Game.Rules.terms.contains($0.name) }) else { return nil }
+        terms = declared.terms.map { term in
+            func values(_ name: String) -> [Double] {
+                term.parameters.first { $0.name == name }?.values ?? []
+            }
+            return PlainTerm(
+                name: term.name, weight: term.hasWeight ? term.weight : 1, gamma: values("gamma").first ?? 0,
+                table: values("table"))
+        }
+        if declared.hasScale { scale = declared.scale }
+        if declared.hasClipLow { low = declared.clipLow }
+        if declared.hasClipHigh { high = declared.clipHigh }
+    }
+
+    /// The reward of a move, and the weighted terms.
+    func callAsFunction(_ move: Game.Move, isTerminated: Bool, _ rules: Game.Rules) -> (Float, [Float]) {
+        let weighted = terms.map { term in
+            // Adding 0 makes a negative zero positive.
+            term.weight * Game.value(of: term, in: move, isTerminated: isTerminated, rules)! + 0
+        }
+        let scaled = weighted.reduce(0, +) * scale + 0
+        return (Float(min(max(scaled, low), high)), weighted.map { Float($0) })
+    }
+}
+
+// MARK: lanes and rows
+
+/// A board with everything that its future depends on.
+struct PlainLane<Game: PlainGame> {
+    var game: Game
+    var stream: PlainStream
+    /// The stream that policies draw from.
+    var policy: PlainStream
+    /// Steps of the episode.
+    var length = 0
+    var isTerminated = false
+    /// The episode has ended, and the next one has not begun.
+    var isOver = false
+
+    init(_ rules: Game.Rules, seed: UInt64) {
+        game = Game(rules)
+        stream = PlainStream(seed: seed)
+        policy = .policy(seed: seed)
+    }
+
+    var legalActions: [Int] { isTerminated ? [] : game.legalActions }
+
+    mutating func begin(from given: [UInt8]? = nil) {
+        if let given { game.begin(from: given) } else { game.begin(&stream) }
+        (length, isTerminated, isOver) = (0, false, false)
+    }
+}
+
+/// One board's row in each array of a reply.
+struct PlainRow<Game: PlainGame> {
+    let number: Int
+    /// Of a rollout.
+    var step = 0
+    var lane: PlainLane<Game>
+    /// Nil where it is not known.
+    var reward: Float?
+    var terms: [Float]
+    var action = 0
+    var isTerminated = false
+    var isTruncated = false
+    /// Whether it played its action.
+    var isValid = false
+
+    /// The row of the array with this name; nil where it is not known.
+    func bytes(of array: String) -> [UInt8]? {
+        switch array {
+        case "action_mask":
+            let legal = lane.legalActions
+            return (0..<lane.game.actionCount).map { legal.contains($0) ? 1 : 0 }
+        case "episode_length": return plainBytes(Int32(lane.length))
+        case "reward": return reward.map { plainBytes($0.bitPattern) }
+        case "reward_terms": return reward == nil ? nil : terms.flatMap { plainBytes($0.bitPattern) }
+        case "terminated": return [isTerminated ? 1 : 0]
+        case "truncated": return [isTruncated ? 1 : 0]
+        case "action": return [UInt8(action)]
+        case "valid": return [isValid ? 1 : 0]
+        case "lanes": return plainBytes(UInt64(number))
+        case "steps": return plainBytes(UInt64(step))
+        default: return lane.game.bytes(of: array)
+        }
+    }
+}

@@ -1,0 +1,284 @@
+"""Defects by an author who has not read the simulation: they measure what it finds.
+
+    make defects DEFECTS_ARGS='--unseen --seconds 120'
+
+The tests of `make test` miss each of them, apart from those that run the simulation.
+"""
+
+from defects import ENTRY, LEDGER, SERVER, SESSION, Defect
+
+_HOST = "Sources/TwofoldSessions/EnvironmentHost.swift"
+_REQUESTS = f"{SERVER}/Loop/Requests.swift"
+_FRAMES = f"{SERVER}/Loop/RequestFrames.swift"
+_ROLLOUTS = "Sources/TwofoldService/Rollouts.swift"
+_SERVED = "Sources/TwofoldService/ServedEnvironment.swift"
+_LINK = f"{SESSION}/link.py"
+_JOURNAL = f"{SESSION}/journal.py"
+_SESSION = f"{SESSION}/session.py"
+
+UNSEEN: dict[str, tuple[Defect, ...]] = {
+    "ledger": (
+        Defect(
+            "a request of an older epoch does not keep its session",
+            ENTRY,
+            "            guard owner == route.client else { return "
+            ".refuse(.unknown(id)) }\n"
+            "            idleSince = now\n"
+            "            guard epoch == self.epoch else { return "
+            ".refuse(.wrongEpoch(epoch, of: self.epoch)) }\n",
+            "            guard owner == route.client else { return "
+            ".refuse(.unknown(id)) }\n"
+            "            guard epoch == self.epoch else { return "
+            ".refuse(.wrongEpoch(epoch, of: self.epoch)) }\n"
+            "            idleSince = now\n",
+        ),
+        Defect(
+            "a resume does not keep its session",
+            ENTRY,
+            "            guard holder.count == 16 else { return "
+            ".refuse(.badHolder(holder.count)) }\n"
+            "            idleSince = now\n",
+            "            guard holder.count == 16 else { return "
+            ".refuse(.badHolder(holder.count)) }\n",
+        ),
+        Defect(
+            "repeats are compared in whole words only",
+            _FRAMES,
+            "memcmp(mine.baseAddress!, theirs.baseAddress!, mine.count) == 0)",
+            "memcmp(\n"
+            "                            mine.baseAddress!, theirs.baseAddress!,\n"
+            "                            mine.count < 8 ? mine.count : mine.count / 8 "
+            "* 8) == 0)",
+        ),
+    ),
+    "state files": (
+        Defect(
+            "holders are not saved",
+            ENTRY,
+            "            saved.epoch = epoch\n            saved.holders = open.holders\n",
+            "            saved.epoch = epoch\n",
+        ),
+        Defect(
+            "restored sessions count towards no limit",
+            f"{LEDGER}/SessionLedger.swift",
+            "        entries[entry.id] = entry\n"
+            "        usage.add(boards: entry.boards, of: entry.owner)\n"
+            "        return entry\n",
+            "        entries[entry.id] = entry\n        return entry\n",
+        ),
+        Defect(
+            "a network given before the first reset is lost in a restart",
+            _SERVED,
+            "        rollouts.save(into: &saved)\n"
+            "        // Before the first reset there is nothing else.\n"
+            "        guard wasReset else { return }\n",
+            "        // Before the first reset there is nothing to save.\n"
+            "        guard wasReset else { return }\n"
+            "        rollouts.save(into: &saved)\n",
+        ),
+        Defect(
+            "a restored session's network is not counted in the budget",
+            _HOST,
+            "        try environment.restore(from: saved)\n        settle(claim)\n",
+            "        try environment.restore(from: saved)\n"
+            "        withExtendedLifetime(claim) {}\n",
+        ),
+        Defect(
+            "a network without symmetry is restored with symmetry",
+            _ROLLOUTS,
+            "saved.network.symmetric = network.form.isSymmetric",
+            "saved.network.symmetric = true",
+        ),
+        Defect(
+            "weights that came only in part are lost in a restart",
+            _ROLLOUTS,
+            "        saved.weights = network.withReceived { Data($0) }\n",
+            "        if network.isComplete { saved.weights = network.withReceived { Data($0) } }\n",
+        ),
+        Defect(
+            "the file of saved sessions is not flushed",
+            f"{SERVER}/State/StateDirectory.swift",
+            "        try files.flush(file)\n        files.settle()\n",
+            "        files.settle()\n",
+        ),
+    ),
+    "clients": (
+        Defect(
+            "a partial reset with seeds begins the journal anew",
+            _JOURNAL,
+            'return operation.slot == "reset" and request.reset.seeds and not request.reset.mask',
+            'return operation.slot == "reset" and request.reset.seeds',
+        ),
+        Defect(
+            "a partial restore begins the journal anew",
+            _JOURNAL,
+            "        return not request.restore.lanes\n",
+            "        return True\n",
+        ),
+        Defect(
+            "copies of a request refused for lack of resources are not shut out",
+            _LINK,
+            "isinstance(error, (InvalidArgument, FailedPrecondition, ResourceExhausted))",
+            "isinstance(error, (InvalidArgument, FailedPrecondition))",
+        ),
+        Defect(
+            "shutting out copies takes the session back from another holder",
+            _LINK,
+            "request = envelope.Request(session=self.id, epoch=self._steps.epoch, resume=resume)",
+            "request = envelope.Request(session=self.id, resume=resume)",
+        ),
+        Defect(
+            "an unanswered shutting out of copies is not made again",
+            _LINK,
+            "            if self._holder is not None:\n"
+            "                answer = self._shut_copies_out(seq, deadline, into)\n",
+            "            if self._holder is not None and are_copies_out:\n"
+            "                answer = self._shut_copies_out(seq, deadline, into)\n",
+        ),
+    ),
+    "budget": (
+        Defect(
+            "a session that ended idle still counts for its client",
+            f"{LEDGER}/SessionLedger.swift",
+            "        entries[entry.id] = nil\n"
+            "        usage.remove(boards: entry.boards, of: entry.owner)\n",
+            "        entries[entry.id] = nil\n"
+            "        usage.remove(boards: entry.boards, of: .anonymous)\n",
+        ),
+        Defect(
+            "a smaller policy keeps the memory of a larger one",
+            _HOST,
+            "} else if claim.bytes < policyBytes {",
+            "} else if claim.bytes == 0 {",
+        ),
+        Defect(
+            "a SAME_STEP session does not reserve its longest replies",
+            _SERVED,
+            "resetLayout.size + 2 * (longestFinals ?? stepLayout).size",
+            "resetLayout.size + 2 * stepLayout.size",
+        ),
+        Defect(
+            "a search and a network may exceed the policy budget together",
+            _ROLLOUTS,
+            "guard bytes <= room else {",
+            "guard bytes <= budget.maxBytes else {",
+        ),
+        Defect(
+            "a session's second policy is not counted",
+            _ROLLOUTS,
+            "guard let source = request.source, last?.source != source else { return nil }",
+            "guard let source = request.source, last == nil else { return nil }",
+        ),
+        Defect(
+            "a kept request's payload is not counted in the budget",
+            _FRAMES,
+            "reservation = try budget.reserve(request: header.size + payloadSize)",
+            "reservation = try budget.reserve(request: header.size)",
+        ),
+        Defect(
+            "a rollout is not cut to the largest message",
+            "python_client/src/twofold/envs/rollouts.py",
+            "largest = self._session.link.largest_payload(wanted)",
+            "largest = wanted",
+        ),
+    ),
+    "time": (
+        Defect(
+            "the time before a start counts as idle time",
+            f"{SERVER}/Loop/Requests+Sessions.swift",
+            "        case .pause(let pause):\n"
+            "            ledger.excuse(pause, until: now)\n"
+            "            return []\n",
+            "        case .pause: return []\n",
+        ),
+        Defect(
+            "a pause of up to four intervals counts as idle time",
+            f"{SERVER}/Loop/IdleCheck.swift",
+            "guard elapsed <= interval * 2 else {",
+            "guard elapsed <= interval * 4 else {",
+        ),
+        Defect(
+            "idle time begins with the request, not with its reply",
+            _REQUESTS,
+            "delivery = ledger.complete(entry, reply: reply, change: change, at: now)",
+            "delivery = ledger.complete(entry, reply: reply, change: change, at: job.arrived)",
+        ),
+        Defect(
+            "a server that refuses new requests executes those of sessions",
+            _REQUESTS,
+            "            guard phase.value < .refusing else { throw Job.stopping }\n"
+            "            try request.reserve(in: budget)\n",
+            "            guard phase.value < .late else { throw Job.stopping }\n"
+            "            try request.reserve(in: budget)\n",
+        ),
+        Defect(
+            "jobs begin in the last seconds of a stop",
+            f"{SERVER}/Loop/Job.swift",
+            "return phase >= (isSearch ? .refusing : .late)",
+            "return phase >= (isSearch ? .refusing : .ended)",
+        ),
+        Defect(
+            "each loss of the boards gives a call its whole timeout again",
+            _SESSION,
+            "        deadline = self.surroundings.now() + self._timeout\n"
+            "        while True:\n"
+            "            try:\n",
+            "        while True:\n"
+            "            deadline = self.surroundings.now() + self._timeout\n"
+            "            try:\n",
+        ),
+    ),
+    "rules": (
+        Defect(
+            "a second network has no effect",
+            _ROLLOUTS,
+            "            network = fresh\n            last = nil\n",
+            "            network = fresh\n",
+        ),
+        Defect(
+            "a refused rollout leaves the policy streams restarted",
+            _ROLLOUTS,
+            "        let before = request.policySeeds ? lanes.map { streams[$0] } : []\n"
+            "        if request.policySeeds {\n"
+            "            let seeds = ResetInput(seeds: payload)\n"
+            "            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }\n"
+            "        }\n",
+            "        if request.policySeeds {\n"
+            "            let seeds = ResetInput(seeds: payload)\n"
+            "            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }\n"
+            "        }\n"
+            "        let before = request.policySeeds ? lanes.map { streams[$0] } : []\n",
+        ),
+        Defect(
+            "a refused reset restarts the policy streams",
+            _SERVED,
+            "                try environment.reset(input, into: resetLayout.arrays(in: "
+            "replyMemory(resetLayout.size)))\n"
+            "                rollouts.reset(input)\n",
+            "                rollouts.reset(input)\n"
+            "                try environment.reset(input, into: resetLayout.arrays(in: "
+            "replyMemory(resetLayout.size)))\n",
+        ),
+        Defect(
+            "a partial snapshot has the first boards' policy streams",
+            "Sources/TwofoldCore/Environment/SnapshotFormat.swift",
+            "        for lane in lanes {\n"
+            "            memory.storeStreamWords(streams[lane], at: offset)\n",
+            "        for lane in lanes.indices {\n"
+            "            memory.storeStreamWords(streams[lane], at: offset)\n",
+        ),
+        Defect(
+            "a snapshot of Concentration fits other rules for illegal actions",
+            "Sources/TwofoldCore/Concentration/Concentration+Snapshot.swift",
+            '            Rule("peeks", config.peeks.map { "\\($0)" } ?? "unlimited"),\n'
+            '            Rule("illegal_action", config.illegalAction),\n',
+            '            Rule("peeks", config.peeks.map { "\\($0)" } ?? "unlimited"),\n',
+        ),
+        Defect(
+            "the term cleared pays when an illegal action ends the episode",
+            "Sources/TwofoldCore/Concentration/Concentration+Rewards.swift",
+            "case .cleared: transition.isCleared ? 1 : 0",
+            "case .cleared: transition.isTerminated ? 1 : 0",
+        ),
+    ),
+}
