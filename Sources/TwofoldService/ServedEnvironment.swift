@@ -103,7 +103,10 @@ public final class ServedEnvironment {
 
     /// Reply memory for a client that resets and steps and keeps no arrays: a reset's and two steps', the one that is
     /// stored and the next.
-    public var replyBytes: Int { resetLayout.size + 2 * (longestFinals ?? stepLayout).size }
+    public var replyBytes: Int { resetLayout.size + 2 * longestStep }
+
+    /// Bytes of the longest reply to a step, which is longer than a reset's.
+    public var longestStep: Int { (longestFinals ?? stepLayout).size }
 
     /// Carries out one request; `payload` is its payload frame, nil where it has none. The reply's
     /// payload, if any, is written to the memory that `replyMemory` is asked for, at most once.

@@ -25,7 +25,7 @@ package final class EnvironmentHost {
         bytes = kept + environment.replyBytes
         let own = try budget.part(bytes)
         boards = try own.reserve(kept)
-        pool = PayloadPool(own, then: budget)
+        pool = PayloadPool(own, upTo: environment.longestStep, then: budget)
         self.environment = environment
         self.budget = budget
     }

@@ -12,13 +12,15 @@ package final class PayloadPool {
     private static let capacity = 6
 
     private let own: MemoryBudget
+    private let longest: Int
     private let shared: MemoryBudget
     private var buffers: [Buffer] = []
 
-    /// No buffers yet; those to come are reserved in the session's own budget, and beyond it in the one
-    /// that all share.
-    package init(_ own: MemoryBudget, then shared: MemoryBudget) {
+    /// Creates a pool without buffers. It reserves a buffer of at most `longest` bytes in the session's own budget while
+    /// that has room, and any other in the budget that all sessions share.
+    package init(_ own: MemoryBudget, upTo longest: Int, then shared: MemoryBudget) {
         self.own = own
+        self.longest = longest
         self.shared = shared
     }
 
@@ -66,7 +68,8 @@ package final class PayloadPool {
     }
 
     private func make(_ size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
-        if let mine = try? own.reserve(size) { return try Buffer(mine) }
+        // because: a long reply that the ledger keeps would leave the next step no room.
+        if size <= longest, let mine = try? own.reserve(size) { return try Buffer(mine) }
         return try Buffer(try shared.reserve(size))
     }
 }

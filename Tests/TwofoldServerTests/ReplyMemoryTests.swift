@@ -7,7 +7,7 @@ import ZeroMQ
 
 /// What libzmq still has to send holds its memory.
 @Suite struct ReplyMemoryTests {
-    private let pool = PayloadPool(MemoryBudget(limit: 0), then: MemoryBudget(limit: .max))
+    private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
 
     @Test func `a message and each of its copies keep the buffer`() throws {
         var message: Message?
@@ -44,7 +44,7 @@ import ZeroMQ
 
     @Test func `a reply that libzmq still has counts after its session has gone`() throws {
         let budget = MemoryBudget(limit: 100)
-        var pool: PayloadPool? = PayloadPool(try budget.part(50), then: budget)
+        var pool: PayloadPool? = PayloadPool(try budget.part(50), upTo: .max, then: budget)
         var message: Message? = try {
             let buffer = try pool!.take(size: 30)
             return try Message(adopting: buffer.bytes, keeping: buffer)

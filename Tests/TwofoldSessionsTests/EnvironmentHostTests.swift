@@ -30,6 +30,21 @@ import TwofoldTestSupport
         return .rollout(request)
     }
 
+    @Test func `a session whose longest reply is kept can be stepped, though others have taken all memory`() throws {
+        let budget = MemoryBudget(limit: 1 << 20)
+        let session = try session(lanes: 5, budget) { $0.autoresetMode = .sameStep }
+        let kept = try session.execute(
+            rollout {
+                $0.steps = 10
+                $0.random = .init()
+            }, payload: nil)
+        let others = try budget.reserve(budget.limit - budget.used)
+        try [0, 1, 2, 3, 0 as UInt8].withUnsafeBytes { (actions: UnsafeRawBufferPointer) in
+            _ = try session.execute(.step(.init()), payload: actions)
+        }
+        withExtendedLifetime((kept, others)) {}
+    }
+
     @Test func `a table of the optimum counts in the budget, once for all sessions`() throws {
         let path = "\(FileManager.default.temporaryDirectory.path)/twofold-\(UInt64.random(in: 0 ... .max))"
         defer { try? FileManager.default.removeItem(atPath: path) }
@@ -124,21 +139,23 @@ import TwofoldTestSupport
     @Test func `a rollout reserves its own arrays while it runs`() throws {
         let lanes = 10_000
         let bytes = try session(lanes: lanes, MemoryBudget(limit: 1 << 30)).bytes
-        // The reply itself fits into what the session has for its steps.
-        for (room, fits) in [(lanes * 10, false), (lanes * 100, true)] {
+        let reply = lanes * 50
+        for (room, fits) in [(reply + lanes * 10, false), (reply + lanes * 100, true)] {
             let budget = MemoryBudget(limit: bytes + room)
             let session = try session(lanes: lanes, budget)
             let before = budget.used
             let random = rollout { $0.random = .init() }
+            var kept = 0
             if fits {
-                _ = try session.execute(random, payload: nil)
+                kept = try #require(session.execute(random, payload: nil).payload).buffer.bytes.count
+                #expect(kept <= reply)
             } else {
                 let error = try #require(throws: ServiceError.self) {
                     try session.execute(random, payload: nil)
                 }
                 #expect(error.code == .resourceExhausted)
             }
-            #expect(budget.used == before)
+            #expect(budget.used == before + kept)
         }
     }
 }

@@ -49,7 +49,7 @@ import TwofoldService
 
     @Test func `a pool gives up what it keeps before it refuses`() throws {
         let budget = MemoryBudget(limit: 100)
-        let pool = PayloadPool(try budget.part(0), then: budget)
+        let pool = PayloadPool(try budget.part(0), upTo: .max, then: budget)
         _ = try pool.take(size: 60)
         #expect(budget.used == 60)
         let held = try pool.take(size: 70)

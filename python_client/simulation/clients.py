@@ -244,7 +244,9 @@ class Life(Caller):
     def _perform(self, boards: Boards, operation: Operation, envs: Any) -> None:
         try:
             results = self.carry_out(boards, operation, envs)
-        except errors.ResourceExhausted:
+        except errors.ResourceExhausted as error:
+            if operation.name == "rollout" and "max_message_bytes" in str(error):
+                raise Violation(f"{boards}: a rollout was not cut: {error}") from error
             if boards.recovers:
                 raise
             # Nothing has changed, but for the first requests of several.

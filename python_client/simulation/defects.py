@@ -480,6 +480,12 @@ IN_PYTHON = (
 # Once in the sources, and found by the simulation.
 PAST = (
     Defect(
+        "a long reply takes the memory that is reserved for steps",
+        "Sources/TwofoldSessions/PayloadPool.swift",
+        "if size <= longest, let mine",
+        "if let mine",
+    ),
+    Defect(
         "a session is idle right after a resume that waited",
         f"{SERVER}/Loop/Requests.swift",
         "resume(waiting.header, from: waiting.route, at: now)",

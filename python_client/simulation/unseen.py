@@ -154,7 +154,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a SAME_STEP session does not reserve its longest replies",
             _SERVED,
-            "resetLayout.size + 2 * (longestFinals ?? stepLayout).size",
+            "resetLayout.size + 2 * longestStep",
             "resetLayout.size + 2 * stepLayout.size",
         ),
         Defect(
