@@ -134,8 +134,7 @@ def main() -> int:
     missed = 0
     chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
     # Those in Python first: the library is built again only for one in Swift.
-    chosen = sorted(chosen, key=lambda defect: defect.is_swift)
-    for defect in chosen:
+    for defect in sorted(chosen, key=lambda defect: defect.is_swift):
         if options.only not in defect.name:
             continue
         path = COPY / defect.path
