@@ -65,3 +65,15 @@ def test_an_environment_shows_its_game() -> None:
     assert Game2048.played_by(envs) is envs.game
     assert Concentration.played_by(envs) is None
     envs.close()
+
+
+# ---- what others call ----------------------------------------------------------------------------
+
+
+def test_a_misspelt_argument_is_refused_with_the_right_spelling() -> None:
+    wrong: Any = {"autoreset": "same_step"}
+    with pytest.raises(TypeError, match=r"'autoreset'; did you mean 'autoreset_mode'\?"):
+        twofold.Game2048VectorEnv(2, **wrong)
+    wrong = {"start_tile": 1}
+    with pytest.raises(TypeError, match=r"did you mean 'start_tiles'\?"):
+        twofold.Game2048Env(**wrong)

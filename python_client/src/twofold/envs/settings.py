@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,9 +58,12 @@ class Settings:
             TypeError: There is no such argument.
             InvalidArgument: An argument is wrong; `field` names it.
         """
+        known = {"obs", *VectorEnvArguments.__optional_keys__}
         for name in arguments:
-            if name != "obs" and name not in VectorEnvArguments.__optional_keys__:
-                raise TypeError(f"{owner} got an unexpected keyword argument {name!r}")
+            if name not in known:
+                close = difflib.get_close_matches(name, [*known, *game.known_arguments], 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise TypeError(f"{owner} got an unexpected keyword argument {name!r}{hint}")
         get = arguments.get
         copy = _arguments.boolean("copy", get("copy", True))
         mode = _arguments.autoreset(get("autoreset_mode", AutoresetMode.NEXT_STEP))
