@@ -70,6 +70,24 @@ def test_an_environment_shows_its_game() -> None:
 # ---- what others call ----------------------------------------------------------------------------
 
 
+def test_a_batch_answers_for_each_of_its_boards() -> None:
+    envs = twofold.Game2048VectorEnv(3, render_mode="ansi")
+    _, infos = envs.reset(seed=0)
+    np.testing.assert_array_equal(np.stack(envs.call("action_masks")), infos["action_mask"] == 1)
+    assert envs.call("render") == envs.render()
+    assert envs.get_attr("render_mode") == ("ansi",) * 3
+    assert envs.get_attr("action_space") == (envs.single_action_space,) * 3
+    envs.set_attr("render_mode", ["rgb_array"] * 3)
+    assert envs.render_mode == "rgb_array"
+    for refused in (
+        lambda: envs.call("keepalive"),
+        lambda: envs.set_attr("render_mode", [1, 2, 3]),
+    ):
+        with pytest.raises(AttributeError, match="one batch"):
+            refused()
+    envs.close()
+
+
 def test_a_misspelt_argument_is_refused_with_the_right_spelling() -> None:
     wrong: Any = {"autoreset": "same_step"}
     with pytest.raises(TypeError, match=r"'autoreset'; did you mean 'autoreset_mode'\?"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
@@ -370,6 +371,61 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             out=out,
             progress=progress,
         )
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each board's value of an attribute, as in Gymnasium's own vector environments.
+
+        "action_masks" and "render" are the methods that each board has; the others are the batch's
+        and are called on it, such as `envs.keepalive()`.
+
+        Args:
+            name: One of these methods, or an attribute.
+            args: The method's arguments.
+            kwargs: The same.
+
+        Returns:
+            N values.
+
+        Raises:
+            AttributeError: There is no such attribute, or only the batch has the method.
+        """
+        if name == "action_masks":
+            return tuple(self._action_masks(*args, **kwargs))
+        if name == "render":
+            return self.render(*args, **kwargs) or (None,) * self.num_envs
+        return self.get_attr(name)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of the batch, once for each board; the spaces are those of one board.
+
+        Raises:
+            AttributeError: There is no such attribute, or it is a method.
+        """
+        is_space = name in ("observation_space", "action_space")
+        value = getattr(self, f"single_{name}" if is_space else name)
+        if callable(value) and not isinstance(value, gym.Space):
+            raise AttributeError(f"the boards are one batch, and have no {name}() of their own")
+        return (value,) * self.num_envs
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of the batch, which all boards share.
+
+        Args:
+            name: The attribute.
+            values: The value, or a list or tuple with the same value for each board.
+
+        Raises:
+            AttributeError: The values differ.
+        """
+        each = values if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        if len(each) != self.num_envs or any(value != each[0] for value in each):
+            raise AttributeError(f"{name!r} of single boards can't be set: they are one batch")
+        setattr(self, name, each[0])
+
+    def _action_masks(self) -> NDArray[np.bool_]:
+        """The legal actions, bool (N, actions)."""
+        infos: Any = self.observe()[1]
+        return np.asarray(infos["action_mask"] == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
         """Figures about the episodes that steps have ended, for any logger; of the client alone.
