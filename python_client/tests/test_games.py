@@ -70,6 +70,29 @@ def test_an_environment_shows_its_game() -> None:
 # ---- what others call ----------------------------------------------------------------------------
 
 
+def test_a_single_environment_shows_its_action_mask_as_bools() -> None:
+    env = twofold.Game2048Env(size=2)
+    with pytest.raises(errors.FailedPrecondition):
+        env.action_masks()
+    _, infos = env.reset(seed=0)
+    for _ in range(10):
+        masks = env.action_masks()
+        assert masks.dtype == np.bool_
+        np.testing.assert_array_equal(masks, infos["action_mask"] == 1)
+        if not masks.any():
+            break
+        *_, infos = env.step(int(masks.argmax()))
+    env.close()
+
+
+def test_keys_name_the_actions_of_any_dialect() -> None:
+    for dialect in (None, "pgx"):
+        env = twofold.Game2048Env(dialect=dialect)
+        keys = env.get_keys_to_action()
+        assert [env.game.actions[keys[key]] for key in "wdsa"] == ["up", "right", "down", "left"]
+        env.close()
+
+
 def test_a_batch_answers_for_each_of_its_boards() -> None:
     envs = twofold.Game2048VectorEnv(3, render_mode="ansi")
     _, infos = envs.reset(seed=0)
@@ -95,3 +118,14 @@ def test_a_misspelt_argument_is_refused_with_the_right_spelling() -> None:
     wrong = {"start_tile": 1}
     with pytest.raises(TypeError, match=r"did you mean 'start_tiles'\?"):
         twofold.Game2048Env(**wrong)
+
+
+def test_a_single_environment_sums_up_its_episodes() -> None:
+    env = twofold.Game2048Env(size=2, extra_infos=("episode",))
+    env.reset(seed=0)
+    is_over = False
+    while not is_over:
+        *_, is_over, _, _ = env.step(int(env.action_masks().argmax()))
+    assert env.statistics()["episodes"] == 1
+    assert "reached_16" in env.statistics()
+    env.close()

@@ -12,7 +12,7 @@ from twofold.envs.arguments import EnvArguments, VectorEnvArguments
 from twofold.envs.results import AllInfos, Array, BoardsT
 from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.games.game2048 import Game2048, Game2048Arguments
+from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
 
 class Game2048Infos(AllInfos):
@@ -147,3 +147,10 @@ class Game2048Env(TwofoldEnv[BoardsT]):
     def __init__(self, **arguments: Any) -> None:
         batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
         super().__init__(batch)
+
+    def get_keys_to_action(self) -> dict[str, int]:
+        """The keys W, D, S and A with their actions, for `gymnasium.utils.play`.
+
+        Pass wait_on_player=True, because a move waits for its key.
+        """
+        return {key: self.game.number(word) for key, word in zip("wdsa", DIRECTIONS, strict=True)}

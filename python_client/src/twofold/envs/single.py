@@ -13,7 +13,7 @@ from twofold.client.session import Session, exactly_once
 from twofold.envs.arguments import RENDER_MODES
 from twofold.envs.results import Infos, ObsT, Stepped, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import InvalidArgument
+from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.games.drawing import Picture
 
 
@@ -34,6 +34,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
     def __init__(self, batch: TwofoldVectorEnv[ObsT, Any]) -> None:
         self._batch = batch
+        self._mask: NDArray[np.int8] | None = None
         self.game = batch.game
         self.observation_form = batch.observation_form
         self.render_mode = batch.render_mode
@@ -88,8 +89,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             shape = self._batch._board_space.shape or ()
             batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
         super().reset(seed=seed)
-        observations, infos = self._batch._reset_once(seed, batch_options)
-        return _board(observations), infos_of(infos, 0)
+        return self._seen(*self._batch._reset_once(seed, batch_options))
 
     @exactly_once
     def step(self, action: int | np.integer[Any]) -> tuple[ObsT, float, bool, bool, Infos]:
@@ -101,7 +101,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             StepPending, TransportError: As `TwofoldVectorEnv.step`.
         """
         number = _arguments.integer("action", action, 0, self._batch.num_actions - 1)
-        return _only(self._batch._step_once([number]))
+        return self._stepped(self._batch._step_once([number]))
 
     def collect(self) -> tuple[ObsT, float, bool, bool, Infos]:
         """The results of a step that got no answer, or was interrupted: `step` with its action.
@@ -110,7 +110,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             gymnasium.error.NoAsyncCallError: There is no such step.
             TransportError: Still no answer.
         """
-        return _only(self._batch.collect())
+        return self._stepped(self._batch.collect())
 
     def discard(self) -> None:
         """Drops the results of such a step, reward included, once it is over, if there is one."""
@@ -137,8 +137,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
     def observe(self) -> tuple[ObsT, Infos]:
         """The current observation and infos again, as `reset` returns them; changes nothing."""
-        observations, infos = self._batch.observe()
-        return _board(observations), infos_of(infos, 0)
+        return self._seen(*self._batch.observe())
 
     def snapshot(self) -> bytes:
         """The board as bytes to keep: everything that its future depends on; changes nothing.
@@ -163,8 +162,21 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         row = _arguments.integer("row", row, 0)
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
-        observations, infos = self._batch.restore(blob, rows=[row], seed=seed)
-        return _board(observations), infos_of(infos, 0)
+        return self._seen(*self._batch.restore(blob, rows=[row], seed=seed))
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The legal actions of the last observation, bool (actions,), as sb3-contrib asks for them.
+
+        Raises:
+            FailedPrecondition: The board was never reset.
+        """
+        if self._mask is None:
+            raise FailedPrecondition("action_masks() needs a reset first")
+        return np.asarray(self._mask == 1)
+
+    def statistics(self, *, reset: bool = False) -> dict[str, float]:
+        """Figures about the episodes that steps have ended, as `TwofoldVectorEnv.statistics`."""
+        return self._batch.statistics(reset=reset)
 
     def keepalive(self) -> None:
         """Keeps the session from expiring; changes nothing."""
@@ -180,17 +192,18 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]
 
+    def _seen(self, observations: ObsT, infos: Infos) -> tuple[ObsT, Infos]:
+        """The only board's observation and infos."""
+        only = infos_of(infos, 0)
+        self._mask = only["action_mask"]
+        return _board(observations), only
 
-def _only(stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
-    """The only board's results of a step."""
-    observations, rewards, terminations, truncations, infos = stepped
-    return (
-        _board(observations),
-        float(rewards[0]),
-        bool(terminations[0]),
-        bool(truncations[0]),
-        infos_of(infos, 0),
-    )
+    def _stepped(self, stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
+        """The only board's results of a step."""
+        observations, rewards, terminations, truncations, infos = stepped
+        observation, only = self._seen(observations, infos)
+        flags = bool(terminations[0]), bool(truncations[0])
+        return observation, float(rewards[0]), *flags, only
 
 
 def _board(observations: Any) -> Any:

@@ -436,7 +436,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
         Returns:
             Since the environment was made, or since the last reset of the statistics: `episodes`,
             their number; `return_mean`, `return_min`, `return_max` and `length_mean`; of 2048
-            `score_mean`, `score_max`, `max_tile`, and `reached_512` … `reached_32768`, the shares
+            `score_mean`, `score_max`, `max_tile`, and `reached_16` … `reached_32768`, the shares
             of episodes that reached these tiles; of Concentration `turns_mean` and `pairs_mean`;
             and `steps_per_second`, each board's step counted. Without an episode all but the first
             and the last are NaN. Episodes that end in rollouts or discarded steps do not count.

@@ -225,7 +225,7 @@ class Game2048(GameSpec):
         Measure("score_mean", "score", np.add),
         Measure("score_max", "score", np.maximum),
         Measure("max_tile", "max_exponent", np.maximum, _tiles),
-        *map(_reached, range(9, 16)),
+        *map(_reached, range(4, 16)),
     )
     objectives: ClassVar[dict[str, str]] = {
         "score": "points",
