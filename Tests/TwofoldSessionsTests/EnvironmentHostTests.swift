@@ -30,7 +30,9 @@ import TwofoldTestSupport
         return .rollout(request)
     }
 
-    @Test func `a session whose longest reply is kept can be stepped, though others have taken all memory`() throws {
+    @Test func `a session whose longest reply is kept can be stepped, though others have taken all memory`()
+        throws
+    {
         let budget = MemoryBudget(limit: 1 << 20)
         let session = try session(lanes: 5, budget) { $0.autoresetMode = .sameStep }
         let kept = try session.execute(

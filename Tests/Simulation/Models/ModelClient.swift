@@ -133,7 +133,8 @@ final class ModelClient {
     /// A request that is not larger than servers allow.
     private func anyRequest(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         let (op, payload) = ModelRequests.random(session, &dice)
-        return payload?.count ?? 0 > run.world.servers.maxMessageBytes ? (.observe(.init()), nil) : (op, payload)
+        return payload?.count ?? 0 > run.world.servers.maxMessageBytes
+            ? (.observe(.init()), nil) : (op, payload)
     }
 
     private func intrude(_ session: ModelSession) {

@@ -40,7 +40,8 @@ extension Oracle {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {
                 world.violate(
-                    "session \(id.hex) was ended as idle after \(idleTime(of: record)); the timeout is \(timeout)")
+                    "session \(id.hex) was ended as idle after \(idleTime(of: record)); the timeout is \(timeout)"
+                )
             }
             record.isLost = true
             losable.insert(id)

@@ -4,7 +4,8 @@ enum Mark: Int, CaseIterable {
     case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition
     case resourceExhausted, shuttingDown
     case idleExpired, restored, partialRollout, finals, plainFinals, askedLibrary
-    case plainCards, plainReward, plainPolicyRollout, plainNetworkPlayed, plainSnapshotRestored, plainOtherRules
+    case plainCards, plainReward, plainPolicyRollout, plainNetworkPlayed, plainSnapshotRestored,
+        plainOtherRules
     case killedDuringJob, stoppedDuringJob, jobTooLate
     case damagedFile, tornFile, fullDisk, lostNames
     case snapshotRestored, networkPlayed, secondServerAsked, truncatedRequest
