@@ -26,7 +26,7 @@ def actions(choose: Random, boards: Boards, steps: int = 1) -> NDArray[np.int64]
     """Actions (steps, N)."""
     count = boards.num_envs * steps
     numbers = np.frombuffer(choose.randbytes(count), np.uint8).astype(np.int64)
-    return numbers.reshape(steps, boards.num_envs) % int(boards.shadow._num_actions)
+    return numbers.reshape(steps, boards.num_envs) % int(boards.shadow.num_actions)
 
 
 def step(choose: Random, boards: Boards) -> Operation:
