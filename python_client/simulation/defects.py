@@ -99,11 +99,11 @@ IN_SWIFT = (
     Defect(
         "a refused request uses up its number",
         ENTRY,
-        "                state = .idle(open)\n                return .goesOn(pending.delivery)",
+        "                state = .idle(open)\n                return pending.delivery",
         "                open.last = Done(\n"
         "                    seq: open.last.seq + 1, request: pending.request,\n"
         "                    reply: open.last.reply)\n"
-        "                state = .idle(open)\n                return .goesOn(pending.delivery)",
+        "                state = .idle(open)\n                return pending.delivery",
     ),
     Defect(
         "an old epoch is good enough",
@@ -154,8 +154,8 @@ IN_SWIFT = (
     Defect(
         "a refused create leaves its session",
         f"{LEDGER}/SessionLedger.swift",
-        "        case .ends(let delivery):\n            remove(entry)\n",
-        "        case .ends(let delivery):\n",
+        "        if entry.lastSeq == 0 { remove(entry) }\n",
+        "",
     ),
     Defect(
         "a closed session still counts",
@@ -191,7 +191,10 @@ IN_SWIFT = (
         "the library's repeats lack their payload",
         "Sources/TwofoldEmbedded/EmbeddedService.swift",
         "case .resend(let answer): return .kept(answer)",
-        "case .resend(let answer): return .kept(KeptAnswer(result: answer.result, payload: nil))",
+        "case .resend(let answer):\n"
+        "            return .kept(\n"
+        "                SessionOutcome(\n"
+        "                    result: answer.result, payload: nil, change: .none, steps: 0))",
     ),
     Defect(
         "the library reads each wide action from the wrong place",
