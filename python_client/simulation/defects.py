@@ -197,6 +197,37 @@ IN_SWIFT = (
         "                    result: answer.result, payload: nil, change: .none, steps: 0))",
     ),
     Defect(
+        "the library does not compare a repeat's actions",
+        "Sources/TwofoldEmbedded/KeptBytes.swift",
+        "case (let mine?, let theirs?): mine.isSame(as: theirs)",
+        "case (.some, .some): true",
+    ),
+    Defect(
+        "a step that the library refuses stays in progress",
+        "Sources/TwofoldEmbedded/EmbeddedService.swift",
+        "            locked { $0.abandon(entry, at: Self.anyTime) }\n"
+        "            return .refused(\n",
+        "            return .refused(\n",
+    ),
+    Defect(
+        "the library's replies have no number",
+        "Sources/TwofoldEmbedded/EmbeddedService.swift",
+        "return (request.seq, answer(",
+        "return (0, answer(",
+    ),
+    Defect(
+        "the library leaves out the header of a step's finals",
+        "Sources/TwofoldEmbedded/Interface.swift",
+        "case .step(let step) = kept.result, !step.hasFinals {",
+        "case .step = kept.result {",
+    ),
+    Defect(
+        "the library cuts a reply that does not fit",
+        "Sources/TwofoldEmbedded/Interface.swift",
+        "        let size = bytes?.count ?? 0\n",
+        "        let size = min(bytes?.count ?? 0, payload.count)\n",
+    ),
+    Defect(
         "the library reads each wide action from the wrong place",
         "Sources/TwofoldEmbedded/Actions.swift",
         "fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self",
