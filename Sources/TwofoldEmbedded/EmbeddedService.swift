@@ -11,7 +11,10 @@ internal import TwofoldSessions
 /// `@unchecked Sendable` because the ledger is touched under `lock` alone, and a session's environment by the one
 /// caller whose request the ledger has admitted.
 final class EmbeddedService: @unchecked Sendable {
-    private typealias Ledger = SessionLedger<KeptBytes, KeptAnswer, Caller>
+    private typealias Ledger = SessionLedger<KeptBytes, SessionOutcome, Caller>
+
+    /// The moment of everything: no session here is ever idle for too long, and none has statistics.
+    private static let anyTime = Moment(nanoseconds: 0)
 
     private let service: EnvironmentService
     private let budget: MemoryBudget
@@ -34,7 +37,7 @@ final class EmbeddedService: @unchecked Sendable {
     /// The answer to a request.
     enum Answer {
         /// One whose payload is still to be copied. A session's is kept, and may be asked for again.
-        case kept(KeptAnswer)
+        case kept(SessionOutcome)
         /// One whose payload, if any, went to the caller's memory; it is kept nowhere.
         case done(Reply.OneOf_Result, payloadSize: Int)
         case refused(ServiceError)
@@ -85,7 +88,7 @@ final class EmbeddedService: @unchecked Sendable {
                 return .refused(error)
             }
             var verdict: Ledger.Verdict!
-            locked { verdict = $0.admit(request, kept, from: caller, at: .now) }
+            locked { verdict = $0.admit(request, kept, from: caller, at: Self.anyTime) }
             return settle(verdict, kept, op)
         }
     }
@@ -103,9 +106,9 @@ final class EmbeddedService: @unchecked Sendable {
             return .refused(error)
         }
         var verdict: Ledger.Verdict!
-        locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: caller, at: .now) }
+        locked { verdict = $0.admit(session, epoch: epoch, seq: seq, kept, from: caller, at: Self.anyTime) }
         if case .execute(let entry, _) = verdict, kept.payloadSize != entry.boards {
-            locked { $0.abandon(entry, at: .now) }
+            locked { $0.abandon(entry, at: Self.anyTime) }
             return .refused(
                 ServiceError(
                     .invalidArgument, field: "actions",
@@ -134,11 +137,10 @@ final class EmbeddedService: @unchecked Sendable {
             let outcome = try request.withPayload { (payload) throws(ServiceError) in
                 try work.perform(payload: payload, service, budget)
             }
-            let answer = KeptAnswer(result: outcome.result, payload: outcome.payload)
-            locked { $0.complete(entry, reply: answer, change: outcome.change, at: .now) }
-            return .kept(answer)
+            locked { $0.complete(entry, reply: outcome, change: outcome.change, at: Self.anyTime) }
+            return .kept(outcome)
         } catch {
-            locked { $0.abandon(entry, at: .now) }
+            locked { $0.abandon(entry, at: Self.anyTime) }
             return .refused(error)
         }
     }
@@ -163,7 +165,7 @@ final class EmbeddedService: @unchecked Sendable {
             }
             guard memory == nil else { return .done(.expand(reply), payloadSize: wanted) }
             let kept = buffer.map { EnvironmentHost.Payload($0, size: wanted) }
-            return .kept(KeptAnswer(result: .expand(reply), payload: kept))
+            return .kept(SessionOutcome(result: .expand(reply), payload: kept, change: .none, steps: 0))
         } catch {
             return memory.map { wanted > $0.count } == true ? .tooSmall(wanted) : .refused(error)
         }

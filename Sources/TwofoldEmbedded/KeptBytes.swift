@@ -98,12 +98,6 @@ final class KeptBytes: KeptRequest, @unchecked Sendable {
     }
 }
 
-/// A reply as it is kept: its result, and where its payload is.
-struct KeptAnswer {
-    let result: Reply.OneOf_Result
-    let payload: EnvironmentHost.Payload?
-}
-
 /// The one client of a service in a process: callers can't be distinguished.
 final class Caller: ReplyRoute {
     let client = Client.anonymous

@@ -15,15 +15,6 @@ public final class ServedEnvironment {
     /// The environment's published id.
     public let id: String
 
-    /// The result of a request that was carried out.
-    public struct Outcome {
-        /// The reply's result.
-        public let result: Reply.OneOf_Result
-        /// The reply's payload: so many bytes from the start of the memory that was asked for; 0 where none
-        /// was asked for.
-        public let payloadSize: Int
-    }
-
     let environment: any VectorEnvironment
     private let rollouts: Rollouts
     private let resetLayout: BatchLayout
@@ -111,22 +102,25 @@ public final class ServedEnvironment {
     /// Carries out one request; `payload` is its payload frame, nil where it has none. The reply's
     /// payload, if any, is written to the memory that `replyMemory` is asked for, at most once.
     /// A request that throws has changed nothing.
+    ///
+    /// Returns the reply's result, and the size of its payload: the bytes from the start of the memory that was asked
+    /// for; 0 where none was asked for.
     public func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
-    ) throws(ServiceError) -> Outcome {
+    ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         do throws(EnvironmentError) {
             switch op {
             case .reset(let request):
                 let input = try resetInput(request, payload)
                 try environment.reset(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
                 rollouts.reset(input)
-                return Outcome(result: .reset(.init()), payloadSize: resetLayout.size)
+                return (.reset(.init()), resetLayout.size)
             case .step:
                 return try step(stepActions(payload), replyMemory)
             case .observe:
                 try refusePayload(payload)
                 try environment.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-                return Outcome(result: .observe(.init()), payloadSize: resetLayout.size)
+                return (.observe(.init()), resetLayout.size)
             case .afterstates:
                 try refusePayload(payload)
                 guard afterstatesLayout.size > 0 else {
@@ -134,25 +128,25 @@ public final class ServedEnvironment {
                 }
                 try environment.afterstates(
                     into: afterstatesLayout.arrays(in: replyMemory(afterstatesLayout.size)))
-                return Outcome(result: .afterstates(.init()), payloadSize: afterstatesLayout.size)
+                return (.afterstates(.init()), afterstatesLayout.size)
             case .keepalive:
                 try refusePayload(payload)
-                return Outcome(result: .keepalive(.init()), payloadSize: 0)
+                return (.keepalive(.init()), 0)
             case .snapshot:
                 return try snapshot(laneNumbers(payload), replyMemory)
             case .restore(let request):
                 let (input, streams) = try restoreInput(request, payload)
                 try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
                 rollouts.restore(input, streams)
-                return Outcome(result: .restore(.init()), payloadSize: resetLayout.size)
+                return (.restore(.init()), resetLayout.size)
             case .close:
                 try refusePayload(payload)
-                return Outcome(result: .close(.init()), payloadSize: 0)
+                return (.close(.init()), 0)
             case .rollout(let request):
                 let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
-                return Outcome(result: .rollout(reply), payloadSize: size)
+                return (.rollout(reply), size)
             case .policy(let request):
-                return Outcome(result: .policy(try rollouts.take(request, payload)), payloadSize: 0)
+                return (.policy(try rollouts.take(request, payload)), 0)
             case .hello, .create, .expand, .stats, .resume:
                 throw .invalid("op", "this request does not belong inside a session")
             }
@@ -206,7 +200,7 @@ public final class ServedEnvironment {
 
     /// The bytes that a request writes to the memory that it asks for.
     private func written(
-        _ request: (ReplyMemory) throws(ServiceError) -> Outcome
+        _ request: (ReplyMemory) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int)
     ) throws(ServiceError) -> Data {
         var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         defer { memory.deallocate() }
@@ -223,31 +217,31 @@ public final class ServedEnvironment {
 
     private func step(
         _ actions: UnsafeRawBufferPointer, _ replyMemory: ReplyMemory
-    ) throws(EnvironmentError) -> Outcome {
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let memory = try replyMemory(longestFinals?.size ?? stepLayout.size)
         let arrays = stepLayout.arrays(in: memory)
         try environment.step(actions: actions, into: arrays)
         var reply = StepReply()
         guard longestFinals != nil else {
-            return Outcome(result: .step(reply), payloadSize: stepLayout.size)
+            return (.step(reply), stepLayout.size)
         }
         let ended = environment.endedCount(in: arrays)
-        guard ended > 0 else { return Outcome(result: .step(reply), payloadSize: stepLayout.size) }
+        guard ended > 0 else { return (.step(reply), stepLayout.size) }
         let finals = BatchLayout(environment.finalArrays, lanes: ended, from: stepLayout.size)
         _ = environment.restartEnded(in: arrays, keeping: finals.arrays(in: memory))
         reply.finals = finals.wire
-        return Outcome(result: .step(reply), payloadSize: finals.size)
+        return (.step(reply), finals.size)
     }
 
     private func snapshot(
         _ lanes: [Int], _ replyMemory: ReplyMemory
-    ) throws(EnvironmentError) -> Outcome {
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
         try environment.snapshot(lanes, into: snapshotFormat.records(in: memory))
         snapshotFormat.write(rollouts.streams, of: lanes, into: memory)
         if let returns = environment.returns { snapshotFormat.write(returns, of: lanes, into: memory) }
         snapshotFormat.seal(memory, lanes: lanes.count)
-        return Outcome(result: .snapshot(.init()), payloadSize: memory.count)
+        return (.snapshot(.init()), memory.count)
     }
 }
 

@@ -69,12 +69,23 @@ package final class EnvironmentHost {
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
     ) throws(ServiceError) -> SessionOutcome {
+        // because: a step changes no policy, and takes no memory but its reply's.
+        if case .step = op { return try run(op, payload) }
         let claim: PolicyClaim?
         do throws(MemoryBudget.Exhausted) { claim = try claimPolicies(for: op) } catch {
             throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
         }
         let working = try reserveWorking(for: op)
         defer { withExtendedLifetime(working) {} }
+        let outcome = try run(op, payload)
+        settle(claim)
+        return outcome
+    }
+
+    /// Carries a request out, and gives its reply memory of the pool.
+    private func run(
+        _ op: Request.OneOf_Op, _ payload: UnsafeRawBufferPointer?
+    ) throws(ServiceError) -> SessionOutcome {
         var buffer: PayloadPool.Buffer?
         let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
             do throws(MemoryBudget.Exhausted) {
@@ -85,7 +96,6 @@ package final class EnvironmentHost {
                 throw .exhausted("", "no memory for the reply: \(error)")
             }
         }
-        settle(claim)
         var change = SessionChange.none
         var steps = 0
         switch outcome.result {

@@ -50,6 +50,12 @@ package struct SessionOutcome {
     package let change: SessionChange
     /// Boards that were stepped, each as often as it was.
     package let steps: Int
+
+    package init(
+        result: Reply.OneOf_Result, payload: EnvironmentHost.Payload?, change: SessionChange, steps: Int
+    ) {
+        (self.result, self.payload, self.change, self.steps) = (result, payload, change, steps)
+    }
 }
 
 /// What a request that was carried out made of its session.

@@ -99,11 +99,11 @@ IN_SWIFT = (
     Defect(
         "a refused request uses up its number",
         ENTRY,
-        "                state = .idle(open)\n                return .goesOn(pending.delivery)",
+        "                state = .idle(open)\n                return pending.delivery",
         "                open.last = Done(\n"
         "                    seq: open.last.seq + 1, request: pending.request,\n"
         "                    reply: open.last.reply)\n"
-        "                state = .idle(open)\n                return .goesOn(pending.delivery)",
+        "                state = .idle(open)\n                return pending.delivery",
     ),
     Defect(
         "an old epoch is good enough",
@@ -154,8 +154,8 @@ IN_SWIFT = (
     Defect(
         "a refused create leaves its session",
         f"{LEDGER}/SessionLedger.swift",
-        "        case .ends(let delivery):\n            remove(entry)\n",
-        "        case .ends(let delivery):\n",
+        "        if entry.lastSeq == 0 { remove(entry) }\n",
+        "",
     ),
     Defect(
         "a closed session still counts",
@@ -191,7 +191,41 @@ IN_SWIFT = (
         "the library's repeats lack their payload",
         "Sources/TwofoldEmbedded/EmbeddedService.swift",
         "case .resend(let answer): return .kept(answer)",
-        "case .resend(let answer): return .kept(KeptAnswer(result: answer.result, payload: nil))",
+        "case .resend(let answer):\n"
+        "            return .kept(\n"
+        "                SessionOutcome(\n"
+        "                    result: answer.result, payload: nil, change: .none, steps: 0))",
+    ),
+    Defect(
+        "the library does not compare a repeat's actions",
+        "Sources/TwofoldEmbedded/KeptBytes.swift",
+        "case (let mine?, let theirs?): mine.isSame(as: theirs)",
+        "case (.some, .some): true",
+    ),
+    Defect(
+        "a step that the library refuses stays in progress",
+        "Sources/TwofoldEmbedded/EmbeddedService.swift",
+        "            locked { $0.abandon(entry, at: Self.anyTime) }\n"
+        "            return .refused(\n",
+        "            return .refused(\n",
+    ),
+    Defect(
+        "the library's replies have no number",
+        "Sources/TwofoldEmbedded/EmbeddedService.swift",
+        "return (request.seq, answer(",
+        "return (0, answer(",
+    ),
+    Defect(
+        "the library leaves out the header of a step's finals",
+        "Sources/TwofoldEmbedded/Interface.swift",
+        "case .step(let step) = kept.result, !step.hasFinals {",
+        "case .step = kept.result {",
+    ),
+    Defect(
+        "the library cuts a reply that does not fit",
+        "Sources/TwofoldEmbedded/Interface.swift",
+        "        let size = bytes?.count ?? 0\n",
+        "        let size = min(bytes?.count ?? 0, payload.count)\n",
     ),
     Defect(
         "the library reads each wide action from the wrong place",

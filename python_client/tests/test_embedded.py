@@ -307,6 +307,29 @@ def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -
     assert errors.count("run on one thread") == 1
 
 
+def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_its_parent() -> None:
+    """A thread steps one board without a pause, so that forks catch it with the lock."""
+    output, _ = run(
+        "import threading\n"
+        "env = twofold.Game2048VectorEnv(1); first = env.reset(seed=0)[0].copy()\n"
+        "begun, ended = threading.Event(), threading.Event()\n"
+        "def play():\n"
+        "    while not ended.is_set(): env.step(np.zeros(1, int)); begun.set()\n"
+        "player = threading.Thread(target=play); player.start(); begun.wait()\n"
+        "failed = 0\n"
+        "for _ in range(40):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        import signal; signal.alarm(60)\n"
+        "        own = twofold.Game2048VectorEnv(1)\n"
+        "        same = (own.reset(seed=0)[0] == first).all(); own.step(np.zeros(1, int))\n"
+        "        own.close(); os._exit(not same)\n"
+        "    failed += os.waitpid(child, 0)[1] != 0\n"
+        "ended.set(); player.join(); env.step(np.zeros(1, int)); print(failed)\n"
+    )
+    assert output == "0\n"
+
+
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
 def test_gymnasiums_async_workers_have_boards_of_their_own(context: str) -> None:
     output, _ = run(

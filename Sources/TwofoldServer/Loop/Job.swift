@@ -126,10 +126,15 @@ package struct Job: @unchecked Sendable {
     private func reply(
         _ result: Reply.OneOf_Result, _ payload: EnvironmentHost.Payload?
     ) throws(ServiceError) -> ReplyFrames {
-        var reply = Reply()
-        reply.seq = seq
-        reply.result = result
-        do throws(ZeroMQError) { return try ReplyFrames(reply, payload: payload) } catch {
+        do throws(ZeroMQError) {
+            if case .step(let step) = result, !step.hasFinals {
+                return try ReplyFrames(toStep: seq, payload: payload)
+            }
+            var reply = Reply()
+            reply.seq = seq
+            reply.result = result
+            return try ReplyFrames(reply, payload: payload)
+        } catch {
             throw ServiceError(.internal, "no memory for the reply: \(error)")
         }
     }

@@ -16,6 +16,27 @@ package final class ReplyFrames {
         header = try Message(copying: reply.frame)
     }
 
+    /// The header of a step's reply without finals, which is the same but for its seq:
+    ///
+    ///     0     1       9        12
+    ///     ┌─────┬───────┬────────┐
+    ///     │ tag │ seq   │ step   │
+    ///     └─────┴───────┴────────┘
+    private static let stepHeader: [UInt8] = {
+        var reply = Reply()
+        reply.seq = 1
+        reply.step = .init()
+        return reply.frame
+    }()
+
+    /// The reply to a step in which no episode kept its final observation.
+    init(toStep seq: UInt64, payload: EnvironmentHost.Payload?) throws(ZeroMQError) {
+        if let payload { self.payload = try Message(adopting: payload.bytes, keeping: payload.buffer) }
+        var frame = Self.stepHeader
+        withUnsafeBytes(of: seq.littleEndian) { frame.replaceSubrange(1..<9, with: $0) }
+        header = try Message(copying: frame)
+    }
+
     /// The frames, to be saved.
     var saved: SavedFrames {
         var saved = SavedFrames()

@@ -197,21 +197,15 @@ extension SessionLedger {
             }
         }
 
-        /// What becomes of a session whose request was refused.
-        enum Abandonment {
-            case goesOn(Delivery)
-            /// It was never created.
-            case ends(Delivery)
-        }
-
-        /// The request in progress was refused: nothing has happened.
-        func abandon(at now: Moment) -> Abandonment {
+        /// The request in progress was refused: nothing has happened. A session whose create was refused is of no use
+        /// any more.
+        func abandon(at now: Moment) -> Delivery {
             idleSince = now
             switch state {
-            case .creating(_, let pending): return .ends(pending.delivery)
+            case .creating(_, let pending): return pending.delivery
             case .busy(let open, let pending):
                 state = .idle(open)
-                return .goesOn(pending.delivery)
+                return pending.delivery
             case .idle, .closed: preconditionFailure("no request was in progress")
             }
         }

@@ -155,12 +155,8 @@ package struct SessionLedger<
     /// The request in progress was refused: nothing has happened.
     @discardableResult
     package mutating func abandon(_ entry: Entry, at now: Moment) -> Delivery {
-        switch entry.abandon(at: now) {
-        case .goesOn(let delivery): return delivery
-        case .ends(let delivery):
-            remove(entry)
-            return delivery
-        }
+        if entry.lastSeq == 0 { remove(entry) }
+        return entry.abandon(at: now)
     }
 
     /// Ends the sessions that have been idle since before this moment; returns them.

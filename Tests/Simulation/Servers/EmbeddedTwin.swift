@@ -46,12 +46,25 @@ final class EmbeddedTwin {
             }
             request.seq = session.last + 1
         }
+        if case .step = op, let bytes, dice.once(in: 16) {
+            guard case .error(let error) = ask(request, bytes + [0]).result, error.field == "actions" else {
+                problem = "the library did not refuse a step with an action too many"
+                return Answer()
+            }
+        }
         if dice.once(in: 8) { payload = [] }
         let answer = ask(request, bytes)
         if case .error = answer.result { return answer }
         session.last += 1
         if dice.once(in: 4), ask(request, bytes) != answer {
             problem = "the library answered request \(request.seq) in two ways"
+        }
+        if case .step = op, let bytes, dice.once(in: 16) {
+            let other = [(bytes[0] + 1) % 4] + bytes.dropFirst()
+            if case .error(let error) = ask(request, other).result, error.code == .conflict {
+            } else {
+                problem = "the library did not refuse request \(request.seq) with other actions"
+            }
         }
         return answer
     }
@@ -65,7 +78,7 @@ final class EmbeddedTwin {
         let frame = request.frame
         // One byte more than there are: an empty payload has an address, too.
         let actions = bytes.map { $0 + [0] }
-        return answer { reply in
+        return answer(to: request.seq) { reply in
             guard let actions else {
                 return TwofoldEmbedded.call(service, frame, frame.count, nil, 0, reply)
             }
@@ -81,13 +94,15 @@ final class EmbeddedTwin {
         let isWide = dice.once(in: 2)
         steps.width = isWide ? -8 : 1
         let actions: [UInt8] = bytes.flatMap { isWide ? [$0, 0, 0, 0, 0, 0, 0, 0] : [$0] }
-        return answer { reply in
+        return answer(to: request.seq) { reply in
             steps.reply = reply
             return actions.withUnsafeBytes { TwofoldEmbedded.step(&steps, request.seq, $0.baseAddress) }
         }
     }
 
-    private func answer(_ ask: (UnsafeMutablePointer<twofold_reply>) -> Int32) -> Answer {
+    private func answer(
+        to seq: UInt64, _ ask: (UnsafeMutablePointer<twofold_reply>) -> Int32
+    ) -> Answer {
         var reply = twofold_reply()
         func attempt() -> Int32 {
             header.withUnsafeMutableBufferPointer { header in
@@ -107,6 +122,7 @@ final class EmbeddedTwin {
         switch Int(status) {
         case TWOFOLD_ANSWERED:
             let decoded = header[..<reply.header_size].withUnsafeBytes { Reply(frame: $0) }
+            if let decoded, decoded.seq != seq { problem = "the library answered \(seq) as \(decoded.seq)" }
             return Answer(result: decoded?.result, payload: bytes)
         case TWOFOLD_STEPPED: return Answer(result: .step(.init()), payload: bytes)
         default: return Answer()

@@ -102,12 +102,14 @@ extension Oracle {
         // A stop ends a rollout after its first step.
         world.clock.restart(question.clockSeed, at: world.now, isOver: isStopping)
         defer { world.clock.restart(0, at: world.now) }
-        func perform(_ payload: UnsafeRawBufferPointer?) throws(ServiceError) -> ServedEnvironment.Outcome {
+        func perform(
+            _ payload: UnsafeRawBufferPointer?
+        ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
             try shadow.execute(op, payload: payload) { [memory] (size) throws(EnvironmentError) in
                 memory.room(size)
             }
         }
-        let outcome: ServedEnvironment.Outcome
+        let outcome: (result: Reply.OneOf_Result, payloadSize: Int)
         if let payload = question.payload {
             outcome = try payload.span.bytes.withUnsafeBytes { (bytes) throws(ServiceError) in
                 try perform(bytes)
