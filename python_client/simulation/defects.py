@@ -373,8 +373,9 @@ IN_SWIFT = (
     Defect(
         "a resume that waits for a request that is refused gets no answer",
         ENTRY,
-        "                return .goesOn(pending.delivery)\n",
-        "                return .goesOn(Delivery(route: pending.route, resume: nil))\n",
+        "                state = .idle(open)\n                return pending.delivery",
+        "                state = .idle(open)\n"
+        "                return Delivery(route: pending.route, resume: nil)",
     ),
     Defect(
         "a late copy of the third last holder's resume takes the session back",
