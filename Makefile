@@ -27,8 +27,10 @@ help: ## List the targets.
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
 
-# Both halves wait more than they compute, so they run side by side, and the Python environment is installed during the build.
+# The Python environment is installed during the build, and both halves run side by side, since each leaves a part of the
+# processors idle. Everything is built before: two builds at once wait for each other.
 test: ## Run all tests, Swift and Python.
+	+$(MAKE) --jobs --output-sync=target swift-tests $(VENV)/installed
 	+$(MAKE) --jobs --output-sync=target test-swift test-python
 
 test-long: server swift-tests $(VENV)/installed ## Run the long tests: many boards, malformed messages, bad networks, dying servers (an hour).
@@ -86,8 +88,9 @@ swift-tests: .build/system-packages ## Build everything, the Swift tests too.
 test-swift: swift-tests ## Run the Swift tests.
 	$(SWIFT_TESTS) $(SWIFT_TEST_ARGS)
 
+# One more process than processors, because many tests wait.
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
-	cd python_client && $(PYTEST) --numprocesses auto -m "not long"
+	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) -m "not long"
 
 .PHONY: test-browser
 test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).
