@@ -110,7 +110,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         file: ConcentrationGoldenFile, copies: Int
     ) throws {
         let golden = (0..<copies).flatMap { _ in file.lanes }
-        let batch = Batch(
+        let batch = TestBatch(
             try GameEnvironment(
                 file.game(),
                 BatchOptions(
@@ -151,7 +151,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         }
     }
 
-    private func state(_ batch: Batch, _ lane: Int) -> ConcentrationGoldenFile.State {
+    private func state(_ batch: TestBatch, _ lane: Int) -> ConcentrationGoldenFile.State {
         ConcentrationGoldenFile.State(
             observation: batch.observation(lane: lane), actionMask: batch.mask(lane: lane),
             episodeLength: batch.integer("episode_length", lane: lane),

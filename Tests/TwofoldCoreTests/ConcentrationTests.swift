@@ -57,8 +57,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
 
     private func game(
         _ config: Concentration.Config = .init(rows: 2), deck: [UInt8] = deck
-    ) throws -> Batch {
-        let batch = Batch(
+    ) throws -> TestBatch {
+        let batch = TestBatch(
             try GameEnvironment(Concentration(config), BatchOptions(lanes: 1, autoreset: .disabled)))
         try batch.reset(seed: 0)
         try batch.reset(boards: [deck])
@@ -320,7 +320,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     ) throws {
         let game = try Concentration(
             .init(peeks: 3, matchedCards: matchedCards, illegalAction: illegalAction))
-        let batch = Batch(try GameEnvironment(game, BatchOptions(lanes: 1, autoreset: .disabled)))
+        let batch = TestBatch(try GameEnvironment(game, BatchOptions(lanes: 1, autoreset: .disabled)))
         var generator = Generator(seed: 4)
         for episode in 0..<30 {
             var state = game.makeState()
@@ -376,7 +376,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 
     @Test func `the largest table plays, its last card included`() throws {
-        let batch = Batch(
+        let batch = TestBatch(
             try GameEnvironment(
                 Concentration(.init(rows: 8, columns: 16, symbols: 1, peeks: 1)),
                 BatchOptions(lanes: 1, autoreset: .disabled)))
@@ -493,7 +493,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     @Test(arguments: [2, 3, 4])
     func `perfect memory takes the exact expected number of turns, over all decks`(pairs: Int) throws {
         let decks = allDecks(pairs: pairs)
-        let batch = Batch(
+        let batch = TestBatch(
             try GameEnvironment(
                 Concentration(.init(rows: 2, columns: pairs)),
                 BatchOptions(lanes: decks.count, autoreset: .nextStep)))

@@ -153,7 +153,7 @@ extension GoldenFile.Told {
 
     @Test(arguments: try GoldenFile.all())
     func `the environment plays the golden games, every field of every step`(file: GoldenFile) throws {
-        let batch = try Batch(
+        let batch = try TestBatch(
             file.gameConfig(), lanes: file.lanes.count, autoreset: file.autoreset,
             maxEpisodeSteps: file.config.maxEpisodeSteps)
         try batch.reset(seeds: file.lanes.map(\.seed))

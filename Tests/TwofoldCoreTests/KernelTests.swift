@@ -12,8 +12,8 @@ import Testing
 
     /// The same batch run by each kernel and by the reference.
     struct Engines {
-        let kernels: [Batch]
-        let reference: Batch
+        let kernels: [TestBatch]
+        let reference: TestBatch
 
         init(
             _ config: Game2048.Config = .init(), lanes: Int, autoreset: AutoresetMode = .nextStep,
@@ -30,18 +30,18 @@ import Testing
                 options.engine = engine
                 let fast = try game.makeEnvironment(options)
                 try #require(fast is KernelEnvironment)
-                return Batch(fast)
+                return TestBatch(fast)
             }
             options.engine = .reference
             let readable = try game.makeEnvironment(options)
             try #require(readable is GameEnvironment<Game2048>)
-            reference = Batch(readable)
+            reference = TestBatch(readable)
         }
 
-        var all: [Batch] { kernels + [reference] }
+        var all: [TestBatch] { kernels + [reference] }
 
         /// Has each do the same; their replies have to be the same, byte by byte.
-        func each(_ what: String, _ call: (Batch) throws -> Void) throws {
+        func each(_ what: String, _ call: (TestBatch) throws -> Void) throws {
             for batch in all { try call(batch) }
             let readable = reference.reply
             for (kernel, engine) in zip(kernels, KernelTests.kernels) {

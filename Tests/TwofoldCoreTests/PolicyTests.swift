@@ -23,7 +23,7 @@ extension Deadline {
         init(_ environment: any VectorEnvironment, seed: UInt64 = 0) throws {
             self.environment = environment
             streams = try PolicyStreams(lanes: environment.lanes)
-            let batch = Batch(environment)
+            let batch = TestBatch(environment)
             try batch.reset(seed: seed)
             for lane in 0..<environment.lanes { streams.seed(lane, seed &+ UInt64(lane)) }
         }
@@ -97,7 +97,7 @@ extension Deadline {
         let player = try Player(Self.make(lanes: lanes, autoreset: autoreset, limit: 40), seed: 3)
         let told = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
         let actions = told.arrays["action"]!
-        let twin = Batch(try Self.make(lanes: lanes, autoreset: autoreset, limit: 40))
+        let twin = TestBatch(try Self.make(lanes: lanes, autoreset: autoreset, limit: 40))
         try twin.reset(seed: 3)
         var finished = [Bool](repeating: false, count: lanes)
         var steps = 0
