@@ -111,7 +111,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
     ) throws {
         let golden = (0..<copies).flatMap { _ in file.lanes }
         let batch = TestBatch(
-            try GameEnvironment(
+            try Batch(
                 file.game(),
                 BatchOptions(
                     lanes: golden.count, maxEpisodeSteps: file.config.maxEpisodeSteps,

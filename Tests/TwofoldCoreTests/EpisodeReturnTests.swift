@@ -110,7 +110,7 @@ import Testing
     @Test func `any game reports it`() throws {
         var options = BatchOptions(lanes: 130, maxEpisodeSteps: 6)
         options.extraInfos = ["way", "episode_return"]
-        let batch = try TestBatch(GameEnvironment(ToyGame(), options))
+        let batch = try TestBatch(Batch(ToyGame(), options))
         #expect(batch.environment.stepArrays.suffix(1) == [ArraySpec("episode_return", .float64)])
         try batch.reset(seed: 4)
         var sums = [Double](repeating: 0, count: 130)

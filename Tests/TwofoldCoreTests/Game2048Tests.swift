@@ -129,7 +129,7 @@ import Testing
     private func play(
         _ action: Direction, on values: [[Int]], _ config: Game2048.Config = Game2048.Config(),
         seed: UInt64 = 0
-    ) throws -> (state: Game2048.State, outcome: StepOutcome, generator: Generator) {
+    ) throws -> (state: Game2048.State, outcome: Game2048.Transition, generator: Generator) {
         var config = config
         (config.rows, config.columns) = (values.count, values[0].count)
         let game = try Game2048(config)
@@ -148,7 +148,7 @@ import Testing
             #expect(state.score == 12)
             #expect(state.moves == 1)
             #expect(outcome.reward == 12)
-            #expect(!outcome.terminated)
+            #expect(!outcome.isTerminated)
             var expected = exponentList([[4, 8, 0, 0], [8, 0, 0, 0], [2, 4, 2, 4], [0, 0, 0, 0]])
             let spawned = try #require(expected.indices.first { expected[$0] != state.board[$0] })
             #expect(expected[spawned] == 0)
@@ -168,7 +168,7 @@ import Testing
         #expect(state.score == 0)
         #expect(state.moves == 0)
         #expect(outcome.reward == 0)
-        #expect(!outcome.terminated)
+        #expect(!outcome.isTerminated)
         #expect(generator == Generator(seed: 0))
     }
 
@@ -178,10 +178,10 @@ import Testing
         let (state, outcome, generator) = try play(.left, on: values, config)
         #expect(state.board == Board(values))
         #expect(outcome.reward == 0)
-        #expect(outcome.terminated)
+        #expect(outcome.isTerminated)
         #expect(generator == Generator(seed: 0))
         let (moved, legal, _) = try play(.right, on: values, config)
-        #expect(!legal.terminated)
+        #expect(!legal.isTerminated)
         #expect(moved.moves == 1)
     }
 
@@ -198,7 +198,7 @@ import Testing
     @Test func `the episode ends when no action is legal after the spawn`() throws {
         for seed in 0..<20 as Range<UInt64> {
             let (state, outcome, _) = try play(.right, on: [[8, 16], [32, 0]], seed: seed)
-            #expect(outcome.terminated)
+            #expect(outcome.isTerminated)
             #expect(state.board.legalActions.isEmpty)
             #expect(state.board.exponents[3] == 5)
         }
@@ -209,10 +209,10 @@ import Testing
         let config = Game2048.Config(goal: 64, stopAtGoal: stopAtGoal)
         let (_, below, _) = try play(
             .left, on: [[16, 16, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], config)
-        #expect(!below.terminated)
+        #expect(!below.isTerminated)
         let (_, reached, _) = try play(
             .left, on: [[32, 32, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], config)
-        #expect(reached.terminated == stopAtGoal)
+        #expect(reached.isTerminated == stopAtGoal)
         #expect(reached.reward == 64)
     }
 

@@ -206,7 +206,7 @@ extension GoldenFile.Told {
                     let outcome = game.step(
                         &state, action: Int(golden.actions[step]), generator: &generator)
                     #expect(outcome.reward == Float(golden.steps.reward[step]))
-                    #expect(outcome.terminated == (golden.steps.terminated[step] == 1))
+                    #expect(outcome.isTerminated == (golden.steps.terminated[step] == 1))
                 }
                 isFinished = golden.steps.terminated[step] == 1 || golden.steps.truncated[step] == 1
                 if isFinished, file.autoreset == .sameStep {

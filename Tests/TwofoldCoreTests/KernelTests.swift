@@ -28,13 +28,13 @@ import Testing
             let game = try Game2048(config)
             kernels = try KernelTests.kernels.map { engine in
                 options.engine = engine
-                let fast = try game.makeEnvironment(options)
-                try #require(fast is KernelEnvironment)
+                let fast = try game.makeBatch(options)
+                try #require(fast.engine is KernelEngine)
                 return TestBatch(fast)
             }
             options.engine = .reference
-            let readable = try game.makeEnvironment(options)
-            try #require(readable is GameEnvironment<Game2048>)
+            let readable = try game.makeBatch(options)
+            try #require(readable.engine is GameEngine<Game2048>)
             reference = TestBatch(readable)
         }
 
@@ -298,11 +298,11 @@ import Testing
         let options = BatchOptions(lanes: 1)
         for size in allSizes {
             let game = try Game2048(.init(rows: size.rows, columns: size.columns))
-            let environment = try game.makeEnvironment(options)
+            let batch = try game.makeBatch(options)
             if Self.sizes.contains(where: { $0 == (size.rows, size.columns) }) {
-                #expect(environment is KernelEnvironment)
+                #expect(batch.engine is KernelEngine)
             } else {
-                #expect(environment is GameEnvironment<Game2048>)
+                #expect(batch.engine is GameEngine<Game2048>)
             }
         }
     }

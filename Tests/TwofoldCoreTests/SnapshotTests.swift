@@ -230,7 +230,7 @@ extension TestBatch {
     func `any game's lanes continue from their records`(threads: Int) throws {
         func make(_ autoreset: AutoresetMode) throws -> TestBatch {
             try TestBatch(
-                GameEnvironment(
+                Batch(
                     ToyGame(),
                     BatchOptions(
                         lanes: 130, autoreset: autoreset, maxEpisodeSteps: 9,
@@ -256,7 +256,7 @@ extension TestBatch {
     }
 
     @Test func `the game refuses a state that it can't have`() throws {
-        let batch = try TestBatch(GameEnvironment(ToyGame(), BatchOptions(lanes: 2)))
+        let batch = try TestBatch(Batch(ToyGame(), BatchOptions(lanes: 2)))
         try batch.reset(seed: 0)
         var records = try batch.snapshot([0, 1])
         records[30 + 21] = 5
@@ -273,7 +273,7 @@ extension TestBatch {
         var config = Concentration.Config()
         change(&config)
         return try TestBatch(
-            GameEnvironment(Concentration(config), BatchOptions(lanes: lanes, maxEpisodeSteps: 60)))
+            Batch(Concentration(config), BatchOptions(lanes: lanes, maxEpisodeSteps: 60)))
     }
 
     @Test func `games of Concentration continue from their records`() throws {

@@ -15,7 +15,7 @@ let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMa
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
 final class TestBatch {
-    let environment: any VectorEnvironment
+    let environment: Batch
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
     private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
@@ -24,7 +24,7 @@ final class TestBatch {
 
     private static let gap = 5
 
-    init(_ environment: any VectorEnvironment) {
+    init(_ environment: Batch) {
         self.environment = environment
         let sizes = [environment.stepArrays, environment.afterstateArrays].map { specs in
             specs.reduce(1) { $0 + $1.bytesPerLane * environment.lanes + TestBatch.gap }
@@ -46,7 +46,7 @@ final class TestBatch {
             engine: EveryEngine.current)
         options.reward = reward
         options.extraInfos = extraInfos
-        self.init(try Game2048(config).makeEnvironment(options))
+        self.init(try Game2048(config).makeBatch(options))
     }
 
     var lanes: Int { environment.lanes }

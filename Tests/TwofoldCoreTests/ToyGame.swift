@@ -36,7 +36,7 @@ struct ToyGame: Game {
         state = State(place: place)
     }
 
-    func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
+    func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition {
         switch action {
         case 0: state.place = max(0, state.place - 1)
         case 2: state.place += 1
@@ -44,8 +44,7 @@ struct ToyGame: Game {
         default: break
         }
         state.visits[state.place % 2] += 1
-        let isWon = state.place == 5
-        return StepOutcome(reward: isWon ? ToyGame.prize : -0.5, terminated: isWon)
+        return Transition(isTerminated: state.place == 5)
     }
 
     func write(_ state: State, isTerminated: Bool, to row: GameRow) {
@@ -97,6 +96,11 @@ struct ToyGame: Game {
         var isPotential: Bool { self == .distance }
     }
 
+    struct Transition: GameTransition {
+        var isTerminated: Bool
+        var reward: Float { isTerminated ? ToyGame.prize : -0.5 }
+    }
+
     enum ExtraInfo: String, CaseIterable, Sendable {
         /// The place before and the place after; -1 without a step.
         case way
@@ -110,17 +114,11 @@ struct ToyGame: Game {
         term == .landing ? RewardTable(count: 6, isInteger: true, limit: 100) : nil
     }
 
-    func transition(
-        from before: State, action: Int, to after: State, isTerminated: Bool
-    ) -> (before: Int, after: Int) {
-        (before.place, after.place)
-    }
-
-    func value(of term: Term, table: [Double], in transition: (before: Int, after: Int)) -> Double {
+    func value(of term: Term, table: [Double], in move: Move<ToyGame>) -> Double {
         switch term {
-        case .prize: transition.after == 5 ? 1 : 0
-        case .effort: transition.after == 5 ? 0 : 1
-        case .landing: table[transition.after]
+        case .prize: move.after.place == 5 ? 1 : 0
+        case .effort: move.after.place == 5 ? 0 : 1
+        case .landing: table[move.after.place]
         case .distance: preconditionFailure("a potential")
         }
     }
@@ -129,9 +127,9 @@ struct ToyGame: Game {
 
     func array(of info: ExtraInfo) -> ArraySpec { ArraySpec("way", .int32, shape: [2]) }
 
-    func write(_ info: ExtraInfo, of transition: (before: Int, after: Int)?, to row: InfoRow) {
-        row.store(Int32(transition?.before ?? -1))
-        row.store(Int32(transition?.after ?? -1), at: 1)
+    func write(_ info: ExtraInfo, of move: Move<ToyGame>?, to row: InfoRow) {
+        row.store(Int32(move?.before.place ?? -1))
+        row.store(Int32(move?.after.place ?? -1), at: 1)
     }
 }
 

@@ -12,7 +12,7 @@ import Testing
             lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps, workers: workers)
         options.reward = reward
         options.extraInfos = extraInfos
-        return TestBatch(try GameEnvironment(ToyGame(), options))
+        return TestBatch(try Batch(ToyGame(), options))
     }
 
     private func expect(_ batch: TestBatch, tells model: ToyModel, lane: Int) {

@@ -119,22 +119,18 @@ public struct Concentration: Game {
         state = CardTable(symbols: symbols)
     }
 
-    public func step(_ state: inout CardTable, action: Int, generator: inout Generator) -> StepOutcome {
-        let outcome = play(&state, action: action) { _ in }
-        return StepOutcome(
-            reward: Self.reward(outcome),
-            terminated: state.isCleared || (outcome.isIllegal && config.illegalAction == .terminate))
-    }
-
-    @inline(__always)
-    func play(
-        _ state: inout CardTable, action: Int, report: (FlipEvent) -> Void
-    ) -> CardTable.Outcome {
-        if action < cards {
-            return state.turn(action, endsTurn: config.illegalAction == .endTurn, report: report)
-        }
-        if canPeek(state) { return state.peek(action: action, report: report) }
-        return state.refusePeek(action: action, report: report)
+    public func step(_ state: inout CardTable, action: Int, generator: inout Generator) -> Transition {
+        let outcome =
+            if action < cards {
+                state.turn(action, endsTurn: config.illegalAction == .endTurn)
+            } else if canPeek(state) {
+                state.peek(action: action)
+            } else {
+                state.refusePeek(action: action)
+            }
+        return Transition(
+            action: action, outcome: outcome,
+            isTerminated: state.isCleared || (outcome.isIllegal && config.illegalAction == .terminate))
     }
 
     private func canPeek(_ state: CardTable) -> Bool {

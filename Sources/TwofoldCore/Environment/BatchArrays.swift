@@ -35,31 +35,31 @@ public struct BatchArrays: @unchecked Sendable {
             bases: left.map { address(array: $0, lane: rows) }, strides: left.map { strides[$0] })
     }
 
-    /// The same memory with these arrays alone, in this order.
-    package func picking(_ arrays: [Int]) -> BatchArrays {
-        BatchArrays(bases: arrays.map { bases[$0] }, strides: arrays.map { strides[$0] })
-    }
-
     /// One lane's row in each array.
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of `other` to these rows; `other` may have more arrays.
-    func copyRows(_ rows: Range<Int>, from other: BatchArrays) {
-        for array in bases.indices {
+    /// Copies the first rows of `other` to these rows of some arrays.
+    func copyRows(_ rows: Range<Int>, ofArrays arrays: ClosedRange<Int>, from other: BatchArrays) {
+        for array in arrays {
             address(array: array, lane: rows.lowerBound)
                 .copyMemory(from: other.bases[array], byteCount: rows.count * strides[array])
         }
     }
 
-    /// Fills a row of ``VectorEnvironment/finalArrays``: the lane, and its rows of a step's first arrays.
+    /// Copies a lane's rows of the first `count` arrays to a row of as many of these, from array `first` on.
     @inline(__always)
-    func keepFinal(_ row: Int, ofLane lane: Int, from step: BatchArrays) {
-        address(array: 0, lane: row).storeBytes(of: UInt64(lane).littleEndian, as: UInt64.self)
-        for array in 1..<bases.count {
-            address(array: array, lane: row)
-                .copyMemory(from: step.address(array: array - 1, lane: lane), byteCount: strides[array])
+    func keep(_ count: Int, from step: BatchArrays, lane: Int, asArray first: Int, row: Int) {
+        for array in 0..<count {
+            address(array: first + array, lane: row)
+                .copyMemory(from: step.address(array: array, lane: lane), byteCount: step.strides[array])
         }
+    }
+
+    /// The address of a lane's row in the array of a key; of any alignment.
+    @inlinable @inline(__always)
+    public func address<Element>(_ key: ArrayKey<Element>, lane: Int) -> UnsafeMutableRawPointer {
+        address(array: key.index, lane: lane)
     }
 
     /// The address of a lane's row in one array.
@@ -74,6 +74,12 @@ public struct LaneRow {
     fileprivate let arrays: BatchArrays
     fileprivate let lane: Int
 
+    /// Writes one element of a key's array.
+    @inline(__always)
+    func store<Element>(_ value: Element, _ key: ArrayKey<Element>, at element: Int = 0) {
+        store(value, array: key.index, at: element)
+    }
+
     /// Writes one element; `array` is the array's index in the declared order.
     @inline(__always)
     func store<Value: BitwiseCopyable>(_ value: Value, array: Int, at element: Int = 0) {
@@ -85,8 +91,8 @@ public struct LaneRow {
 /// A request's array with one fixed-width number per lane, of any alignment.
 ///
 /// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
-struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
-    private let bytes: UnsafeRawBufferPointer
+public struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
+    @usableFromInline let bytes: UnsafeRawBufferPointer
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
@@ -95,8 +101,9 @@ struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
         bytes.baseAddress! + lane * MemoryLayout<Value>.stride
     }
 
-    @inline(__always)
-    subscript(lane: Int) -> Value {
+    /// A lane's number.
+    @inlinable @inline(__always)
+    public subscript(lane: Int) -> Value {
         bytes.loadUnaligned(fromByteOffset: lane * MemoryLayout<Value>.stride, as: Value.self)
     }
 }

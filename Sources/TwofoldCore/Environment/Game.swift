@@ -1,15 +1,15 @@
 /// The rules of one game, for one board: what a game implements.
 ///
 /// A value of the conforming type holds the configuration and never changes; everything that changes
-/// is in `State`. ``GameEnvironment`` adds seeding, autoreset, step limits, episode lengths, batches and
+/// is in `State`. ``Batch`` adds seeding, autoreset, step limits, episode lengths, batches and
 /// threads.
 public protocol Game: Sendable {
     /// One board in play.
     associatedtype State: Sendable
     /// The reward terms that the game has.
     associatedtype Term: RewardTerm
-    /// The effect of one step, as far as reward terms and extra infos need it; made once for all of them.
-    associatedtype Transition
+    /// The effect of one played action; reward terms and extra infos read it.
+    associatedtype Transition: GameTransition
     /// The infos that a step reports on request, by the names that users write.
     associatedtype ExtraInfo: RawRepresentable<String>, CaseIterable, Sendable
 
@@ -36,7 +36,7 @@ public protocol Game: Sendable {
     func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(InvalidBoard)
 
     /// Plays one action, `0 ..< actions.count`, on a board that is not terminated.
-    func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome
+    func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition
 
     /// Writes the observation, the legal actions and the infos of a board.
     ///
@@ -61,19 +61,16 @@ public protocol Game: Sendable {
     /// `isPlaying`: its episode has not ended, so an action has to be legal.
     func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State
 
-    // MARK: rewards and extra infos, all of them functions of the transition
+    // MARK: rewards and extra infos, all of them functions of the move
 
-    /// The default reward, the one that ``step(_:action:generator:)`` returns.
+    /// The default reward, the one of a transition.
     var defaultReward: RewardSpec { get }
 
     /// The table that a term requires; nil for a term without one.
     func table(of term: Term) -> RewardTable?
 
-    /// The transition of one played action.
-    func transition(from before: State, action: Int, to after: State, isTerminated: Bool) -> Transition
-
     /// The value of a term that is not a potential; `table` is the term's own.
-    func value(of term: Term, table: [Double], in transition: Transition) -> Double
+    func value(of term: Term, table: [Double], in move: Move<Self>) -> Double
 
     /// The potential phi of a state for a potential term: an integer, so that it is exact.
     func potential(_ term: Term, table: [Double], of state: State) -> Double
@@ -82,7 +79,7 @@ public protocol Game: Sendable {
     func array(of info: ExtraInfo) -> ArraySpec
 
     /// Writes all elements of an extra info; nil for a lane that has not played its action.
-    func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow)
+    func write(_ info: ExtraInfo, of move: Move<Self>?, to row: InfoRow)
 }
 
 extension Game {
@@ -94,12 +91,12 @@ extension Game {
     public var boardSpace: ObservationSpace { observationSpace }
 }
 
-/// The outcome of one action.
-public struct StepOutcome: Sendable, BitwiseCopyable {
+/// The effect of one played action, as far as every game has it.
+public protocol GameTransition: Sendable {
     /// The game's own reward; a declared one takes its place.
-    public var reward: Float
+    var reward: Float { get }
     /// Whether the episode ended by the rules of the game.
-    public var terminated: Bool
+    var isTerminated: Bool { get }
 }
 
 /// One rule of a game. A snapshot is restored only where all rules are the same, so that its lanes continue
@@ -131,22 +128,21 @@ public struct InvalidState: Error, Sendable {
 /// The part of a lane's rows that the game itself fills.
 public struct GameRow {
     let row: LaneRow
+    let keys: BatchKeys
 
     /// One byte of the observation.
     @inline(__always)
-    public func observation(_ value: UInt8, at index: Int) {
-        row.store(value, array: StandardArrays.observation, at: index)
-    }
+    public func observation(_ value: UInt8, at index: Int) { row.store(value, keys.observation, at: index) }
 
     /// Whether an action is legal.
     @inline(__always)
     public func actionMask(_ isLegal: Bool, action: Int) {
-        row.store(Int8(isLegal ? 1 : 0), array: StandardArrays.actionMask, at: action)
+        row.store(isLegal ? 1 : 0, keys.actionMask, at: action)
     }
 
     /// One element of the game's `info`-th declared array.
     @inline(__always)
     public func info<Value: BitwiseCopyable>(_ value: Value, _ info: Int, at element: Int = 0) {
-        row.store(value, array: StandardArrays.firstInfo + info, at: element)
+        row.store(value, array: keys.firstInfo + info, at: element)
     }
 }

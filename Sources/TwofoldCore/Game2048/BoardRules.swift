@@ -79,7 +79,7 @@ public struct BoardRules: Sendable {
         }
         forEachBlock(boards, kernel, afterstateArrays, into: arrays) { memory, _, arrays, row in
             kernel.afterstates(
-                memory.block, boards: arrays.address(array: 0, lane: row),
+                memory.block, phases: nil, boards: arrays.address(array: 0, lane: row),
                 rewards: arrays.address(array: 1, lane: row), mask: arrays.address(array: 2, lane: row),
                 scratch: memory.scratch)
         }
@@ -235,7 +235,7 @@ public struct BoardRules: Sendable {
                     body(memory, mine, arrays, first)
                 } else {
                     body(memory, mine, memory.tail, 0)
-                    arrays.copyRows(mine, from: memory.tail)
+                    arrays.copyRows(mine, ofArrays: 0...specs.count - 1, from: memory.tail)
                 }
             }
         }

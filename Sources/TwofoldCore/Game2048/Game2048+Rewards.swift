@@ -43,21 +43,14 @@ extension Game2048 {
     /// One step: slide and merge, then the spawn.
     ///
     ///     before ──slide──► slide.afterstate ──spawn──► after
-    public struct Transition {
-        let before: Board
+    public struct Transition: GameTransition {
         let direction: Direction
         let slide: Slide
-        let after: Board
-        let isTerminated: Bool
+        /// The new tile; nil for an illegal action.
+        let spawn: Spawn?
+        public let isTerminated: Bool
 
-        /// The chance outcome, nil where nothing was spawned.
-        var chance: Int? {
-            guard slide.moved else { return nil }
-            for cell in 0..<after.count where after[cell] != slide.afterstate[cell] {
-                return after[cell] == 2 ? after.count + cell : cell
-            }
-            return nil
-        }
+        public var reward: Float { Float(slide.mergeScore) }
     }
 
     /// Entries of a table over exponents; the last one is for all larger exponents too.
@@ -73,31 +66,20 @@ extension Game2048 {
         }
     }
 
-    public func transition(
-        from before: State, action: Int, to after: State, isTerminated: Bool
-    ) -> Transition {
-        let direction = Direction(rawValue: UInt8(action))!
-        return Transition(
-            before: before.board, direction: direction, slide: Slide(before.board, towards: direction),
-            after: after.board, isTerminated: isTerminated)
-    }
-
     // MARK: terms
 
-    public func value(of term: Term, table: [Double], in transition: Transition) -> Double {
-        let slide = transition.slide
+    public func value(of term: Term, table: [Double], in move: Move<Game2048>) -> Double {
+        let (slide, before, after) = (move.transition.slide, move.before.board, move.after.board)
         return switch term {
         case .mergeScore: Double(slide.mergeScore)
         case .mergeExponent: Double(slide.merges.exponentSum)
         case .mergeCount: Double(slide.mergeCount)
-        case .mergeTable: tableSum(table, over: slide, towards: transition.direction)
-        case .newMaxTile: transition.after.maxExponent > transition.before.maxExponent ? 1 : 0
-        case .goal:
-            transition.after.maxExponent >= goalExponent && transition.before.maxExponent < goalExponent
-                ? 1 : 0
-        case .survival: slide.moved && !transition.isTerminated ? 1 : 0
+        case .mergeTable: tableSum(table, over: slide, towards: move.transition.direction)
+        case .newMaxTile: after.maxExponent > before.maxExponent ? 1 : 0
+        case .goal: after.maxExponent >= goalExponent && before.maxExponent < goalExponent ? 1 : 0
+        case .survival: slide.moved && !move.transition.isTerminated ? 1 : 0
         case .illegalAction: slide.moved ? 0 : 1
-        case .gameOver: transition.isTerminated ? 1 : 0
+        case .gameOver: move.transition.isTerminated ? 1 : 0
         case .emptyCells, .monotonicity, .smoothness, .corner, .cellWeights, .tileSum:
             preconditionFailure("\(term.rawValue) is a potential")
         }
@@ -142,11 +124,13 @@ extension Game2048 {
         }
     }
 
-    public func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow) {
+    public func write(_ info: ExtraInfo, of move: Move<Game2048>?, to row: InfoRow) {
         switch info {
-        case .merges: write(transition?.slide.merges, to: row)
-        case .afterstates: write(transition?.slide.afterstate, to: row)
-        case .chance: row.store(Int32(transition?.chance ?? -1))
+        case .merges: write(move?.transition.slide.merges, to: row)
+        case .afterstates: write(move?.transition.slide.afterstate, to: row)
+        case .chance:
+            let cells = config.rows * config.columns
+            row.store(Int32(move?.transition.spawn.map { $0.exponent == 2 ? cells + $0.cell : $0.cell } ?? -1))
         }
     }
 

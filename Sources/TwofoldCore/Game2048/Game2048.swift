@@ -86,22 +86,24 @@ public struct Game2048: Game {
         state.legalActions = state.board.legalActions
     }
 
-    public func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
+    public func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition {
         let direction = Direction(rawValue: UInt8(action))!
         guard state.legalActions.contains(direction) else {
-            return StepOutcome(
-                reward: 0, terminated: config.illegalAction == .terminate || stopsAtGoal(state))
+            return Transition(
+                direction: direction, slide: Slide(staying: state.board), spawn: nil,
+                isTerminated: config.illegalAction == .terminate || stopsAtGoal(state))
         }
         let slide = Slide(state.board, towards: direction)
         state.board = slide.afterstate
-        state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
+        let spawn = spawnLaw.draw(on: state.board, generator: &generator)
+        state.board.place(spawn)
         // Given boards can earn more than an Int32 holds; the score stops there, as the kernel's does.
         state.score = min(state.score + slide.mergeScore, Int(Int32.max))
         state.moves &+= 1
         state.legalActions = state.board.legalActions
-        return StepOutcome(
-            reward: Float(slide.mergeScore),
-            terminated: state.legalActions.isEmpty || stopsAtGoal(state))
+        return Transition(
+            direction: direction, slide: slide, spawn: spawn,
+            isTerminated: state.legalActions.isEmpty || stopsAtGoal(state))
     }
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }

@@ -5,13 +5,13 @@ public final class AfterstateMemory: Sendable {
     private let rewards: Int
 
     /// Bytes for a batch.
-    public static func bytes(_ environment: any VectorEnvironment) -> Int {
-        ArrayMemory.size(environment.afterstateArrays, lanes: environment.lanes)
+    public static func bytes(_ batch: Batch) -> Int {
+        ArrayMemory.size(batch.afterstateArrays, lanes: batch.lanes)
     }
 
     /// Memory for a batch; throws with the policy's name where the game has no afterstates.
-    init(_ environment: any VectorEnvironment, policy: String) throws(EnvironmentError) {
-        let specs = environment.afterstateArrays
+    init(_ batch: Batch, policy: String) throws(EnvironmentError) {
+        let specs = batch.afterstateArrays
         guard let boards = specs.firstIndex(where: { $0.name == "boards" }),
             let rewards = specs.firstIndex(where: { $0.name == "rewards" })
         else {
@@ -19,11 +19,11 @@ public final class AfterstateMemory: Sendable {
         }
         self.boards = boards
         self.rewards = rewards
-        memory = try ArrayMemory(specs, lanes: environment.lanes, for: "policy")
+        memory = try ArrayMemory(specs, lanes: batch.lanes, for: "policy")
     }
 
-    func fill(from environment: any VectorEnvironment) throws(EnvironmentError) {
-        try environment.afterstates(into: memory.arrays)
+    func fill(from batch: Batch) throws(EnvironmentError) {
+        try batch.afterstates(into: memory.arrays)
     }
 
     @inline(__always)

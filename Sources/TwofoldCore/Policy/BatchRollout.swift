@@ -15,14 +15,14 @@ public struct BatchRollout {
         case actions(UnsafeRawBufferPointer)
     }
 
-    private let environment: any VectorEnvironment
-    /// Indices of the infos among the environment's step arrays.
+    private let batch: Batch
+    /// Indices of the infos among the batch's step arrays.
     private let infos: [Int]
 
-    /// A rollout that reports these infos too; throws for a name that the environment doesn't have.
-    public init(_ environment: any VectorEnvironment, infos names: [String]) throws(EnvironmentError) {
-        self.environment = environment
-        let arrays = environment.stepArrays
+    /// A rollout that reports these infos too; throws for a name that the batch doesn't have.
+    public init(_ batch: Batch, infos names: [String]) throws(EnvironmentError) {
+        self.batch = batch
+        let arrays = batch.stepArrays
         var infos: [Int] = []
         for name in names {
             guard !Self.always.contains(name), let index = arrays.firstIndex(where: { $0.name == name })
@@ -41,8 +41,8 @@ public struct BatchRollout {
     }
 
     /// Bytes that a rollout of a batch takes while it runs, beside its arrays.
-    public static func bytes(_ environment: any VectorEnvironment) -> Int {
-        ArrayMemory.size(environment.stepArrays, lanes: environment.lanes) + environment.lanes
+    public static func bytes(_ batch: Batch) -> Int {
+        ArrayMemory.size(batch.stepArrays, lanes: batch.lanes) + batch.lanes
     }
 
     private static let always = ["observation", "action_mask", "reward", "terminated", "truncated"]
@@ -50,22 +50,22 @@ public struct BatchRollout {
     // MARK: arrays
 
     /// One row before each step and one at the end.
-    public var frameArrays: [ArraySpec] { environment.stepArrays[..<2].map(batched) }
+    public var frameArrays: [ArraySpec] { batch.stepArrays[..<2].map(batched) }
 
     /// One row for each step.
     public var stepArrays: [ArraySpec] {
         [batched(ArraySpec("action", .uint8))]
-            + environment.stepArrays.filter { Self.always[2...].contains($0.name) }.map(batched)
-            + [batched(ArraySpec("valid", .bool))] + infos.map { batched(environment.stepArrays[$0]) }
+            + batch.stepArrays.filter { Self.always[2...].contains($0.name) }.map(batched)
+            + [batched(ArraySpec("valid", .bool))] + infos.map { batched(batch.stepArrays[$0]) }
     }
 
     /// One row for each ended episode in SAME_STEP; empty in the other modes.
     public var finalArrays: [ArraySpec] {
-        environment.autoreset == .sameStep ? [ArraySpec("steps", .uint64)] + environment.finalArrays : []
+        batch.autoreset == .sameStep ? [ArraySpec("steps", .uint64)] + batch.finalArrays : []
     }
 
     private func batched(_ spec: ArraySpec) -> ArraySpec {
-        ArraySpec(spec.name, spec.dtype, shape: [environment.lanes] + spec.shape)
+        ArraySpec(spec.name, spec.dtype, shape: [batch.lanes] + spec.shape)
     }
 
     // MARK: the rollout
@@ -85,13 +85,14 @@ public struct BatchRollout {
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil
     ) throws(EnvironmentError) -> Progress {
-        let (lanes, autoreset) = (environment.lanes, environment.autoreset)
-        let actionCount = environment.actions.count
+        let (lanes, autoreset) = (batch.lanes, batch.autoreset)
+        let actionCount = batch.actions.count
         if case .actions(let actions) = source { try check(actions, actionCount) }
-        var rows = try RolloutRows(
-            environment, frames: frames, steps: steps, names: stepArrays.map(\.name))
+        let rows = try RolloutRows(
+            batch, frames: frames, steps: steps, names: stepArrays.map(\.name))
+        let valid = stepArrays.firstIndex { $0.name == "valid" }!
         // The first step overwrites the infos.
-        try environment.observe(into: rows.arrays(frame: 0, step: 0))
+        try batch.observe(into: rows.arrays(frame: 0, step: 0))
 
         var progress = Progress()
         while progress.steps < count {
@@ -105,7 +106,7 @@ public struct BatchRollout {
             case .policy(let policy, let streams):
                 streams.draw()
                 let view = PolicyView(
-                    environment: environment, lanes: lanes, actionCount: actionCount,
+                    batch: batch, lanes: lanes, actionCount: actionCount,
                     observations: frames.address(array: 0, lane: step),
                     masks: frames.address(array: 1, lane: step), words: streams.words, actions: actions)
                 do throws(EnvironmentError) {
@@ -117,11 +118,11 @@ public struct BatchRollout {
                     return progress
                 }
             }
+            batch.phases.writePlaying(lanes, to: steps.address(array: valid, lane: step))
             let arrays = rows.arrays(frame: step + 1, step: step)
-            try environment.step(
+            try batch.step(
                 actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: arrays,
                 skippingFinished: true)
-            rows.writeValid(step)
             if autoreset == .sameStep {
                 progress.finals += restartEnded(arrays, step: step, into: finals, at: progress.finals)
             }
@@ -134,7 +135,7 @@ public struct BatchRollout {
     private func restartEnded(
         _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
     ) -> Int {
-        let ended = environment.restartEnded(
+        let ended = batch.restartEnded(
             in: arrays, keeping: finals.dropping(arrays: 1, rows: first))
         for row in first..<first + ended {
             finals.address(array: 0, lane: row)
@@ -149,7 +150,7 @@ public struct BatchRollout {
         guard Int(largest) >= count, let index = actions.firstIndex(where: { Int($0) >= count }) else {
             return
         }
-        let (step, lane) = (index / environment.lanes, index % environment.lanes)
+        let (step, lane) = (index / batch.lanes, index % batch.lanes)
         throw .invalid(
             "actions", lane: lane,
             "action \(actions[index]) of lane \(lane) in step \(step) is outside 0...\(count - 1)")

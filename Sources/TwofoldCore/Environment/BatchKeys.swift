@@ -1,0 +1,32 @@
+/// The keys of the arrays that every batch has:
+///
+///     observation, action_mask, episode_length, the game's infos …, reward, terminated, truncated
+///     └───────────────────── reset arrays ────────────────────────┘
+///     └───────────────────────────────── step arrays ─────────────────────────────────────┘
+///
+/// Requested extra infos follow the step arrays.
+package struct BatchKeys: Sendable {
+    package let observation: ArrayKey<UInt8>
+    package let actionMask: ArrayKey<Int8>
+    package let episodeLength: ArrayKey<Int32>
+    /// Index of the first of the game's infos.
+    let firstInfo: Int
+    /// Number of the arrays of a reset.
+    let resetCount: Int
+    package let reward: ArrayKey<Float>
+    package let terminated: ArrayKey<Bool>
+    package let truncated: ArrayKey<Bool>
+
+    /// Adds a game's arrays to a list.
+    init(_ game: some Game, in arrays: inout ArrayList) {
+        observation = arrays.add("observation", shape: game.observationSpace.shape)
+        actionMask = arrays.add("action_mask", shape: [game.actions.count])
+        episodeLength = arrays.add("episode_length")
+        firstInfo = arrays.specs.count
+        for info in game.infos { arrays.add(info) }
+        resetCount = arrays.specs.count
+        reward = arrays.add("reward")
+        terminated = arrays.add("terminated")
+        truncated = arrays.add("truncated")
+    }
+}
