@@ -70,7 +70,8 @@ final class RowTableEngine: BatchEngine {
     }
 
     func step(
-        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases, worker: Int
+        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases,
+        worker: Int
     ) {
         preconditionFailure("the benchmark reads the game's own reward")
     }

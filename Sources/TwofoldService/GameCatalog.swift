@@ -13,8 +13,7 @@ struct CatalogEntry: Sendable {
     /// The infos that steps report on request.
     let extraInfos: [String]
     /// Makes a batch, with the service's tables of optima; throws with the argument's name.
-    let make:
-        @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) -> Batch
+    let make: @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) -> Batch
 }
 
 /// All games that are served. A new game adds its entry here, and its config message to the protocol.

@@ -281,7 +281,9 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         let batch = try game(.init(peeks: nil), extraInfos: ["flips"])
         func flips(_ action: UInt8) throws -> [Int: Concentration.Flip] {
             try batch.step([action])
-            let flips = batch.bytes("flips", lane: 0).enumerated().map { ($0.0, Concentration.Flip(rawValue: $0.1)!) }
+            let flips = batch.bytes("flips", lane: 0).enumerated().map {
+                ($0.0, Concentration.Flip(rawValue: $0.1)!)
+            }
             return Dictionary(uniqueKeysWithValues: flips).filter { $0.value != .none }
         }
         #expect(try flips(3) == [3: .turned])

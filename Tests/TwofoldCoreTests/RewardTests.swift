@@ -158,7 +158,8 @@ extension RewardSpec {
     @Test func `a lane that waits for its autoreset earns nothing, clipped or not`() throws {
         var spec = RewardSpec.everyTerm
         (spec.clipLow, spec.clipHigh) = (5, 6)
-        let batch = try TestBatch(lanes: 70, maxEpisodeSteps: 2, reward: spec, extraInfos: RewardSpec.everyInfo)
+        let batch = try TestBatch(
+            lanes: 70, maxEpisodeSteps: 2, reward: spec, extraInfos: RewardSpec.everyInfo)
         try batch.reset(seed: 1)
         for step in 1...9 {
             try batch.step((0..<70).map { UInt8(($0 + step) % 4) })

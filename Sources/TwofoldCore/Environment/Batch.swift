@@ -133,8 +133,9 @@ public final class Batch {
         let (engine, passes, phases, keys) = (engine, passes, phases, keys)
         forEachBlock { block, worker in
             engine.step(block, actions: actions, into: arrays, worker: worker)
-            for pass in passes {
-                pass.step(block, actions: actions, in: arrays, phases: phases, worker: worker)
+            // because: an iterator would retain the list, for each block.
+            for index in passes.indices {
+                passes[index].step(block, actions: actions, in: arrays, phases: phases, worker: worker)
             }
             phases.advance(block, in: arrays, keys)
         }

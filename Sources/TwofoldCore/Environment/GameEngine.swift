@@ -63,7 +63,8 @@ final class GameEngine<Rules: Game>: BatchEngine {
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)
     func step(
-        _ block: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases, worker: Int
+        _ block: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases,
+        worker: Int
     ) {
         for index in block {
             let row = arrays.row(index)

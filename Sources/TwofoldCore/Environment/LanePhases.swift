@@ -66,11 +66,23 @@ package final class LanePhases: @unchecked Sendable {
         let phases = bytes + first
         let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: first))
         let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: first))
-        let kept: UInt8 = turnOfFinished == .wait ? 0xff : 0
-        for index in 0..<lanes.count {
+        let kept: UInt64 = turnOfFinished == .wait ? .max : 0
+        var index = 0
+        // Eight lanes at a time; a flag is bit 0 of its byte.
+        while index + 8 <= lanes.count {
+            let phase = UnsafeMutableRawPointer(phases + index)
+            let isTerminated = terminated.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let isTruncated = truncated.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let ended = isTerminated | (isTruncated & ~isTerminated) &<< 1
+            phase.storeBytes(of: phase.load(as: UInt64.self) & kept | ended, as: UInt64.self)
+            index += 8
+        }
+        while index < lanes.count {
             let isTerminated = terminated.load(fromByteOffset: index, as: UInt8.self)
             let isTruncated = truncated.load(fromByteOffset: index, as: UInt8.self)
-            phases[index] = phases[index] & kept | isTerminated | (isTruncated & ~isTerminated) &<< 1
+            let ended = isTerminated | (isTruncated & ~isTerminated) &<< 1
+            phases[index] = phases[index] & UInt8(truncatingIfNeeded: kept) | ended
+            index += 1
         }
     }
 

@@ -15,7 +15,8 @@ package protocol StepPass: AnyObject, Sendable {
 
     /// Reads and writes the rows of the step that has just played these lanes; ``LanePhases`` are those before it.
     func step(
-        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases, worker: Int)
+        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases,
+        worker: Int)
     /// Reads the rows of boards that a reset or a restore has written.
     func observe(_ lanes: Range<Int>, in arrays: BatchArrays)
     /// Writes the infos of a lane's final board to a row of the finals, before the lane restarts.

@@ -125,7 +125,8 @@ extension BatchArrays {
     @inline(__always)
     func kernelOutputs(_ row: Int, _ keys: BatchKeys) -> KernelOutputs {
         KernelOutputs(
-            observation: address(keys.observation, lane: row), actionMask: address(keys.actionMask, lane: row),
+            observation: address(keys.observation, lane: row),
+            actionMask: address(keys.actionMask, lane: row),
             episodeLength: address(keys.episodeLength, lane: row)
         ) { address(array: keys.firstInfo + $0, lane: row) }
     }

@@ -130,7 +130,8 @@ extension Game2048 {
         case .afterstates: write(move?.transition.slide.afterstate, to: row)
         case .chance:
             let cells = config.rows * config.columns
-            row.store(Int32(move?.transition.spawn.map { $0.exponent == 2 ? cells + $0.cell : $0.cell } ?? -1))
+            row.store(
+                Int32(move?.transition.spawn.map { $0.exponent == 2 ? cells + $0.cell : $0.cell } ?? -1))
         }
     }
 

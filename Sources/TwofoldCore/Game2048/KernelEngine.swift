@@ -80,7 +80,8 @@ final class KernelEngine: BatchEngine {
     }
 
     func step(
-        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases, worker: Int
+        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases,
+        worker: Int
     ) {
         guard let report else { return }
         let scratch = blocks.scratch(worker)

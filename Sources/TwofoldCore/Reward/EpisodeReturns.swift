@@ -31,7 +31,8 @@ public final class EpisodeReturns: StepPass {
 
     /// Adds the rewards of a step that has just filled the rows of these lanes, and writes the sums there.
     package func step(
-        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases, worker: Int
+        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases,
+        worker: Int
     ) {
         let first = lanes.lowerBound
         let lengths = UnsafeRawPointer(arrays.address(keys.episodeLength, lane: first))

@@ -5,7 +5,8 @@ extension Game2048 {
     /// A batch whose extra infos may be ``OptimumInfo``s, from this table; throws if the reward or an extra info is wrong.
     public func makeBatch(_ options: BatchOptions, _ table: OptimumTable) throws(EnvironmentError) -> Batch {
         precondition(table.problem.rows == config.rows && table.problem.columns == config.columns)
-        let pass = try OptimumPass(table, lanes: options.lanes, illegalEnds: config.illegalAction == .terminate)
+        let pass = try OptimumPass(
+            table, lanes: options.lanes, illegalEnds: config.illegalAction == .terminate)
         return try makeBatch(options, passes: [pass])
     }
 }
@@ -75,7 +76,8 @@ final class OptimumPass: StepPass, @unchecked Sendable {
     // MARK: the passes
 
     func step(
-        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases, worker: Int
+        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases,
+        worker: Int
     ) {
         if let regret = step.regret {
             writeRegrets(lanes, actions, phases, to: arrays.address(regret, lane: lanes.lowerBound))
