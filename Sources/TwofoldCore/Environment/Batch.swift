@@ -116,7 +116,7 @@ public final class Batch {
 
     /// Estimated memory of a batch of this many lanes, otherwise like this one, without its replies.
     public func bytes(lanes: Int) -> Int {
-        passes.reduce(engine.bytes(lanes: lanes) + lanes) { $0 + $1.passBytes(lanes: lanes) }
+        passes.reduce(engine.bytes(lanes: lanes) + LanePhases.bytes(lanes: lanes)) { $0 + $1.passBytes(lanes: lanes) }
     }
 
     // MARK: step

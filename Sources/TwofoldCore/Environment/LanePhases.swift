@@ -26,10 +26,13 @@ package final class LanePhases: @unchecked Sendable {
     private let autoreset: AutoresetMode
 
     init(lanes: Int, _ autoreset: AutoresetMode) throws(EnvironmentError) {
-        memory = try OwnedMemory(byteCount: (lanes + 63) / 64 * 64, for: "num_envs")
+        memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
         bytes = memory.initialized(repeating: LanePhase.playing.rawValue).baseAddress!
         self.autoreset = autoreset
     }
+
+    /// Memory of this many lanes: whole blocks.
+    static func bytes(lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
 
     subscript(lane: Int) -> LanePhase {
         @inline(__always) get { LanePhase(rawValue: bytes[lane])! }
