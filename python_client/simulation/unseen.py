@@ -2,7 +2,7 @@
 
     make defects DEFECTS_ARGS='--unseen --seconds 120'
 
-The tests of `make test` miss each of them, apart from those that run the simulation.
+Without the simulation, the tests of `make test` miss each of them.
 """
 
 from defects import ENTRY, LEDGER, SERVER, SESSION, Defect

@@ -308,7 +308,7 @@ final class Oracle {
         } catch {}
     }
 
-    /// Checks that a create is refused only where there is no room. An open session can be stepped, whatever others do.
+    /// Checks that a create is refused only for lack of room, and that an open session always has room for its steps.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {
