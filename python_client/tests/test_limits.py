@@ -73,10 +73,12 @@ first.reset(seed=0)
 first.step([0])
 while many:
     many.pop().close()
-# libzmq gives the descriptors back in a thread of its own, a moment later.
+# libzmq gives the descriptors back in a thread of its own, a moment later. Looking takes one, too.
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 deadline = time.monotonic() + 300
 while max(map(int, os.listdir("/proc/self/fd"))) > open_files and time.monotonic() < deadline:
     time.sleep(0.01)
+resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + allowed, most))
 twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
 """
     for allowed in range(20, 24):
