@@ -3,6 +3,7 @@
 import random
 
 from compliance.refusals import REFUSALS
+from compliance.sessions import ENVIRONMENT_ID, Session
 from raw import RawSession
 from servers import Server
 
@@ -62,13 +63,18 @@ def test_requests_with_flipped_bits_stop_nothing(server: Server) -> None:
 
 
 def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
+    three = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
     with RawSession(own_server.ipc) as session:
 
         def come_and_go(times: int) -> None:
-            for _ in range(times):
-                session.begin()
-                assert session.create().slot == "create"
-                assert session.ask(close={}).slot == "close"
+            for _ in range(times // AT_ONCE):
+                sessions = [Session(session.connection) for _ in range(AT_ONCE)]
+                for slot, fields in (("create", {"create": three}), ("close", {"close": {}})):
+                    for each in sessions:
+                        each.connection.send(each.request(**fields))
+                    for each in sessions:
+                        assert each.connection.receive().slot == slot
+                        each.seq = 1
 
         # Closed ids are remembered, up to ten thousand of them.
         come_and_go(TIMES + TIMES // 5)
