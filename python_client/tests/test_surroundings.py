@@ -16,6 +16,7 @@ from servers import Server, wait_until
 import twofold
 from twofold.client.session import Session
 from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
+from twofold.client.zeromq import Backoff
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import game2048_pb2 as game2048
 
@@ -54,6 +55,12 @@ class Others:
             return function(*arguments)
 
         return use
+
+
+@pytest.fixture(autouse=True)
+def _only_lost_requests_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a slow reply cost no second connection, since the tests count them."""
+    monkeypatch.setattr(Backoff, "seconds", lambda *_: 300.0)
 
 
 @pytest.fixture
