@@ -25,7 +25,10 @@ from twofold.judging import ChatModel, Failure, Player, Strategy
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 
+Array: TypeAlias = NDArray[Any]
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
+Place: TypeAlias = "Callable[[int], Mapping[str, int]]"
+"""Returns a lane's episode, seed and step, or lane and step, for messages."""
 
 
 @dataclass(frozen=True)
@@ -181,18 +184,17 @@ class CheckedChooser(OpenChooser, abc.ABC):
     def choose(
         self,
         observations: Any,
-        mask: NDArray[Any],
+        mask: Array,
         playing: NDArray[np.bool_],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+        place: Place,
+    ) -> Array:
         """Returns actions (N,) of the action space's dtype; legal ones on the other lanes.
 
         Args:
             observations: (N, …)
             mask: int8 (N, actions)
             playing: bool (N,), lanes whose actions are needed.
-            place: A function from a lane to its episode, seed and step, or lane and step, for
-                messages.
+            place: The lanes' places.
 
         Raises:
             PolicyError: It raised, took too long, or did not return an array of legal actions.
@@ -227,18 +229,12 @@ class CheckedChooser(OpenChooser, abc.ABC):
         self.calls += 1
         if len(lanes) == len(playing):
             return actions
-        of_all: NDArray[Any] = all_masks.argmax(axis=1).astype(self._dtype)
+        of_all: Array = all_masks.argmax(axis=1).astype(self._dtype)
         of_all[lanes] = actions
         return of_all
 
     @abc.abstractmethod
-    def _ask(
-        self,
-        observations: Any,
-        mask: NDArray[Any],
-        lanes: NDArray[np.intp],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+    def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         """Returns integers (K,) for these lanes, (K,); their range is not checked."""
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
@@ -294,13 +290,7 @@ class OpenFunction(CheckedChooser):
             raise self._error(f"reset raised {_described(error)}") from error
         self.seconds += time.perf_counter() - start
 
-    def _ask(
-        self,
-        observations: Any,
-        mask: NDArray[Any],
-        lanes: NDArray[np.intp],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+    def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         start = time.perf_counter()
         try:
             # A copy: the policy may write into its arguments, and the mask is needed again.
@@ -373,13 +363,7 @@ class OpenPlayer(CheckedChooser):
         assert seeds is not None
         self._player.begin(np.flatnonzero(lanes), seeds[lanes])
 
-    def _ask(
-        self,
-        observations: Any,
-        mask: NDArray[Any],
-        lanes: NDArray[np.intp],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+    def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         start = time.perf_counter()
         choices = self._player.choose(observations, mask, lanes)
         self.seconds += time.perf_counter() - start
