@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Generic, NoReturn
 
@@ -13,16 +12,16 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self, Unpack
 
-from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
 from twofold.client.session import Session, exactly_once
+from twofold.envs import rendering
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
 from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
 from twofold.envs.seeding import BoardSeeds
 from twofold.envs.settings import Settings
 from twofold.errors import ProtocolError
-from twofold.games.drawing import Picture, side_by_side
+from twofold.games.drawing import Picture
 from twofold.games.spec import GameSpec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
@@ -30,9 +29,6 @@ from twofold.v1 import environment_pb2 as environment
 _OBSERVE = envelope.Request(observe={})
 _AFTERSTATES = envelope.Request(afterstates={})
 KEEPALIVE = envelope.Request(keepalive={})
-# Pixels between the boards of a grid, and the least that a board may have.
-_GAP = 8
-_SMALLEST_BOARD = 16
 
 
 class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
@@ -169,10 +165,8 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         if self.render_mode is None:
             gym.logger.warn("render() needs an environment made with a render_mode")
             return None
-        boards = self.boards()
-        if self.render_mode == "ansi":
-            return tuple(self.game.text(board) for board in boards)
-        return tuple(self.game.picture(board, self._settings.render_size) for board in boards)
+        size = self._settings.render_size
+        return rendering.draw(self.game, self.boards(), self.render_mode, size)
 
     def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
         """All boards in one picture, side by side, in any render mode.
@@ -188,14 +182,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
             InvalidArgument: An argument is wrong, or leaves a board less than 16 pixels.
             TransportError: No answer.
         """
-        if columns is None:
-            columns = math.ceil(math.sqrt(self.num_envs))
-        columns = min(_arguments.integer("columns", columns, 1), self.num_envs)
-        least = columns * (_SMALLEST_BOARD + _GAP) + _GAP
-        width = _arguments.integer("width", width, least, 16384)
-        size = (width - _GAP) // columns - _GAP
-        boards = [self.game.picture(board, size) for board in self.boards()]
-        return side_by_side(boards, columns, _GAP)
+        return rendering.draw_grid(self.game, self.num_envs, columns, width, self.boards)
 
     @exactly_once
     def keepalive(self) -> None:
