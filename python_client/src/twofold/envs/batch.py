@@ -17,7 +17,7 @@ from twofold.client.session import Session, exactly_once
 from twofold.envs import rendering
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
-from twofold.envs.results import Array, FreshResults, InfosT, ObsT, ReusedResults
+from twofold.envs.results import Array, InfosT, ObsT, Results
 from twofold.envs.seeding import BoardSeeds
 from twofold.envs.settings import Settings
 from twofold.errors import ProtocolError
@@ -94,12 +94,9 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
-        is_copied = self._settings.copy
-        make = FreshResults if is_copied else ReusedResults
-        arguments = spec, self.num_envs, self.game, form
-        self._results = make(*arguments)
-        # For the methods that are not called at each step.
-        self._fresh = self._results if is_copied else FreshResults(*arguments)
+        self._results = Results(spec, self.num_envs, self.game, form)
+        # For resets and steps; the other methods' results are always fresh.
+        self._target = None if self._settings.copy else self._results.target(spec)
         self._episodes = (
             Episodes(self.num_envs, self.autoreset_mode, self.game.measures)
             if EPISODE in self.extra_infos
@@ -129,16 +126,16 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
     @exactly_once
     def observe(self) -> tuple[ObsT, InfosT]:
         """The current observations and infos again, as `reset` returns them; changes nothing."""
-        return self._fresh.of_reset(self._observed())
+        return self._results.of_reset(self._observed())
 
     @exactly_once
     def boards(self) -> Array:
         """The boards as they are, (N, …), whatever the form of observations; changes nothing."""
-        return self._fresh.boards(self._observed())
+        return self._results.boards(self._observed())
 
     def _observed(self) -> NDArray[np.uint8]:
         """The payload of an observe reply, in memory of its own."""
-        buffer = self._fresh.buffer()
+        buffer = self._results.buffer()
         self._session.call("observe", _OBSERVE, into=buffer)
         return buffer[0]
 
@@ -225,11 +222,11 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
         if slot not in ("reset", "step"):
             return None
         # Memory of its own, since another call may be under way.
-        memory = np.empty(self._fresh.size, np.uint8)
+        memory = np.empty(self._results.size, np.uint8)
         memory[: payload.size] = payload
         if slot == "reset":
-            return self._fresh.of_reset(memory)
-        stepped = self._fresh.of_step(reply, memory)
+            return self._results.of_reset(memory)
+        stepped = self._results.of_step(reply, memory)
         if self._episodes is not None:
             self._episodes.add_inherited(stepped, self._session.inherited)
         return stepped

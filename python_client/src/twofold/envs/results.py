@@ -1,13 +1,14 @@
-"""Results of reset and step: views of a reply's payload, fresh each time or always the same."""
+"""Results of reset and step: views of a reply's payload, fresh each time or in a given target."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import NotRequired, TypedDict, TypeVar, override
+from typing_extensions import NotRequired, TypedDict, TypeVar
 
 from twofold.client.carrier import DONE
 from twofold.client.payloads import Buffer, BufferPool, Layout
@@ -98,8 +99,51 @@ def plain(infos: Infos) -> Infos:
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
-class FreshResults:
-    """Results in fresh memory, which holds a payload, and behind it the masks of the infos.
+class Target:
+    """The arrays and dicts that all calls return with copy=False, overwritten in place.
+
+    Args:
+        buffer: The memory of a payload, and of the masks of the infos behind it.
+        boards: The server's observations in it.
+        mask: The server's action mask in it.
+        stepped: The results of a step, without finals.
+        of_reset: The names of those infos, with their masks, that a reset has, too.
+        of_last_steps: The names of those that belong to an episode's last step.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        boards: Array,
+        mask: Array,
+        stepped: Stepped[Any, Infos],
+        of_reset: Iterable[str],
+        of_last_steps: Iterable[str],
+    ) -> None:
+        self.buffer, self.boards, self.mask, self.stepped = buffer, boards, mask, stepped
+        infos = stepped[4]
+        self.observed: tuple[Any, Infos] = stepped[0], {name: infos[name] for name in of_reset}
+        # The dicts without finals, and without keys that wrappers add.
+        self._own = [(each, dict(each)) for each in (infos, self.observed[1])]
+        self._masks = [infos["_" + name] for name in of_last_steps]
+        self.has_finals = False
+
+    def clear(self) -> None:
+        """Removes everything that only the last call returned."""
+        for infos, own in self._own:
+            if len(infos) != len(own):
+                infos.clear()
+                infos.update(own)
+        if self.has_finals:
+            for mask in self._masks:
+                mask.fill(True)
+            self.has_finals = False
+
+
+class Results:
+    """The results of resets and steps: the arrays of a payload, and masks of the infos behind it.
+
+    They are written to a given target, or else to fresh memory.
 
     Args:
         spec: The reply to create, with the layouts of replies.
@@ -111,7 +155,7 @@ class FreshResults:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
-        size: Bytes of that memory.
+        size: Bytes of a payload and the masks.
     """
 
     def __init__(
@@ -139,28 +183,63 @@ class FreshResults:
         self._final_layout = self._of_final_info(spec.step)
         self._finals_layouts: dict[bytes, Layout] = {}
 
-    def buffer(self) -> Buffer:
-        """Memory for the payload of a reply that is to become results."""
-        return self._buffers.take(self.size)
+    def buffer(self, target: Target | None = None) -> Buffer:
+        """Returns memory for the payload of a reply that is to become results."""
+        return self._buffers.take(self.size) if target is None else target.buffer
+
+    def target(self, spec: environment.CreateReply) -> Target:
+        """Returns a target for the results of all calls.
+
+        Raises:
+            ProtocolError: The server's replies to reset and step begin differently.
+        """
+        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
+            raise ProtocolError("the server's replies to reset and step begin differently")
+        buffer = self.buffer()
+        boards, *others, infos = self._views(buffer[0])
+        mask = infos["action_mask"]
+        observations = self._observations(boards, mask, infos)
+        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
+        stepped = (observations, *others, infos)
+        of_reset = [name for name in infos if name not in of_steps]
+        return Target(buffer, boards, mask, stepped, of_reset, self._of_last_steps)
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
         """The server's observations in a reset's payload, (N, …)."""
         return self._reset_layout.split(memory)["observation"]
 
-    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
-        """The results of a reset or alike, from memory from `buffer` with the payload in it."""
+    def of_reset(self, memory: NDArray[np.uint8], target: Target | None = None) -> tuple[Any, Any]:
+        """Returns the results of a reset or alike, whose payload is in memory from `buffer`."""
+        if target is not None:
+            self._write(target)
+            return target.observed
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
         boards = infos.pop("observation")
-        return self._observations(boards, infos), infos
+        return self._observations(boards, infos["action_mask"], infos), infos
 
-    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """The results of a step, from its reply and memory from `buffer` with the payload in it."""
-        boards, rewards, terminations, truncations, infos = self._views(memory)
-        observations = self._observations(boards, infos)
+    def of_step(
+        self, reply: envelope.Reply, memory: NDArray[np.uint8], target: Target | None = None
+    ) -> Stepped[Any, Any]:
+        """Returns the results of a step, whose payload is in memory from `buffer`."""
+        if target is None:
+            boards, rewards, terminations, truncations, infos = self._views(memory)
+            observations = self._observations(boards, infos["action_mask"], infos)
+        else:
+            self._write(target)
+            observations, rewards, terminations, truncations, infos = target.stepped
         if reply is not DONE and reply.step.HasField("finals"):
+            if target is not None:
+                # First, so that the next call clears whatever an interrupt leaves behind.
+                target.has_finals = True
             infos |= self._finals(reply, memory, infos)
         return observations, rewards, terminations, truncations, infos
+
+    def _write(self, target: Target) -> None:
+        """Writes the arrays of a target that are not views of its payload."""
+        target.clear()
+        infos = target.stepped[4]
+        self._observations(target.boards, target.mask, infos, target.stepped[0])
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
         """The layout with the mask of each info behind it, bool (N,), as in Gymnasium."""
@@ -194,20 +273,22 @@ class FreshResults:
         return Layout(layout, ("masks",))
 
     def _views(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """A step's results in the server's action order, without finals."""
+        """Returns a step's results in the server's action order, without finals."""
         memory[self._end_of_payload :].fill(True)
         infos: Infos = self._step_layout.split(memory)
         boards, rewards = infos.pop("observation"), infos.pop("reward")
         return boards, rewards, infos.pop("terminated"), infos.pop("truncated"), infos
 
-    def _observations(self, boards: Array, infos: Infos) -> Any:
-        """The observations in the user's form, from the server's boards.
+    def _observations(self, boards: Array, mask: Array, infos: Infos, out: Any = None) -> Any:
+        """Returns the observations in the user's form, from the server's boards and action mask.
 
-        The mask among the infos gets the order of the user's actions.
+        The mask among the infos gets the order of the user's actions; with `out`, observations that
+        are overwritten, in its own memory.
         """
         if self._order is not None:
-            infos["action_mask"] = infos["action_mask"].take(self._order, 1)
-        return self._form.observations(boards, infos["action_mask"])
+            own = None if out is None else infos["action_mask"]
+            infos["action_mask"] = mask.take(self._order, 1, own)
+        return self._form.observations(boards, infos["action_mask"], out)
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
         """The infos that SAME_STEP adds to a step in which episodes have ended.
@@ -229,7 +310,8 @@ class FreshResults:
         finals = layout.split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
         # A copy, so that one kept observation does not keep the whole reply in memory.
-        observations = self._observations(finals.pop("observation").copy(), finals)
+        boards = finals.pop("observation").copy()
+        observations = self._observations(boards, finals["action_mask"], finals)
         final_obs = np.empty(self._num_envs, object)
         if self._form.keys is None:
             final_obs[lanes] = np.fromiter(observations, object, lanes.size)
@@ -247,66 +329,3 @@ class FreshResults:
             final_info[name][lanes] = finals[name]
             final_info["_" + name] = mask
         return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
-
-
-class ReusedResults(FreshResults):
-    """The same arrays and the same dicts each time, overwritten in place.
-
-    Raises:
-        ProtocolError: As `FreshResults`, or the server's reset and step replies begin differently.
-    """
-
-    def __init__(self, spec: environment.CreateReply, *arguments: Any) -> None:
-        super().__init__(spec, *arguments)
-        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
-            raise ProtocolError("the server's replies to reset and step begin differently")
-        self._buffer = super().buffer()
-        boards, *others, infos = self._views(self._buffer[0])
-        self._server_mask = infos["action_mask"]
-        observations = self._observations(boards, infos)
-        self._boards = boards
-        self._stepped: Stepped[Any, Infos] = (observations, *others, infos)
-        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
-        of_reset = {name: infos[name] for name in infos if name not in of_steps}
-        self._observed: tuple[Any, Infos] = observations, of_reset
-        # The dicts without finals, and without keys that wrappers add.
-        self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
-        self._has_finals = False
-
-    @override
-    def buffer(self) -> Buffer:
-        return self._buffer
-
-    @override
-    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
-        self._refresh()
-        return self._observed
-
-    @override
-    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        self._refresh()
-        if reply is not DONE and reply.step.HasField("finals"):
-            # First, so that the next call clears whatever an interrupt leaves behind.
-            self._has_finals = True
-            infos = self._stepped[4]
-            infos |= self._finals(reply, memory, infos)
-        return self._stepped
-
-    def _refresh(self) -> None:
-        """Updates the dicts, and the arrays that are not views of the payload."""
-        for infos, own in self._own:
-            if len(infos) != len(own):
-                infos.clear()
-                infos.update(own)
-        infos = self._stepped[4]
-        if self._has_finals:
-            for name in self._of_last_steps:
-                infos["_" + name].fill(True)
-            self._has_finals = False
-        if self._order is not None:
-            np.take(self._server_mask, self._order, 1, infos["action_mask"])
-        observations, keys = self._stepped[0], self._form.keys
-        if keys is not None:
-            np.copyto(observations[keys[1]], infos["action_mask"])
-            observations = observations[keys[0]]
-        self._form.of(self._boards, observations)

@@ -67,11 +67,11 @@ def restore(
         new_seeds[replaced.astype(np.intp)] = seeds
     payload = b"".join((*parts, blob))
     envs._seeds.plan(payload, is_replaced, new_seeds)
-    buffer = envs._fresh.buffer()
+    buffer = envs._results.buffer()
     envs._session.call("restore", envelope.Request(restore=request), payload, into=buffer)
     if envs._episodes is not None:
         envs._episodes.begin(is_replaced)
-    return envs._fresh.of_reset(buffer[0])
+    return envs._results.of_reset(buffer[0])
 
 
 snapshot_call = exactly_once(snapshot)

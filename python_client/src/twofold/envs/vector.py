@@ -93,13 +93,13 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             seeded, seeds = mask, first_seeds
         request, payload = _reset_request(mask, seeded, seeds, boards)
         self._seeds.plan(payload, seeded, seeds)
-        buffer = self._results.buffer()
+        buffer = self._results.buffer(self._target)
         self._session.call("reset", request, payload, into=buffer)
         if self._episodes is not None:
             self._episodes.begin(mask)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
-        return self._results.of_reset(buffer[0])
+        return self._results.of_reset(buffer[0], self._target)
 
     def _first_seeds(
         self,
@@ -153,7 +153,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
         """A step inside a call."""
         # The carrier checks the range where it plays them.
         numbers = self._server_actions(actions, checks_range=False)
-        buffer = self._results.buffer()
+        buffer = self._results.buffer(self._target)
         try:
             reply, _ = self._session.step(numbers, buffer)
         except InvalidArgument as error:
@@ -165,7 +165,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
         """The results of the newest request, a step, from its reply and payload."""
-        stepped = self._results.of_step(reply, memory)
+        stepped = self._results.of_step(reply, memory, self._target)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
         return stepped
@@ -185,7 +185,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition, TransportError: What `step` raises, if that is known already.
         """
         numbers = self._server_actions(actions, checks_range=True)
-        self._awaited = self._results.buffer()
+        self._awaited = self._results.buffer(self._target)
         self._session.step_async(numbers, self._awaited)
 
     @waiting
@@ -209,7 +209,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: As `step` does; the step is over, and was not applied.
             ShuttingDown, TransportError: Still no answer.
         """
-        buffer = self._results.buffer()
+        buffer = self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)
         return self._stepped(reply, buffer[0])
 
