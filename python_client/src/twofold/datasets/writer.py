@@ -18,16 +18,15 @@ from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
 from twofold.envs.results import Array
-from twofold.envs.rollouts import play_function
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
 from twofold.policies.choosers import (
     Chooser,
+    OpenedChooser,
     OpenFunction,
     PolicyLike,
-    ServedChooser,
-    open_function,
+    open_for_rollouts,
 )
 from twofold.policies.lookup import resolve
 
@@ -183,11 +182,10 @@ class Lanes:
         assert shape is not None
         self.facts = Facts(math.prod(shape), self._envs.server_version)
         try:
-            self._chooser: ServedChooser | OpenFunction
-            if isinstance(plan.policy, ServedChooser):
-                self._chooser = plan.policy
-            else:
-                self._chooser = open_function(plan.policy, self._envs, plan.policy_timeout)
+            opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
+            if isinstance(opened, OpenFunction):
+                opened.first_lane = lanes.start
+            self._chooser = OpenedChooser(plan.policy.name, opened=opened)
             self._envs.reset(seed=plan.seed + lanes.start)
         except BaseException:
             self.close()
@@ -198,17 +196,7 @@ class Lanes:
 
         `progress` is that of a rollout.
         """
-        if isinstance(self._chooser, ServedChooser):
-            rollout = self._envs.rollout(steps, self._chooser, progress=progress)
-        else:
-            rollout = play_function(
-                self._envs,
-                self._chooser,
-                steps,
-                progress=progress,
-                first=self.time,
-                first_lane=self._first,
-            )
+        rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps
         return columns

@@ -26,7 +26,6 @@ from twofold.games.spec import GameSpec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-_OBSERVE = envelope.Request(observe={})
 _AFTERSTATES = envelope.Request(afterstates={})
 KEEPALIVE = envelope.Request(keepalive={})
 
@@ -126,18 +125,12 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
     @exactly_once
     def observe(self) -> tuple[ObsT, InfosT]:
         """The current observations and infos again, as `reset` returns them; changes nothing."""
-        return self._results.of_reset(self._observed())
+        return self._results.of_reset(self._results.observed(self._session))
 
     @exactly_once
     def boards(self) -> Array:
         """The boards as they are, (N, …), whatever the form of observations; changes nothing."""
-        return self._results.boards(self._observed())
-
-    def _observed(self) -> NDArray[np.uint8]:
-        """The payload of an observe reply, in memory of its own."""
-        buffer = self._results.buffer()
-        self._session.call("observe", _OBSERVE, into=buffer)
-        return buffer[0]
+        return self._results.boards(self._results.observed(self._session))
 
     @exactly_once
     def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:

@@ -12,6 +12,7 @@ from typing_extensions import NotRequired, TypedDict, TypeVar
 
 from twofold.client.carrier import DONE
 from twofold.client.payloads import Buffer, BufferPool, Layout
+from twofold.client.session import Session
 from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
 from twofold.games.spec import GameSpec
@@ -67,6 +68,7 @@ class AllInfos(TypedDict):
     _final_info: NotRequired[NDArray[np.bool_]]
 
 
+_OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
 # Kept layouts of finals, one for each number of episodes that end in a step.
 _MOST_LAYOUTS = 1000
@@ -155,6 +157,9 @@ class Results:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
+        num_envs: The same.
+        game: The same.
+        form: The same.
         size: Bytes of a payload and the masks.
     """
 
@@ -165,9 +170,8 @@ class Results:
         game: GameSpec,
         form: ObservationForm,
     ) -> None:
-        self._num_envs = num_envs
+        self.num_envs, self.game, self.form = num_envs, game, form
         self._order = game.server_order
-        self._form = form
         self._end_of_payload = max(spec.reset.size, spec.step.size, spec.finals.size)
         layouts = [self._with_masks(layout) for layout in (spec.reset, spec.step)]
         self.size = max(layout.size for layout in layouts)
@@ -203,6 +207,12 @@ class Results:
         stepped = (observations, *others, infos)
         of_reset = [name for name in infos if name not in of_steps]
         return Target(buffer, boards, mask, stepped, of_reset, self._of_last_steps)
+
+    def observed(self, session: Session) -> NDArray[np.uint8]:
+        """Asks for the results as they stand; returns the payload, in fresh memory."""
+        buffer = self.buffer()
+        session.call("observe", _OBSERVE, into=buffer)
+        return buffer[0]
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
         """The server's observations in a reset's payload, (N, …)."""
@@ -251,10 +261,10 @@ class Results:
                 extended.arrays.add(
                     name="_" + array.name,
                     dtype=environment.DATA_TYPE_BOOL,
-                    shape=[self._num_envs],
+                    shape=[self.num_envs],
                     offset=extended.size,
                 )
-                extended.size += self._num_envs
+                extended.size += self.num_envs
         return extended
 
     def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
@@ -263,7 +273,7 @@ class Results:
         The masks are (names + 2, N), the first two those of the observations and of all infos.
         """
         arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
-        shape = (len(arrays) + 2, self._num_envs)
+        shape = (len(arrays) + 2, self.num_envs)
         layout = environment.PayloadLayout(size=math.prod(shape))
         layout.arrays.add(name="masks", dtype=environment.DATA_TYPE_BOOL, shape=shape)
         for array in arrays:
@@ -288,7 +298,7 @@ class Results:
         if self._order is not None:
             own = None if out is None else infos["action_mask"]
             infos["action_mask"] = mask.take(self._order, 1, own)
-        return self._form.observations(boards, infos["action_mask"], out)
+        return self.form.observations(boards, infos["action_mask"], out)
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
         """The infos that SAME_STEP adds to a step in which episodes have ended.
@@ -312,8 +322,8 @@ class Results:
         # A copy, so that one kept observation does not keep the whole reply in memory.
         boards = finals.pop("observation").copy()
         observations = self._observations(boards, finals["action_mask"], finals)
-        final_obs = np.empty(self._num_envs, object)
-        if self._form.keys is None:
+        final_obs = np.empty(self.num_envs, object)
+        if self.form.keys is None:
             final_obs[lanes] = np.fromiter(observations, object, lanes.size)
         else:
             pairs = zip(*observations.values(), strict=True)

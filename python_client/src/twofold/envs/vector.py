@@ -15,12 +15,13 @@ from twofold.client.session import exactly_once, waiting
 from twofold.envs import rollouts, snapshots
 from twofold.envs.arguments import reset_mask, start_boards
 from twofold.envs.batch import KEEPALIVE, Batch
-from twofold.envs.results import Array, InfosT, ObsT, Stepped
+from twofold.envs.results import Array, InfosT, ObsT, Stepped, Target
 from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
-from twofold.envs.seeding import Seed, board_seeds, consecutive
+from twofold.envs.seeding import Seed, board_seeds, consecutive, draw_seed, fork_seeds
 from twofold.errors import InvalidArgument, RequestError
-from twofold.policies.choosers import PolicyLike
+from twofold.policies.choosers import PolicyLike, open_for_rollouts
+from twofold.policies.lookup import resolve
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -93,13 +94,25 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             seeded, seeds = mask, first_seeds
         request, payload = _reset_request(mask, seeded, seeds, boards)
         self._seeds.plan(payload, seeded, seeds)
-        buffer = self._results.buffer(self._target)
-        self._session.call("reset", request, payload, into=buffer)
-        if self._episodes is not None:
-            self._episodes.begin(mask)
+        results = self._renew("reset", request, payload, mask, self._target)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
-        return self._results.of_reset(buffer[0], self._target)
+        return results
+
+    def _renew(
+        self,
+        slot: str,
+        request: envelope.Request,
+        payload: bytes | None,
+        lanes: NDArray[np.bool_],
+        target: Target | None = None,
+    ) -> tuple[ObsT, InfosT]:
+        """Puts other boards on some lanes, bool (N,), by a request; returns all results."""
+        buffer = self._results.buffer(target)
+        self._session.call(slot, request, payload, into=buffer)
+        if self._episodes is not None:
+            self._episodes.begin(lanes)
+        return self._results.of_reset(buffer[0], target)
 
     def _first_seeds(
         self,
@@ -245,7 +258,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: The boards were never reset.
             TransportError: No answer.
         """
-        return snapshots.snapshot(self, lanes)
+        return snapshots.snapshot(self._session, lanes)
 
     @exactly_once
     def restore(
@@ -282,7 +295,9 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: Some boards were never reset, and are not among the lanes.
             TransportError: No answer.
         """
-        return snapshots.restore(self, blob, lanes, rows=rows, seed=seed)
+        restoring = snapshots.restoring(self.num_envs, blob, lanes, rows, seed)
+        self._seeds.plan(restoring.payload, restoring.lanes, restoring.seeds)
+        return self._renew("restore", restoring.request, restoring.payload, restoring.lanes)
 
     def fork(
         self,
@@ -315,7 +330,28 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: The boards were never reset.
             TransportError: No answer.
         """
-        return snapshots.fork(self, lanes, copies, spawns=spawns, seed=seed)
+        numbers = _arguments.lanes(lanes, self.num_envs)
+        copies = _arguments.integer("copies", copies, 1)
+        snapshots.check_spawns(self.game, spawns, seed)
+        create = environment.CreateRequest()
+        create.CopyFrom(self._session.create)
+        create.num_envs = count = numbers.size * copies
+        self._session.link.check_limits(create)
+        seeds, is_seeded = board_seeds(seed, count)
+        blob = self.snapshot(numbers)
+        rows = np.arange(numbers.size).repeat(copies)
+        new_seeds = None
+        if spawns == "fresh":
+            drawn = draw_seed(count, self._session.surroundings.random_bytes)
+            seeds = np.where(is_seeded, seeds, consecutive(drawn, count))
+            new_seeds = fork_seeds(seeds, snapshots.generators(blob)[rows])
+        copied = self._around(self._session.again(create), self._settings, vars(self))
+        try:
+            copied.restore(blob, rows=rows, seed=new_seeds)
+        except BaseException:
+            copied.close()
+            raise
+        return copied
 
     @exactly_once
     def rollout(
@@ -361,16 +397,21 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             ResourceExhausted: A search did not fit into the server's limits.
             TransportError: No answer; steps may have been played.
         """
-        return rollouts.rollout(
-            self,
+        chooser = None if policy is None else open_for_rollouts(resolve(policy), self)
+        played = rollouts.rollout(
+            self._session,
+            self._results,
             steps,
-            policy,
+            chooser,
             actions=actions,
             policy_seed=policy_seed,
             infos=infos,
             out=out,
             progress=progress,
         )
+        if self._episodes is not None:
+            self._episodes.begin()
+        return played
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each board's value of an attribute, as in Gymnasium's own vector environments.

@@ -271,7 +271,13 @@ class OpenFunction(CheckedChooser):
         envs: The environment.
         function: The function.
         timeout: Seconds that one call may take.
+
+    Attributes:
+        first_lane: The number of the first lane in messages of rollouts.
+        steps: Number of the steps that rollouts have played.
     """
+
+    first_lane = steps = 0
 
     def __init__(self, name: str, envs: Envs, function: PolicyFunction, timeout: float) -> None:
         super().__init__(name, envs)
@@ -398,14 +404,31 @@ PolicyLike: TypeAlias = (
 """A function, an object of `twofold.policies`, or a name."""
 
 
-def open_function(chooser: Chooser, envs: Envs, timeout: float = math.inf) -> OpenFunction:
-    """Returns the function of a chooser that is to play a rollout step by step.
+@dataclass(frozen=True)
+class OpenedChooser(Chooser):
+    """A chooser that is open in an environment and goes on there, rollout after rollout.
+
+    Attributes:
+        opened: The same.
+    """
+
+    opened: OpenChooser = field(kw_only=True)
+
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
+        """Returns the open chooser."""
+        return self.opened
+
+
+def open_for_rollouts(
+    chooser: Chooser, envs: Envs, timeout: float = math.inf
+) -> OpenServed | OpenFunction:
+    """Returns a chooser that is to play rollouts.
 
     Raises:
         InvalidArgument: It is a player, which only evaluations can play.
     """
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
-    if not isinstance(opened, OpenFunction):
+    if not isinstance(opened, (OpenServed, OpenFunction)):
         raise InvalidArgument(
             f"{chooser.name} may fail in single games; only evaluate plays it", field="policy"
         )
