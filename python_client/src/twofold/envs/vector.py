@@ -69,9 +69,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         TransportError: No server.
     """
 
-    # Until there is a session: gymnasium 1.2 also closes an environment whose making failed.
-    closed = True
-
     def __init__(
         self,
         game: GameSpec,
@@ -82,19 +79,21 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     ) -> None:
         owner = type(self).__name__
         settings = Settings.read(owner, game, {"obs": obs, **arguments})
-        self._begin(settings, settings.session(owner, num_envs))
+        self._session = settings.session(owner, num_envs)
+        self._begin(settings)
 
     @classmethod
     def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
         """Returns an environment around a session that exists, with these other attributes."""
         envs = cls.__new__(cls)
-        vars(envs).update(others)
-        envs._begin(settings, session)
+        # At once: whenever an interrupt comes, the environment has no other session to close.
+        vars(envs).update(others, _session=session)
+        envs._begin(settings)
         return envs
 
-    def _begin(self, settings: Settings, session: Session) -> None:
-        """Takes a new session's boards as its own."""
-        self._settings, self._session = settings, session
+    def _begin(self, settings: Settings) -> None:
+        """Reads what the environment is from its settings and its session."""
+        self._settings, session = settings, self._session
         self.game = settings.game
         self.observation_form = settings.form
         self.extra_infos = settings.extra_infos
@@ -107,7 +106,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             "autoreset_mode": settings.autoreset_mode,
         }
         self._np_random = self._np_random_seed = None
-        self.closed = True
         self.num_envs = int(session.create.num_envs)
         self._seeds = BoardSeeds(self.num_envs, session.surroundings.random_bytes)
         session.on_seeds = self._seeds.done
@@ -116,7 +114,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         except BaseException:
             session.close()
             raise
-        self.closed = False
 
     def _read_spec(self, spec: environment.CreateReply) -> None:
         self._board_space = make_space(spec.board_space)
@@ -156,7 +153,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the session; quick, and no error when the server is gone."""
-        self._session.close()
+        # Gymnasium also closes an environment whose making failed.
+        session: Session | None = vars(self).get("_session")
+        if session is not None:
+            session.close()
 
     @exactly_once
     def reset(  # type: ignore[override]
