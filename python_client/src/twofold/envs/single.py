@@ -15,6 +15,7 @@ from twofold.envs.results import Infos, ObsT, Stepped, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.games.drawing import Picture
+from twofold.policies.choosers import rows
 
 
 class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
@@ -196,7 +197,8 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """The only board's observation and infos."""
         only = infos_of(infos, 0)
         self._mask = only["action_mask"]
-        return _board(observations), only
+        observation: Any = rows(observations, 0)
+        return observation, only
 
     def _stepped(self, stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
         """The only board's results of a step."""
@@ -204,10 +206,3 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         observation, only = self._seen(observations, infos)
         flags = bool(terminations[0]), bool(truncations[0])
         return observation, float(rewards[0]), *flags, only
-
-
-def _board(observations: Any) -> Any:
-    """The only board's observation."""
-    if isinstance(observations, dict):
-        return {name: array[0] for name, array in observations.items()}
-    return observations[0]
