@@ -16,8 +16,9 @@ from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
 from twofold.client.session import Session, exactly_once, waiting
 from twofold.envs import rendering, rollouts, snapshots
-from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments, reset_mask, start_boards
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
+from twofold.envs.resets import reset_mask, reset_request, start_boards
 from twofold.envs.results import Array, InfosT, ObsT, Results, Stepped, Target
 from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
@@ -197,7 +198,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             seeded = seeded & mask
         else:
             seeded, seeds = mask, first_seeds
-        request, payload = _reset_request(mask, seeded, seeds, boards)
+        request, payload = reset_request(mask, seeded, seeds, boards)
         self._seeds.plan(payload, seeded, seeds)
         results = self._renew("reset", request, payload, mask, self._target)
         if isinstance(seed, (int, np.integer)):
@@ -235,7 +236,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         if was_reset and (unreturned is None or unreturned is not self._seeds.first):
             return None
         first = np.where(seeded, seeds, consecutive(self._seeds.drawn, self.num_envs))
-        _, payload = _reset_request(mask, mask, first, boards)
+        _, payload = reset_request(mask, mask, first, boards)
         is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and not was_reset:
             # It may be a first reset with other seeds; any request has it carried out before.
@@ -722,26 +723,3 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Raises InvalidArgument for the first of the actions (N,) that is out of range."""
         is_bad = (actions < 0) | (actions >= self.num_actions)
         _arguments.refuse_lane("actions", actions, is_bad, f"0 ... {self.num_actions - 1}")
-
-
-def _reset_request(
-    mask: NDArray[np.bool_],
-    seeded: NDArray[np.bool_],
-    seeds: NDArray[np.uint64],
-    boards: Array | None,
-) -> tuple[envelope.Request, bytes | None]:
-    """The request and payload that reset the lanes of a mask, some of them with new seeds."""
-    has_seeds = bool(seeded.any())
-    # 1 resets a lane, 2 has it go on with its stream.
-    numbers = mask.view(np.uint8) + (mask & ~seeded & has_seeds)
-    reset = environment.ResetRequest(
-        seeds=has_seeds, mask=bool((numbers != 1).any()), boards=boards is not None
-    )
-    payload = b""
-    if has_seeds:
-        payload += seeds.astype("<u8").tobytes()
-    if reset.mask:
-        payload += numbers.tobytes()
-    if boards is not None:
-        payload += boards.tobytes()
-    return envelope.Request(reset=reset), payload or None
