@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.envs.results import Array
+from twofold.errors import GameFailed
 from twofold.evaluation.seeds import Seeds
+
+
+class Segment(NamedTuple):
+    """Some steps T of all lanes N.
+
+    Attributes:
+        actions: (T, N).
+        playing: bool (T, N), true for the steps that count.
+        boards: (T, N, …), the boards before the steps; None if no observer needs them.
+        infos: The infos that observers need, (T, N) each.
+        ended: The lanes whose episodes have ended, (k,).
+        results: For these lanes `score`, `moves`, `length` and, in games with tiles,
+            `max_exponent`, (k,) each.
+        failures: The games that a player failed in.
+    """
+
+    actions: Array
+    playing: NDArray[np.bool_]
+    boards: Array | None
+    infos: Mapping[str, Array]
+    ended: NDArray[np.intp]
+    results: Mapping[str, Array]
+    failures: Collection[GameFailed] = ()
 
 
 class Schedule:
