@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once, explain
+from twofold.envs.playing import play
 from twofold.envs.results import Array, Results
 from twofold.envs.rollout import Collected, Rollout, storage
 from twofold.envs.seeding import Seed, board_seeds
@@ -65,7 +66,7 @@ def rollout(
     arrays = storage(out, steps, names, session.spec.step)
     collected = Collected(steps, arrays, game, session.rollouts)
     if isinstance(chooser, OpenFunction):
-        return _play_function(_FunctionSteps(session, results, chooser, names, collected), progress)
+        return _play_function(session, results, chooser, names, collected, progress)
     if isinstance(served, served_policies.NTuple):
         served_policies.upload(session, served)
     sent = None if played is None else game.to_server(played)
@@ -119,8 +120,70 @@ def _play(
             return _whole(session, collected)
 
 
+def _play_function(
+    session: Session,
+    results: Results,
+    chooser: OpenFunction,
+    infos: Sequence[str],
+    collected: Collected,
+    progress: Progress | None,
+) -> Rollout:
+    """Plays steps whose actions a function chooses."""
+    observers = [] if progress is None else [_Report(collected, progress)]
+    try:
+        source = _FunctionSteps(session, results, chooser, infos, collected)
+        play(source, source.schedule(), observers)
+    except KeyboardInterrupt as error:
+        explain(error, "the completed steps of the rollout remain; any call goes on from there.")
+        raise
+    return _whole(session, collected)
+
+
+class _Steps:
+    """A number of steps, in which the service begins the episodes.
+
+    Args:
+        steps: The number.
+        autoreset_mode: The protocol's number of the boards' autoreset mode.
+        playing: The lanes whose episodes have not ended, bool (N,).
+        begins: Those of them that begin one now.
+
+    Attributes:
+        playing: The lanes that play the next step.
+        begins: Those of them that begin an episode with it.
+        done: Number of the steps that are done.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        autoreset_mode: int,
+        playing: NDArray[np.bool_],
+        begins: NDArray[np.bool_],
+    ) -> None:
+        self._steps, self._mode = steps, autoreset_mode
+        self.playing, self.begins = playing, begins
+        self.done = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.done == self._steps
+
+    def advance(self, step: dict[str, Array]) -> None:
+        """Counts a step, and finds the lanes that play the next one."""
+        self.done += 1
+        ended, valid = step["terminated"][0] | step["truncated"][0], step["valid"][0]
+        if self._mode == environment.AUTORESET_MODE_NEXT_STEP:
+            self.begins, self.playing = ~valid, ~ended
+        elif self._mode == environment.AUTORESET_MODE_SAME_STEP:
+            self.begins, self.playing = ended, np.ones_like(ended)
+        else:
+            self.begins, self.playing = np.zeros_like(ended), valid & ~ended
+
+
 class _FunctionSteps:
-    """Steps whose actions a function chooses, each in a separate request and call.
+    """A source of steps whose actions a function chooses, each in a separate request and call.
 
     Each is a rollout of one step, so that the service keeps the boards that wait and the ends of
     episodes.
@@ -131,10 +194,6 @@ class _FunctionSteps:
         chooser: Calls the function.
         infos: Names of infos.
         collected: Collects the steps.
-
-    Attributes:
-        session: The same.
-        collected: The same.
     """
 
     def __init__(
@@ -145,70 +204,65 @@ class _FunctionSteps:
         infos: Sequence[str],
         collected: Collected,
     ) -> None:
-        self.session = self._session = session
-        self.collected = collected
-        self._results, self._chooser = results, chooser
+        self._session, self._results = session, results
+        self._chooser, self._collected = chooser, collected
         one = wire.RolloutRequest(steps=1, infos=infos, actions=wire.GivenActions())
         self._request = envelope.Request(rollout=one)
         session.refuse_pending_step()
-        self._observations, standing = self._observe()
-        self._mask: Array = standing["action_mask"]
-        self._playing = ~finished(self._snapshot())
-        self._begins = self._playing & (standing["episode_length"] == 0)
+        self._observations, self._infos = self._observe()
+        self._mask: Array = self._infos["action_mask"]
 
-    def play(self) -> None:
-        """Plays one step."""
-        chooser, playing = self._chooser, self._playing
-        if self._begins.any() or self.collected.done == 0:
-            chooser.begin(self._begins)
+    def schedule(self) -> _Steps:
+        """Returns the schedule of all steps, on from where the boards stand."""
+        playing = ~finished(self._snapshot())
+        begins = playing & (self._infos["episode_length"] == 0)
+        mode = self._session.create.autoreset_mode
+        return _Steps(self._collected.steps, mode, playing, begins)
+
+    def begin(self, schedule: _Steps) -> None:
+        """Announces the episodes that begin."""
+        self._chooser.begin(schedule.begins)
+
+    def play(self, schedule: _Steps) -> dict[str, Array]:
+        """Plays one step; returns its arrays by their names in the reply."""
+        chooser, playing = self._chooser, schedule.playing
         actions = np.zeros(self._results.num_envs, np.uint8)
         if playing.any():
             chosen = chooser.choose(self._observations, self._mask, playing, self._place)
             np.copyto(actions, chosen, "unsafe", where=playing)
-        arrays = self.collected.add(*self._ask(actions), actions[np.newaxis])
+        step = self._collected.add(*self._ask(actions), actions[np.newaxis])
         chooser.steps += 1
-        self._mask = arrays["action_mask"][1]
-        self._observations = self._results.form.observations(arrays["observation"][1], self._mask)
-        ended, valid = arrays["terminated"][0] | arrays["truncated"][0], arrays["valid"][0]
-        mode = self.session.create.autoreset_mode
-        if mode == environment.AUTORESET_MODE_NEXT_STEP:
-            self._begins, self._playing = ~valid, ~ended
-        elif mode == environment.AUTORESET_MODE_SAME_STEP:
-            self._begins, self._playing = ended, np.ones_like(ended)
-        else:
-            self._begins, self._playing = np.zeros_like(ended), valid & ~ended
+        self._mask = step["action_mask"][1]
+        self._observations = self._results.form.observations(step["observation"][1], self._mask)
+        return step
 
     def _place(self, lane: int) -> dict[str, int]:
         return {"lane": self._chooser.first_lane + lane, "step": self._chooser.steps}
 
     @exactly_once
     def _observe(self) -> tuple[Any, Any]:
-        return self._results.of_reset(self._results.observed(self.session))
+        return self._results.of_reset(self._results.observed(self._session))
 
     @exactly_once
     def _snapshot(self) -> bytes:
-        return snapshot(self.session, None)
+        return snapshot(self._session, None)
 
     @exactly_once
     def _ask(self, actions: NDArray[np.uint8]) -> tuple[wire.RolloutReply, NDArray[np.uint8]]:
         sent = self._results.game.to_server(actions).tobytes()
-        room = _largest_step(self.session)
-        reply, payload = self.session.call("rollout", self._request, sent, room)
+        room = _largest_step(self._session)
+        reply, payload = self._session.call("rollout", self._request, sent, room)
         return reply.rollout, payload
 
 
-def _play_function(source: _FunctionSteps, progress: Progress | None) -> Rollout:
-    """Plays all steps."""
-    collected = source.collected
-    try:
-        while collected.done < collected.steps:
-            source.play()
-            if progress is not None:
-                progress(collected.done)
-    except KeyboardInterrupt as error:
-        explain(error, "the completed steps of the rollout remain; any call goes on from there.")
-        raise
-    return _whole(source.session, collected)
+class _Report:
+    """An observer that reports the steps that are done."""
+
+    def __init__(self, collected: Collected, progress: Progress) -> None:
+        self._collected, self._progress = collected, progress
+
+    def add(self, step: dict[str, Array], schedule: _Steps) -> None:
+        self._progress(self._collected.done)
 
 
 def _largest_step(session: Session) -> int:

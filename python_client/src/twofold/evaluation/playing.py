@@ -1,12 +1,12 @@
-"""The one loop that plays whole games, and its observers."""
+"""The observers of whole games."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+import abc
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold.envs.results import Array
 from twofold.errors import GameFailed
@@ -16,7 +16,7 @@ Progress: TypeAlias = "Callable[[int, int, int], None]"
 """Called with the number of finished episodes, of all episodes, and of steps so far."""
 
 
-class Observer:
+class Observer(abc.ABC):
     """An onlooker of games as they are played.
 
     Attributes:
@@ -27,39 +27,9 @@ class Observer:
     infos: tuple[str, ...] = ()
     needs_boards = False
 
+    @abc.abstractmethod
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds some steps."""
-
-    def end(self, segment: Segment, schedule: Schedule) -> None:
-        """Ends the episodes of the lanes `segment.ended`, after `add`."""
-
-
-class Source(Protocol):
-    """A player of a schedule's games, some steps at a time."""
-
-    def begin(self, schedule: Schedule, lanes: NDArray[np.bool_]) -> None:
-        """Begins the episodes that these lanes, bool (N,), play now; at first all lanes."""
-        ...
-
-    def play(self, schedule: Schedule) -> Segment:
-        """Plays some steps of all lanes."""
-        ...
-
-
-def play(source: Source, schedule: Schedule, observers: Sequence[Observer]) -> None:
-    """Plays all episodes: a lane that finishes one takes the next one's seed."""
-    source.begin(schedule, np.ones(len(schedule.active), np.bool_))
-    while not schedule.is_finished:
-        segment = source.play(schedule)
-        for observer in observers:
-            observer.add(segment, schedule)
-        if not len(segment.ended):
-            continue
-        for observer in observers:
-            observer.end(segment, schedule)
-        begins = schedule.end(segment.ended)
-        if begins.any():
-            source.begin(schedule, begins)
+        """Adds some steps, and ends the episodes of the lanes `segment.ended`."""
 
 
 class Results(Observer):
@@ -81,11 +51,10 @@ class Results(Observer):
         self._failures: list[GameFailed] = []
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the failures."""
+        """Keeps the failures, and the results of the games that have ended."""
         self._failures += segment.failures
-
-    def end(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the results of the games that have ended."""
+        if not len(segment.ended):
+            return
         for name, values in segment.results.items():
             self._results[name][schedule.episode[segment.ended]] = values
         self._has_whole_scores &= segment.results["score"].dtype.kind in "iu"
@@ -118,10 +87,8 @@ class ProgressReport(Observer):
         self._finished = self._steps = 0
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Counts the steps."""
+        """Counts the steps, and reports the games that have ended."""
         self._steps += np.count_nonzero(segment.playing)
-
-    def end(self, segment: Segment, schedule: Schedule) -> None:
-        """Reports the games that have ended."""
-        self._finished += len(segment.ended)
-        self._progress(self._finished, len(schedule.seeds), self._steps)
+        if len(segment.ended):
+            self._finished += len(segment.ended)
+            self._progress(self._finished, len(schedule.seeds), self._steps)

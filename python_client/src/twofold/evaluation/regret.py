@@ -145,7 +145,7 @@ class RegretMeter(Observer):
         self._by_empty_cells = np.zeros((_CELLS, 2))
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the regrets of some steps."""
+        """Adds the regrets of some steps, and keeps those of the games that have ended."""
         boards, playing = segment.boards, segment.playing
         assert boards is not None
         regrets = np.where(playing, segment.infos[INFO], 0).astype(np.float64)
@@ -158,9 +158,6 @@ class RegretMeter(Observer):
         ):
             table[:, 0] += np.bincount(bins, minlength=len(table))
             table[:, 1] += np.bincount(bins, regrets[playing], minlength=len(table))
-
-    def end(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the regrets of the games that have ended."""
         self._games[schedule.episode[segment.ended]] = self._lanes[segment.ended]
         self._lanes[segment.ended] = 0
 

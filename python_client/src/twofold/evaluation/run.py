@@ -15,14 +15,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold import _arguments
 from twofold.envs import make_vec
+from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.playing import Progress, ProgressReport, Results, Source, play
+from twofold.evaluation.playing import Progress, ProgressReport, Results
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
-from twofold.evaluation.schedule import Schedule
+from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, PolicyLike, ServedChooser
@@ -163,7 +164,7 @@ class Plan:
             }
             if seeds.secret is not None:
                 card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
-            source: Source
+            source: Source[Schedule, Segment]
             if isinstance(opened, OpenServed):
                 source = Rollouts(envs, opened.policy, observers)
             else:
