@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument
-from twofold.evaluation.playing import Observer
+from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.games.game2048 import Game2048
 from twofold.recordings import RecordingRules

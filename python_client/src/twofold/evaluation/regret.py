@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
-from twofold.evaluation.playing import Observer
+from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048

@@ -19,7 +19,7 @@ from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.playing import Progress, ProgressReport, Results
+from twofold.evaluation.observers import Progress, ProgressReport, Results
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card

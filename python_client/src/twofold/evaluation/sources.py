@@ -15,7 +15,7 @@ from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
-from twofold.evaluation.playing import Observer
+from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows

@@ -20,7 +20,7 @@ import numpy as np
 from twofold.datasets import file_format, writer
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
-from twofold.evaluation.playing import Progress
+from twofold.evaluation.observers import Progress
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.run import Plan, join
 from twofold.integrations import ray_pool
