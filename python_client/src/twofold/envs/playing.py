@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-SegmentT = TypeVar("SegmentT")
-ScheduleT = TypeVar("ScheduleT", bound="Schedule[Any]")
-_Played = TypeVar("_Played", covariant=True)
-_Seen = TypeVar("_Seen", contravariant=True)
-_Kept = TypeVar("_Kept", contravariant=True)
 
-
-class Schedule(Protocol[_Seen]):
+class Schedule(Protocol):
     """The part of the play that is left.
 
     Attributes:
@@ -29,42 +23,46 @@ class Schedule(Protocol[_Seen]):
         """Whether nothing is left."""
         ...
 
-    def advance(self, segment: _Seen, /) -> None:
+    def advance(self, segment: Any, /) -> None:
         """Counts a segment that was played, and finds the lanes that begin an episode."""
         ...
 
 
-class Source(Protocol[_Kept, _Played]):
-    """A player of some steps at a time."""
+SegmentT = TypeVar("SegmentT")
+ScheduleT = TypeVar("ScheduleT", bound=Schedule)
+_Played = TypeVar("_Played", covariant=True)
+_Followed = TypeVar("_Followed", contravariant=True)
 
-    def begin(self, schedule: _Kept, /) -> None:
+
+class Source(Protocol[_Followed, _Played]):
+    """A player of a schedule, some steps at a time."""
+
+    def begin(self, schedule: _Followed, /) -> None:
         """Begins the episodes of the lanes `schedule.begins`."""
         ...
 
-    def play(self, schedule: _Kept, /) -> _Played:
-        """Plays some steps of all lanes, and returns them as a segment."""
-        ...
-
-
-class Observer(Protocol[_Seen, _Kept]):
-    """An onlooker."""
-
-    def add(self, segment: _Seen, schedule: _Kept, /) -> None:
-        """Adds a segment, before the schedule counts it."""
+    def play(self, schedule: _Followed, /) -> _Played:
+        """Plays a segment: some steps of all lanes."""
         ...
 
 
 def play(
     source: Source[ScheduleT, SegmentT],
     schedule: ScheduleT,
-    observers: Sequence[Observer[SegmentT, ScheduleT]],
+    observers: Sequence[Callable[[SegmentT, ScheduleT], object]],
 ) -> None:
-    """Plays everything that a schedule holds."""
+    """Plays everything that is left.
+
+    Args:
+        source: Plays it.
+        schedule: Counts it.
+        observers: Called with each segment, before the schedule counts it.
+    """
     source.begin(schedule)
     while True:
         segment = source.play(schedule)
-        for observer in observers:
-            observer.add(segment, schedule)
+        for observe in observers:
+            observe(segment, schedule)
         schedule.advance(segment)
         if schedule.is_finished:
             return

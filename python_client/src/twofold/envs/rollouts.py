@@ -129,10 +129,14 @@ def _play_function(
     progress: Progress | None,
 ) -> Rollout:
     """Plays steps whose actions a function chooses."""
-    observers = [] if progress is None else [_Report(collected, progress)]
+
+    def report(*_: object) -> None:
+        if progress is not None:
+            progress(collected.done)
+
     try:
         source = _FunctionSteps(session, results, chooser, infos, collected)
-        play(source, source.schedule(), observers)
+        play(source, source.schedule(), [report])
     except KeyboardInterrupt as error:
         explain(error, "the completed steps of the rollout remain; any call goes on from there.")
         raise
@@ -140,39 +144,23 @@ def _play_function(
 
 
 class _Steps:
-    """A number of steps, in which the service begins the episodes.
+    """A number of steps; the service says which lanes begin an episode, and which play.
 
-    Args:
-        steps: The number.
-        autoreset_mode: The protocol's number of the boards' autoreset mode.
-        playing: The lanes whose episodes have not ended, bool (N,).
-        begins: Those of them that begin one now.
-
-    Attributes:
-        playing: The lanes that play the next step.
-        begins: Those of them that begin an episode with it.
-        done: Number of the steps that are done.
+    Both are of the next step, bool (N,).
     """
 
     def __init__(
-        self,
-        steps: int,
-        autoreset_mode: int,
-        playing: NDArray[np.bool_],
-        begins: NDArray[np.bool_],
+        self, left: int, mode: int, playing: NDArray[np.bool_], begins: NDArray[np.bool_]
     ) -> None:
-        self._steps, self._mode = steps, autoreset_mode
+        self._left, self._mode = left, mode
         self.playing, self.begins = playing, begins
-        self.done = 0
 
     @property
     def is_finished(self) -> bool:
-        """Whether all steps are done."""
-        return self.done == self._steps
+        return self._left == 0
 
     def advance(self, step: dict[str, Array]) -> None:
-        """Counts a step, and finds the lanes that play the next one."""
-        self.done += 1
+        self._left -= 1
         ended, valid = step["terminated"][0] | step["truncated"][0], step["valid"][0]
         if self._mode == environment.AUTORESET_MODE_NEXT_STEP:
             self.begins, self.playing = ~valid, ~ended
@@ -187,13 +175,6 @@ class _FunctionSteps:
 
     Each is a rollout of one step, so that the service keeps the boards that wait and the ends of
     episodes.
-
-    Args:
-        session: The boards' session.
-        results: The form of their results.
-        chooser: Calls the function.
-        infos: Names of infos.
-        collected: Collects the steps.
     """
 
     def __init__(
@@ -220,7 +201,6 @@ class _FunctionSteps:
         return _Steps(self._collected.steps, mode, playing, begins)
 
     def begin(self, schedule: _Steps) -> None:
-        """Announces the episodes that begin."""
         self._chooser.begin(schedule.begins)
 
     def play(self, schedule: _Steps) -> dict[str, Array]:
@@ -253,16 +233,6 @@ class _FunctionSteps:
         room = _largest_step(self._session)
         reply, payload = self._session.call("rollout", self._request, sent, room)
         return reply.rollout, payload
-
-
-class _Report:
-    """An observer that reports the steps that are done."""
-
-    def __init__(self, collected: Collected, progress: Progress) -> None:
-        self._collected, self._progress = collected, progress
-
-    def add(self, step: dict[str, Array], schedule: _Steps) -> None:
-        self._progress(self._collected.done)
 
 
 def _largest_step(session: Session) -> int:

@@ -171,7 +171,8 @@ class Plan:
                 assert isinstance(opened, CheckedChooser)
                 source = Steps(envs, opened, observers)
             start = time.perf_counter()
-            play(source, Schedule(seeds, envs.num_envs, part.start), observers)
+            schedule = Schedule(seeds, envs.num_envs, part.start)
+            play(source, schedule, [observer.add for observer in observers])
             return Evaluation(
                 policy=chooser.name,
                 card=card,
