@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import json
 import math
 import os
@@ -14,9 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
+from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
@@ -30,6 +32,8 @@ from twofold.policies.choosers import (
 )
 from twofold.policies.lookup import resolve
 
+Columns: TypeAlias = dict[str, Array]
+"""The transitions of some steps, as `file_format.columns_of` returns them."""
 Progress: TypeAlias = "Callable[[int, int], None]"
 """Called with the number of transitions so far, and of all."""
 
@@ -77,11 +81,7 @@ def write(
     if executor is not None:
         return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
-
-        def ask(steps: int) -> Answer:
-            return functools.partial(lanes.play, steps)
-
-        return write_file(path, plan, lanes.facts, ask, progress)
+        return write_file(path, plan, lanes.facts, lanes, progress)
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,43 @@ class Executor(Protocol):
         ...
 
 
+class RowGroups:
+    """The schedule of a dataset: row groups, each of some steps of all lanes.
+
+    Args:
+        plan: The dataset.
+
+    Attributes:
+        rows: Number of transitions so far.
+        time: Number of steps so far.
+        steps: Number of steps of the next row group; 0 at the end.
+        begins: No lane, since boards begin their episodes themselves.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.begins = np.zeros(plan.num_envs, np.bool_)
+        self.rows = self.time = 0
+        self.steps = self.steps_after(0)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the dataset has enough transitions."""
+        return self.steps == 0
+
+    def steps_after(self, rows: int) -> int:
+        """Returns the number of steps of a row group that comes after so many more transitions."""
+        most = max(1, file_format.GROUP_ROWS // self._plan.num_envs)
+        left = self._plan.transitions - self.rows - rows
+        return max(0, min(most, -(-left // self._plan.num_envs)))
+
+    def advance(self, columns: Columns) -> None:
+        """Counts a row group."""
+        self.time += self.steps
+        self.rows += len(columns["action"])
+        self.steps = self.steps_after(0)
+
+
 class Facts(NamedTuple):
     """What the file needs to know of the boards: their cells, and the version of the service."""
 
@@ -164,6 +201,8 @@ class Facts(NamedTuple):
 
 class Lanes:
     """Consecutive lanes of a dataset, played from their seeds; a lane's rows depend on no other.
+
+    All lanes of a dataset are the source of its row groups.
 
     Args:
         plan: The dataset.
@@ -191,11 +230,15 @@ class Lanes:
             self.close()
             raise
 
-    def play(self, steps: int, progress: Callable[[int], object] | None = None) -> dict[str, Array]:
-        """The transitions of the next steps, as `file_format.columns_of` returns them.
+    def begin(self, groups: RowGroups) -> None:
+        """Does nothing: the boards were reset when they were made."""
 
-        `progress` is that of a rollout.
-        """
+    def play(self, groups: RowGroups) -> Columns:
+        """Plays the next row group."""
+        return self.columns(groups.steps)
+
+    def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
+        """Plays some steps; `progress` is that of a rollout."""
         rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps
@@ -206,15 +249,11 @@ class Lanes:
         self._envs.close()
 
 
-Answer: TypeAlias = "Callable[[], dict[str, Array]]"
-"""Waits for the transitions of some steps of all lanes."""
-
-
 def write_file(
     path: str | Path,
     plan: Plan,
     facts: Facts,
-    ask: Callable[[int], Answer],
+    source: Source[RowGroups, Columns],
     progress: Progress | None,
 ) -> int:
     """Writes a dataset's file, which appears when it is complete.
@@ -223,8 +262,7 @@ def write_file(
         path: The file.
         plan: The dataset.
         facts: The facts about its boards.
-        ask: Begins to play so many steps of all lanes. It is called for the next row group before
-            the last one is written.
+        source: Plays the row groups.
         progress: Called after each row group.
 
     Returns:
@@ -234,7 +272,7 @@ def write_file(
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = Path(f"{path}.{os.getpid()}.part")
     try:
-        written = _write(temporary, plan, facts, ask, progress)
+        written = _write(temporary, plan, facts, source, progress)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -245,32 +283,27 @@ def _write(
     path: Path,
     plan: Plan,
     facts: Facts,
-    ask: Callable[[int], Answer],
+    source: Source[RowGroups, Columns],
     progress: Progress | None,
 ) -> int:
     _, parquet = file_format.pyarrow()
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts.server)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
-    most = max(1, file_format.GROUP_ROWS // plan.num_envs)
-    written = time = 0
-    steps = min(most, -(-plan.transitions // plan.num_envs))
+    groups = RowGroups(plan)
     with parquet.ParquetWriter(path, schema.with_metadata(entry), compression="zstd") as writer:
-        answer = ask(steps)
-        while steps > 0:
-            columns = answer()
-            written += len(columns["action"])
-            time += steps
-            steps = min(most, -(-(plan.transitions - written) // plan.num_envs))
-            if steps > 0:
-                answer = ask(steps)
+
+        def add(columns: Columns, groups: RowGroups) -> None:
             batch = file_format.record_batch(schema, columns)
             writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
             if progress is not None:
+                written = groups.rows + len(columns["action"])
                 progress(min(written, plan.transitions), plan.transitions)
-        metadata = metadata | {"transitions": written, "steps": time}
+
+        play(source, groups, [add])
+        metadata = metadata | {"transitions": groups.rows, "steps": groups.time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
-    return written
+    return groups.rows
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
