@@ -7,7 +7,7 @@ import errno
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -268,30 +268,15 @@ def write_file(
     Returns:
         The number of transitions written.
     """
-    if Path(path).is_dir():  # or else the complete file could not be moved there
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = Path(f"{path}.{os.getpid()}.part")
-    try:
-        written = _write(temporary, plan, facts, source, progress)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return written
-
-
-def _write(
-    path: Path,
-    plan: Plan,
-    facts: Facts,
-    source: Source[RowGroups, Columns],
-    progress: Progress | None,
-) -> int:
     _, parquet = file_format.pyarrow()
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts.server)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
     groups = RowGroups(plan)
-    with parquet.ParquetWriter(path, schema.with_metadata(entry), compression="zstd") as writer:
+    with (
+        _appearing(path) as temporary,
+        parquet.ParquetWriter(temporary, schema.with_metadata(entry), compression="zstd") as writer,
+    ):
 
         def add(columns: Columns, groups: RowGroups) -> None:
             batch = file_format.record_batch(schema, columns)
@@ -304,6 +289,19 @@ def _write(
         metadata = metadata | {"transitions": groups.rows, "steps": groups.time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
     return groups.rows
+
+
+@contextlib.contextmanager
+def _appearing(path: str | Path) -> Iterator[Path]:
+    """Yields another name for a file, which gets its own at the end, and is gone after an error."""
+    if Path(path).is_dir():  # or else the complete file could not be moved there
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    temporary = Path(f"{path}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
