@@ -66,7 +66,7 @@ def rollout(
     arrays = storage(out, steps, names, session.spec.step)
     collected = Collected(steps, arrays, game, session.rollouts)
     if isinstance(chooser, OpenFunction):
-        return _play_function(session, results, chooser, names, collected, progress)
+        return _FunctionSteps(session, results, chooser, names, collected).rollout(progress)
     if isinstance(served, served_policies.NTuple):
         served_policies.upload(session, served)
     sent = None if played is None else game.to_server(played)
@@ -120,29 +120,6 @@ def _play(
             return _whole(session, collected)
 
 
-def _play_function(
-    session: Session,
-    results: Results,
-    chooser: OpenFunction,
-    infos: Sequence[str],
-    collected: Collected,
-    progress: Progress | None,
-) -> Rollout:
-    """Plays steps whose actions a function chooses."""
-
-    def report(*_: object) -> None:
-        if progress is not None:
-            progress(collected.done)
-
-    try:
-        source = _FunctionSteps(session, results, chooser, infos, collected)
-        play(source, source.schedule(), [report])
-    except KeyboardInterrupt as error:
-        explain(error, "the completed steps of the rollout remain; any call goes on from there.")
-        raise
-    return _whole(session, collected)
-
-
 class _Steps:
     """A number of steps; the service says which lanes begin an episode, and which play.
 
@@ -189,16 +166,28 @@ class _FunctionSteps:
         self._chooser, self._collected = chooser, collected
         one = wire.RolloutRequest(steps=1, infos=infos, actions=wire.GivenActions())
         self._request = envelope.Request(rollout=one)
-        session.refuse_pending_step()
-        self._observations, self._infos = self._observe()
-        self._mask: Array = self._infos["action_mask"]
 
-    def schedule(self) -> _Steps:
-        """Returns the schedule of all steps, on from where the boards stand."""
-        playing = ~finished(self._snapshot())
-        begins = playing & (self._infos["episode_length"] == 0)
-        mode = self._session.create.autoreset_mode
-        return _Steps(self._collected.steps, mode, playing, begins)
+    def rollout(self, progress: Progress | None) -> Rollout:
+        """Plays all steps."""
+        session, collected = self._session, self._collected
+
+        def report(*_: object) -> None:
+            if progress is not None:
+                progress(collected.done)
+
+        session.refuse_pending_step()
+        try:
+            self._observations, infos = self._observe()
+            self._mask: Array = infos["action_mask"]
+            playing = ~finished(self._snapshot())
+            begins = playing & (infos["episode_length"] == 0)
+            steps = _Steps(collected.steps, session.create.autoreset_mode, playing, begins)
+            play(self, steps, [report])
+        except KeyboardInterrupt as error:
+            text = "the completed steps of the rollout remain; any call goes on from there."
+            explain(error, text)
+            raise
+        return _whole(session, collected)
 
     def begin(self, schedule: _Steps) -> None:
         self._chooser.begin(schedule.begins)
