@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -101,43 +101,38 @@ def plain(infos: Infos) -> Infos:
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
+@dataclass(eq=False)
 class Target:
     """The arrays and dicts that all calls return with copy=False, overwritten in place.
 
-    Args:
+    Attributes:
         buffer: The memory of a payload, and of the masks of the infos behind it.
         boards: The server's observations in it.
         mask: The server's action mask in it.
-        stepped: The results of a step, without finals.
-        of_reset: The names of those infos, with their masks, that a reset has, too.
-        of_last_steps: The names of those that belong to an episode's last step.
+        stepped: The results of a step.
+        observed: The results of a reset.
+        own: Their dicts, with copies without finals and without keys that wrappers add.
+        last_masks: The masks of the infos that belong to an episode's last step.
+        has_finals: Whether the last step had any.
     """
 
-    def __init__(
-        self,
-        buffer: Buffer,
-        boards: Array,
-        mask: Array,
-        stepped: Stepped[Any, Infos],
-        of_reset: Iterable[str],
-        of_last_steps: Iterable[str],
-    ) -> None:
-        self.buffer, self.boards, self.mask, self.stepped = buffer, boards, mask, stepped
-        infos = stepped[4]
-        self.observed: tuple[Any, Infos] = stepped[0], {name: infos[name] for name in of_reset}
-        # The dicts without finals, and without keys that wrappers add.
-        self._own = [(each, dict(each)) for each in (infos, self.observed[1])]
-        self._masks = [infos["_" + name] for name in of_last_steps]
-        self.has_finals = False
+    buffer: Buffer
+    boards: Array
+    mask: Array
+    stepped: Stepped[Any, Infos]
+    observed: tuple[Any, Infos]
+    own: list[tuple[Infos, Infos]]
+    last_masks: list[Array]
+    has_finals = False
 
     def clear(self) -> None:
         """Removes everything that only the last call returned."""
-        for infos, own in self._own:
+        for infos, own in self.own:
             if len(infos) != len(own):
                 infos.clear()
                 infos.update(own)
         if self.has_finals:
-            for mask in self._masks:
+            for mask in self.last_masks:
                 mask.fill(True)
             self.has_finals = False
 
@@ -204,9 +199,16 @@ class Results:
         mask = infos["action_mask"]
         observations = self._observations(boards, mask, infos)
         of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
-        stepped = (observations, *others, infos)
-        of_reset = [name for name in infos if name not in of_steps]
-        return Target(buffer, boards, mask, stepped, of_reset, self._of_last_steps)
+        of_reset = {name: infos[name] for name in infos if name not in of_steps}
+        return Target(
+            buffer,
+            boards,
+            mask,
+            stepped=(observations, *others, infos),
+            observed=(observations, of_reset),
+            own=[(each, dict(each)) for each in (infos, of_reset)],
+            last_masks=[infos["_" + name] for name in self._of_last_steps],
+        )
 
     def observed(self, session: Session) -> NDArray[np.uint8]:
         """Asks for the results as they stand; returns the payload, in fresh memory."""
