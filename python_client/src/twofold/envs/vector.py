@@ -108,7 +108,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         }
         self._np_random = self._np_random_seed = None
         self.num_envs = int(session.create.num_envs)
-        self._seeds = BoardSeeds(self.num_envs, session.surroundings.random_bytes)
+        random_bytes = session.surroundings.random_bytes
+        self._seeds = BoardSeeds(self.num_envs, random_bytes, session.was_reset)
         session.on_seeds = self._seeds.done
         try:
             self._read_spec(session.spec)
