@@ -180,7 +180,7 @@ class RowGroups:
         return self.steps == 0
 
     def steps_after(self, rows: int) -> int:
-        """Returns the number of steps of a row group that comes after so many more transitions."""
+        """Returns the number of steps of the row group that follows this many more transitions."""
         most = max(1, file_format.GROUP_ROWS // self._plan.num_envs)
         left = self._plan.transitions - self.rows - rows
         return max(0, min(most, -(-left // self._plan.num_envs)))
@@ -238,7 +238,7 @@ class Lanes:
         return self.columns(groups.steps)
 
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
-        """Plays some steps; `progress` is that of a rollout."""
+        """Plays some steps; a rollout takes the same `progress`."""
         rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps

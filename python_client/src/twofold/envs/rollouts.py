@@ -120,7 +120,7 @@ def _play(
             return _whole(session, collected)
 
 
-class _Steps:
+class _StepCount:
     """A number of steps; the service says which lanes begin an episode, and which play.
 
     Both are of the next step, bool (N,).
@@ -181,7 +181,7 @@ class _FunctionSteps:
             self._mask: Array = infos["action_mask"]
             playing = ~finished(self._snapshot())
             begins = playing & (infos["episode_length"] == 0)
-            steps = _Steps(collected.steps, session.create.autoreset_mode, playing, begins)
+            steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
             play(self, steps, [report])
         except KeyboardInterrupt as error:
             text = "the completed steps of the rollout remain; any call goes on from there."
@@ -189,10 +189,10 @@ class _FunctionSteps:
             raise
         return _whole(session, collected)
 
-    def begin(self, schedule: _Steps) -> None:
+    def begin(self, schedule: _StepCount) -> None:
         self._chooser.begin(schedule.begins)
 
-    def play(self, schedule: _Steps) -> dict[str, Array]:
+    def play(self, schedule: _StepCount) -> dict[str, Array]:
         """Plays one step; returns its arrays by their names in the reply."""
         chooser, playing = self._chooser, schedule.playing
         actions = np.zeros(self._results.num_envs, np.uint8)

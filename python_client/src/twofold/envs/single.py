@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.session import Session, exactly_once
+from twofold.client.session import exactly_once
 from twofold.envs.arguments import RENDER_MODES
 from twofold.envs.results import Infos, ObsT, Stepped, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
@@ -34,17 +34,13 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
 
     def __init__(self, batch: TwofoldVectorEnv[ObsT, Any]) -> None:
-        self._batch = batch
+        self._batch, self._session = batch, batch._session
         self._mask: NDArray[np.int8] | None = None
         self.game = batch.game
         self.observation_form = batch.observation_form
         self.render_mode = batch.render_mode
         self.observation_space = batch.single_observation_space
         self.action_space = batch.single_action_space
-
-    @property
-    def _session(self) -> Session:
-        return self._batch._session
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuses `pickle`, `copy.copy` and `copy.deepcopy`.

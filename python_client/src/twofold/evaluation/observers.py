@@ -32,7 +32,7 @@ class Observer(abc.ABC):
         """Adds some steps, and ends the episodes of the lanes `segment.ended`."""
 
 
-class Results(Observer):
+class GameResults(Observer):
     """The results of all games, in the seeds' order.
 
     Args:

@@ -19,7 +19,7 @@ from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.observers import Progress, ProgressReport, Results
+from twofold.evaluation.observers import GameResults, Progress, ProgressReport
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
@@ -150,7 +150,7 @@ class Plan:
                 _check_autoreset(envs)
             opened = chooser.open(envs, self.policy_timeout)
             stack.callback(opened.close)
-            results = Results(len(part))
+            results = GameResults(len(part))
             recorder = ActionRecorder(envs) if self.record else None
             meter = RegretMeter(envs, len(part)) if self.regret else None
             report = None if progress is None else ProgressReport(progress)

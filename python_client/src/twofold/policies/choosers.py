@@ -406,7 +406,7 @@ PolicyLike: TypeAlias = (
 
 @dataclass(frozen=True)
 class OpenedChooser(Chooser):
-    """A chooser that is open in an environment and goes on there, rollout after rollout.
+    """A chooser that stays open in an environment, from one rollout to the next.
 
     Attributes:
         opened: The same.
