@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,22 +19,6 @@ from twofold.v1 import environment_pb2 as environment
 _HEAD = struct.Struct("<8sIIQI")
 
 
-class Restoring(NamedTuple):
-    """A request to replace boards by those of a snapshot.
-
-    Attributes:
-        request: The request.
-        payload: Its payload.
-        lanes: The replaced boards, bool (N,).
-        seeds: The seeds of their new streams, uint64 (N,); None to keep the snapshot's streams.
-    """
-
-    request: envelope.Request
-    payload: bytes
-    lanes: NDArray[np.bool_]
-    seeds: NDArray[np.uint64] | None
-
-
 def snapshot(session: Session, lanes: ArrayLike | None) -> bytes:
     """Returns boards as bytes, for `TwofoldVectorEnv.snapshot`."""
     payload = None
@@ -44,14 +27,18 @@ def snapshot(session: Session, lanes: ArrayLike | None) -> bytes:
     return session.call("snapshot", envelope.Request(snapshot={}), payload)[1].tobytes()
 
 
-def restoring(
+def restore_request(
     num_envs: int,
     blob: bytes,
     lanes: ArrayLike | None,
     rows: ArrayLike | None,
     seed: Seed,
-) -> Restoring:
-    """Returns the request for these arguments of `TwofoldVectorEnv.restore`."""
+) -> tuple[envelope.Request, bytes, NDArray[np.bool_], NDArray[np.uint64] | None]:
+    """Returns the request and payload for these arguments of `TwofoldVectorEnv.restore`.
+
+    And the replaced boards, bool (N,), and the seeds of their new streams, uint64 (N,); None to
+    keep the snapshot's streams.
+    """
     if not isinstance(blob, (bytes, bytearray, memoryview)):
         raise InvalidArgument(
             f"blob is a {type(blob).__name__}; expected the bytes of a snapshot", field="blob"
@@ -77,7 +64,7 @@ def restoring(
         new_seeds[replaced.astype(np.intp)] = seeds
     payload = b"".join((*parts, blob))
     is_replaced = np.isin(every, replaced)
-    return Restoring(envelope.Request(restore=request), payload, is_replaced, new_seeds)
+    return envelope.Request(restore=request), payload, is_replaced, new_seeds
 
 
 def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:

@@ -402,9 +402,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             FailedPrecondition: Some boards were never reset, and are not among the lanes.
             TransportError: No answer.
         """
-        restoring = snapshots.restoring(self.num_envs, blob, lanes, rows, seed)
-        self._seeds.plan(restoring.payload, restoring.lanes, restoring.seeds)
-        return self._renew("restore", restoring.request, restoring.payload, restoring.lanes)
+        asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
+        request, payload, replaced, seeds = asked
+        self._seeds.plan(payload, replaced, seeds)
+        return self._renew("restore", request, payload, replaced)
 
     def fork(
         self,
