@@ -197,7 +197,7 @@ class Results:
         buffer = self.buffer()
         boards, *others, infos = self._views(buffer[0])
         mask = infos["action_mask"]
-        observations = self._observations(boards, mask, infos)
+        observations = self._observations(boards, infos)
         of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
         of_reset = {name: infos[name] for name in infos if name not in of_steps}
         return Target(
@@ -228,7 +228,7 @@ class Results:
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
         boards = infos.pop("observation")
-        return self._observations(boards, infos["action_mask"], infos), infos
+        return self._observations(boards, infos), infos
 
     def of_step(
         self, reply: envelope.Reply, memory: NDArray[np.uint8], target: Target | None = None
@@ -236,7 +236,7 @@ class Results:
         """Returns the results of a step, whose payload is in memory from `buffer`."""
         if target is None:
             boards, rewards, terminations, truncations, infos = self._views(memory)
-            observations = self._observations(boards, infos["action_mask"], infos)
+            observations = self._observations(boards, infos)
         else:
             self._write(target)
             observations, rewards, terminations, truncations, infos = target.stepped
@@ -250,8 +250,10 @@ class Results:
     def _write(self, target: Target) -> None:
         """Writes the arrays of a target that are not views of its payload."""
         target.clear()
-        infos = target.stepped[4]
-        self._observations(target.boards, target.mask, infos, target.stepped[0])
+        mask = target.stepped[4]["action_mask"]
+        if self._order is not None:
+            target.mask.take(self._order, 1, mask)
+        self.form.observations(target.boards, mask, target.stepped[0])
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
         """The layout with the mask of each info behind it, bool (N,), as in Gymnasium."""
@@ -291,16 +293,14 @@ class Results:
         boards, rewards = infos.pop("observation"), infos.pop("reward")
         return boards, rewards, infos.pop("terminated"), infos.pop("truncated"), infos
 
-    def _observations(self, boards: Array, mask: Array, infos: Infos, out: Any = None) -> Any:
-        """Returns the observations in the user's form, from the server's boards and action mask.
+    def _observations(self, boards: Array, infos: Infos) -> Any:
+        """Returns the observations in the user's form, from the server's boards.
 
-        The mask among the infos gets the order of the user's actions; with `out`, observations that
-        are overwritten, in its own memory.
+        The mask among the infos gets the order of the user's actions.
         """
         if self._order is not None:
-            own = None if out is None else infos["action_mask"]
-            infos["action_mask"] = mask.take(self._order, 1, own)
-        return self.form.observations(boards, infos["action_mask"], out)
+            infos["action_mask"] = infos["action_mask"].take(self._order, 1)
+        return self.form.observations(boards, infos["action_mask"])
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
         """The infos that SAME_STEP adds to a step in which episodes have ended.
@@ -322,8 +322,7 @@ class Results:
         finals = layout.split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
         # A copy, so that one kept observation does not keep the whole reply in memory.
-        boards = finals.pop("observation").copy()
-        observations = self._observations(boards, finals["action_mask"], finals)
+        observations = self._observations(finals.pop("observation").copy(), finals)
         final_obs = np.empty(self.num_envs, object)
         if self.form.keys is None:
             final_obs[lanes] = np.fromiter(observations, object, lanes.size)
