@@ -156,13 +156,10 @@ class CheckedChooser(OpenChooser, abc.ABC):
         envs: The environment.
 
     Attributes:
-        may_fail: Whether single games may fail.
         num_actions: Number of the environment's actions.
         calls: Number of choices so far.
         failures: The games that failed in the last choice, by their lanes.
     """
-
-    may_fail = False
 
     def __init__(self, name: str, envs: Envs) -> None:
         space = envs.single_action_space
@@ -357,8 +354,6 @@ class OpenPlayer(CheckedChooser):
         envs: The environment.
         player: The player.
     """
-
-    may_fail = True
 
     def __init__(self, name: str, envs: Envs, player: Player) -> None:
         super().__init__(name, envs)
