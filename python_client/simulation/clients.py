@@ -141,9 +141,8 @@ class Life(Caller):
     def hold(self, boards: Boards, envs: Any) -> None:
         """Keeps an environment, whose calls may be interrupted after the reply, too."""
         self.envs[boards.number] = envs
-        for results in {id(results): results for results in (envs._results, envs._fresh)}.values():
-            for name in ("of_reset", "of_step"):
-                setattr(results, name, self._interruptible(getattr(results, name)))
+        for name in ("of_reset", "of_step"):
+            setattr(envs._results, name, self._interruptible(getattr(envs._results, name)))
 
     def _interruptible(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def interruptible(*arguments: Any) -> Any:

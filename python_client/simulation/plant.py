@@ -25,7 +25,6 @@ from pathlib import Path
 from defects import DEFECTS, REPOSITORY, Defect
 from runs import RECORDED, Run, recorded
 from unseen import UNSEEN
-from world import KINDS
 
 BUILD = REPOSITORY / ".build" / "defects"
 COPY = BUILD / "sources"
@@ -88,10 +87,8 @@ def new_runs(defect: Defect, seconds: float) -> list[str]:
 
 def one_run(run: Run) -> list[str]:
     """The arguments of a run that is known."""
-    words = ["--seed", str(run.seed), "--steps", str(run.steps), "--shrink-seconds", "0"]
-    words += ["--without", ",".join(KINDS[kind] for kind in sorted(run.faults.disabled))]
-    words += ["--suppress", ",".join(map(str, sorted(run.faults.suppressed)))]
-    return words + (["--models"] if run.has_models else [])
+    numbers = ["--seed", str(run.seed), "--steps", str(run.steps), "--shrink-seconds", "0"]
+    return numbers + run.options()
 
 
 def record(defect: Defect, output: str) -> None:

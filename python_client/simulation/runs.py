@@ -60,16 +60,19 @@ class Run:
             if was_enabled:
                 gc.enable()
 
-    def command(self) -> str:
-        """The command that does the same."""
-        words = [f"make simulate SEED={self.seed} STEPS={self.steps}"]
-        arguments = ["--models"] if self.has_models else []
+    def options(self) -> list[str]:
+        """Returns the options of simulate.py for its faults and its clients."""
         kinds = ",".join(KINDS[kind] for kind in sorted(self.faults.disabled))
         ordinals = ",".join(map(str, sorted(self.faults.suppressed)))
-        arguments += [f"--without {kinds}"] if kinds else []
-        arguments += [f"--suppress {ordinals}"] if ordinals else []
-        words += [f"SIMULATE_ARGS='{' '.join(arguments)}'"] if arguments else []
-        return " ".join(words)
+        options = ["--models"] if self.has_models else []
+        options += ["--without", kinds] if kinds else []
+        return options + (["--suppress", ordinals] if ordinals else [])
+
+    def command(self) -> str:
+        """Returns the command that repeats the run."""
+        command = f"make simulate SEED={self.seed} STEPS={self.steps}"
+        options = " ".join(self.options())
+        return f"{command} SIMULATE_ARGS='{options}'" if options else command
 
     def as_json(self) -> dict[str, Any]:
         """For Tests/Fixtures/simulation."""

@@ -178,7 +178,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a rollout is not cut to the largest message",
             "python_client/src/twofold/envs/rollouts.py",
-            "largest = envs._session.link.largest_payload(wanted)",
+            "largest = session.link.largest_payload(wanted)",
             "largest = wanted",
         ),
     ),

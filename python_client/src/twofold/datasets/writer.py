@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
+from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
-from twofold.envs.rollouts import play_function
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import read_reward
 from twofold.policies.choosers import (
     Chooser,
+    OpenedChooser,
     OpenFunction,
     PolicyLike,
-    ServedChooser,
-    open_function,
+    open_for_rollouts,
 )
 from twofold.policies.lookup import resolve
 
+Columns: TypeAlias = dict[str, Array]
+"""The transitions of some steps, as `file_format.columns_of` returns them."""
 Progress: TypeAlias = "Callable[[int, int], None]"
 """Called with the number of transitions so far, and of all."""
 
@@ -78,11 +81,7 @@ def write(
     if executor is not None:
         return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
-
-        def ask(steps: int) -> Answer:
-            return functools.partial(lanes.play, steps)
-
-        return write_file(path, plan, lanes.facts, ask, progress)
+        return write_file(path, plan, lanes.facts, lanes, progress)
 
 
 @dataclass(frozen=True)
@@ -156,6 +155,43 @@ class Executor(Protocol):
         ...
 
 
+class RowGroups:
+    """The schedule of a dataset: row groups, each of some steps of all lanes.
+
+    Args:
+        plan: The dataset.
+
+    Attributes:
+        rows: Number of transitions so far.
+        time: Number of steps so far.
+        steps: Number of steps of the next row group; 0 at the end.
+        begins: No lane, since boards begin their episodes themselves.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.begins = np.zeros(plan.num_envs, np.bool_)
+        self.rows = self.time = 0
+        self.steps = self.steps_after(0)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the dataset has enough transitions."""
+        return self.steps == 0
+
+    def steps_after(self, rows: int) -> int:
+        """Returns the number of steps of the row group that follows this many more transitions."""
+        most = max(1, file_format.GROUP_ROWS // self._plan.num_envs)
+        left = self._plan.transitions - self.rows - rows
+        return max(0, min(most, -(-left // self._plan.num_envs)))
+
+    def advance(self, columns: Columns) -> None:
+        """Counts a row group."""
+        self.time += self.steps
+        self.rows += len(columns["action"])
+        self.steps = self.steps_after(0)
+
+
 class Facts(NamedTuple):
     """What the file needs to know of the boards: their cells, and the version of the service."""
 
@@ -165,6 +201,8 @@ class Facts(NamedTuple):
 
 class Lanes:
     """Consecutive lanes of a dataset, played from their seeds; a lane's rows depend on no other.
+
+    All lanes of a dataset are the source of its row groups.
 
     Args:
         plan: The dataset.
@@ -183,32 +221,25 @@ class Lanes:
         assert shape is not None
         self.facts = Facts(math.prod(shape), self._envs.server_version)
         try:
-            self._chooser: ServedChooser | OpenFunction
-            if isinstance(plan.policy, ServedChooser):
-                self._chooser = plan.policy
-            else:
-                self._chooser = open_function(plan.policy, self._envs, plan.policy_timeout)
+            opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
+            if isinstance(opened, OpenFunction):
+                opened.first_lane = lanes.start
+            self._chooser = OpenedChooser(plan.policy.name, opened=opened)
             self._envs.reset(seed=plan.seed + lanes.start)
         except BaseException:
             self.close()
             raise
 
-    def play(self, steps: int, progress: Callable[[int], object] | None = None) -> dict[str, Array]:
-        """The transitions of the next steps, as `file_format.columns_of` returns them.
+    def begin(self, groups: RowGroups) -> None:
+        """Does nothing: the boards were reset when they were made."""
 
-        `progress` is that of a rollout.
-        """
-        if isinstance(self._chooser, ServedChooser):
-            rollout = self._envs.rollout(steps, self._chooser, progress=progress)
-        else:
-            rollout = play_function(
-                self._envs,
-                self._chooser,
-                steps,
-                progress=progress,
-                first=self.time,
-                first_lane=self._first,
-            )
+    def play(self, groups: RowGroups) -> Columns:
+        """Plays the next row group."""
+        return self.columns(groups.steps)
+
+    def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
+        """Plays some steps; a rollout takes the same `progress`."""
+        rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps
         return columns
@@ -218,15 +249,11 @@ class Lanes:
         self._envs.close()
 
 
-Answer: TypeAlias = "Callable[[], dict[str, Array]]"
-"""Waits for the transitions of some steps of all lanes."""
-
-
 def write_file(
     path: str | Path,
     plan: Plan,
     facts: Facts,
-    ask: Callable[[int], Answer],
+    source: Source[RowGroups, Columns],
     progress: Progress | None,
 ) -> int:
     """Writes a dataset's file, which appears when it is complete.
@@ -235,54 +262,46 @@ def write_file(
         path: The file.
         plan: The dataset.
         facts: The facts about its boards.
-        ask: Begins to play so many steps of all lanes. It is called for the next row group before
-            the last one is written.
+        source: Plays the row groups.
         progress: Called after each row group.
 
     Returns:
         The number of transitions written.
     """
-    if Path(path).is_dir():  # or else the complete file could not be moved there
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = Path(f"{path}.{os.getpid()}.part")
-    try:
-        written = _write(temporary, plan, facts, ask, progress)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return written
-
-
-def _write(
-    path: Path,
-    plan: Plan,
-    facts: Facts,
-    ask: Callable[[int], Answer],
-    progress: Progress | None,
-) -> int:
     _, parquet = file_format.pyarrow()
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts.server)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
-    most = max(1, file_format.GROUP_ROWS // plan.num_envs)
-    written = time = 0
-    steps = min(most, -(-plan.transitions // plan.num_envs))
-    with parquet.ParquetWriter(path, schema.with_metadata(entry), compression="zstd") as writer:
-        answer = ask(steps)
-        while steps > 0:
-            columns = answer()
-            written += len(columns["action"])
-            time += steps
-            steps = min(most, -(-(plan.transitions - written) // plan.num_envs))
-            if steps > 0:
-                answer = ask(steps)
+    groups = RowGroups(plan)
+    with (
+        _appearing(path) as temporary,
+        parquet.ParquetWriter(temporary, schema.with_metadata(entry), compression="zstd") as writer,
+    ):
+
+        def add(columns: Columns, groups: RowGroups) -> None:
             batch = file_format.record_batch(schema, columns)
             writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
             if progress is not None:
+                written = groups.rows + len(columns["action"])
                 progress(min(written, plan.transitions), plan.transitions)
-        metadata = metadata | {"transitions": written, "steps": time}
+
+        play(source, groups, [add])
+        metadata = metadata | {"transitions": groups.rows, "steps": groups.time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
-    return written
+    return groups.rows
+
+
+@contextlib.contextmanager
+def _appearing(path: str | Path) -> Iterator[Path]:
+    """Yields another name for a file, which gets its own at the end, and is gone after an error."""
+    if Path(path).is_dir():  # or else the complete file could not be moved there
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    temporary = Path(f"{path}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,14 @@
-"""The arguments of an environment beside its game's, and the options of a reset."""
+"""The arguments of an environment beside its game's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
-import gymnasium as gym
-import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
-from twofold import _arguments
 from twofold.client.curve import CurveKeys
-from twofold.errors import InvalidArgument
 
 RENDER_MODES = ["ansi", "rgb_array"]
 
@@ -61,46 +56,3 @@ class VectorEnvArguments(EnvArguments, total=False):
     """False for the same arrays and the same dict of infos from every reset and from every step,
     overwritten in place and nothing allocated; True by default. (Gymnasium's name, where it means
     the observations only; here it means rewards, flags and infos, too.)"""
-
-
-def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
-    """Which boards a reset with these options is for, bool (N,).
-
-    Raises:
-        InvalidArgument: The mask is wrong, or there is an unknown option.
-    """
-    unknown = options.keys() - {"reset_mask", "boards"}
-    if unknown:
-        raise InvalidArgument(
-            f"unknown options {sorted(map(str, unknown))}; known are reset_mask and boards",
-            field="options",
-        )
-    mask = options.get("reset_mask")
-    if mask is None:
-        return np.ones(num_envs, np.bool_)
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
-        kind = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise InvalidArgument(
-            f"reset_mask is {kind}; expected a numpy array, bool ({num_envs},)", field="reset_mask"
-        )
-    if not mask.any():
-        raise InvalidArgument("reset_mask selects no board", field="reset_mask")
-    return mask
-
-
-def start_boards(
-    boards: object, mask: NDArray[np.bool_], space: gym.Space[Any], numbers: str
-) -> NDArray[Any]:
-    """The boards that a reset starts from, (N, …), of the space's dtype; `mask` says which count.
-
-    Raises:
-        InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad one.
-    """
-    if not isinstance(space, gym.spaces.Box):
-        raise InvalidArgument("this environment cannot start from boards", field="boards")
-    array = _arguments.integers("boards", boards, (len(mask), *space.shape))
-    low, high = space.low.min(), space.high.max()
-    is_bad = (array < low) | (array > high)
-    is_bad[~mask] = False
-    _arguments.refuse_lane("boards", array, is_bad, f"{numbers}, {low} ... {high}")
-    return array.astype(space.dtype)

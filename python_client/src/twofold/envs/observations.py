@@ -94,15 +94,19 @@ class ObservationForm:
         shape = (self.planes, *boards.shape) if is_first else (*boards.shape, self.planes)
         return gym.spaces.Box(0.0, 1.0, shape, np.float32)
 
-    def observations(self, boards: NDArray[Any], mask: NDArray[Any]) -> Any:
-        """Boards (K, …) and their action mask (K, actions) as observations.
+    def observations(self, boards: NDArray[Any], mask: NDArray[Any], out: Any = None) -> Any:
+        """Returns boards (K, …) and their action mask (K, actions) as observations.
 
-        A mask in a dict is a copy, so that a write to it does not change the other.
+        A mask in a dict is a copy, so that a write to it does not change the other. `out` are
+        observations of this method, to write to.
         """
-        formed = self.of(boards)
         if self.keys is None:
-            return formed
-        return {self.keys[0]: formed, self.keys[1]: mask.copy()}
+            return self.of(boards, out)
+        if out is None:
+            return {self.keys[0]: self.of(boards), self.keys[1]: mask.copy()}
+        self.of(boards, out[self.keys[0]])
+        np.copyto(out[self.keys[1]], mask)
+        return out
 
     def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Boards (K, …) in this form, (K, …), in `out` or in memory of their own.

@@ -1,16 +1,18 @@
-"""Results of reset and step: views of a reply's payload, fresh each time or always the same."""
+"""Results of reset and step: views of a reply's payload, fresh each time or in a given target."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import NotRequired, TypedDict, TypeVar, override
+from typing_extensions import NotRequired, TypedDict, TypeVar
 
 from twofold.client.carrier import DONE
 from twofold.client.payloads import Buffer, BufferPool, Layout
+from twofold.client.session import Session
 from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
 from twofold.games.spec import GameSpec
@@ -66,6 +68,7 @@ class AllInfos(TypedDict):
     _final_info: NotRequired[NDArray[np.bool_]]
 
 
+_OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
 # Kept layouts of finals, one for each number of episodes that end in a step.
 _MOST_LAYOUTS = 1000
@@ -98,8 +101,46 @@ def plain(infos: Infos) -> Infos:
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
-class FreshResults:
-    """Results in fresh memory, which holds a payload, and behind it the masks of the infos.
+@dataclass(eq=False)
+class Target:
+    """The arrays and dicts that all calls return with copy=False, overwritten in place.
+
+    Attributes:
+        buffer: The memory of a payload, and of the masks of the infos behind it.
+        boards: The server's observations in it.
+        mask: The server's action mask in it.
+        stepped: The results of a step.
+        observed: The results of a reset.
+        own: Their dicts, with copies without finals and without keys that wrappers add.
+        last_masks: The masks of the infos that belong to an episode's last step.
+        has_finals: Whether the last step had any.
+    """
+
+    buffer: Buffer
+    boards: Array
+    mask: Array
+    stepped: Stepped[Any, Infos]
+    observed: tuple[Any, Infos]
+    own: list[tuple[Infos, Infos]]
+    last_masks: list[Array]
+    has_finals = False
+
+    def clear(self) -> None:
+        """Removes everything that only the last call returned."""
+        for infos, own in self.own:
+            if len(infos) != len(own):
+                infos.clear()
+                infos.update(own)
+        if self.has_finals:
+            for mask in self.last_masks:
+                mask.fill(True)
+            self.has_finals = False
+
+
+class Results:
+    """The results of resets and steps: the arrays of a payload, and masks of the infos behind it.
+
+    They are written to a given target, or else to fresh memory.
 
     Args:
         spec: The reply to create, with the layouts of replies.
@@ -111,7 +152,10 @@ class FreshResults:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
-        size: Bytes of that memory.
+        num_envs: The same.
+        game: The same.
+        form: The same.
+        size: Bytes of a payload and the masks.
     """
 
     def __init__(
@@ -121,9 +165,8 @@ class FreshResults:
         game: GameSpec,
         form: ObservationForm,
     ) -> None:
-        self._num_envs = num_envs
+        self.num_envs, self.game, self.form = num_envs, game, form
         self._order = game.server_order
-        self._form = form
         self._end_of_payload = max(spec.reset.size, spec.step.size, spec.finals.size)
         layouts = [self._with_masks(layout) for layout in (spec.reset, spec.step)]
         self.size = max(layout.size for layout in layouts)
@@ -139,28 +182,78 @@ class FreshResults:
         self._final_layout = self._of_final_info(spec.step)
         self._finals_layouts: dict[bytes, Layout] = {}
 
-    def buffer(self) -> Buffer:
-        """Memory for the payload of a reply that is to become results."""
-        return self._buffers.take(self.size)
+    def buffer(self, target: Target | None = None) -> Buffer:
+        """Returns memory for the payload of a reply that is to become results."""
+        return self._buffers.take(self.size) if target is None else target.buffer
+
+    def target(self, spec: environment.CreateReply) -> Target:
+        """Returns a target for the results of all calls.
+
+        Raises:
+            ProtocolError: The server's replies to reset and step begin differently.
+        """
+        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
+            raise ProtocolError("the server's replies to reset and step begin differently")
+        buffer = self.buffer()
+        boards, *others, infos = self._views(buffer[0])
+        mask = infos["action_mask"]
+        observations = self._observations(boards, infos)
+        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
+        of_reset = {name: infos[name] for name in infos if name not in of_steps}
+        return Target(
+            buffer,
+            boards,
+            mask,
+            stepped=(observations, *others, infos),
+            observed=(observations, of_reset),
+            own=[(each, dict(each)) for each in (infos, of_reset)],
+            last_masks=[infos["_" + name] for name in self._of_last_steps],
+        )
+
+    def observed(self, session: Session) -> NDArray[np.uint8]:
+        """Asks for the results as they stand; returns the payload, in fresh memory."""
+        buffer = self.buffer()
+        session.call("observe", _OBSERVE, into=buffer)
+        return buffer[0]
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
         """The server's observations in a reset's payload, (N, …)."""
         return self._reset_layout.split(memory)["observation"]
 
-    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
-        """The results of a reset or alike, from memory from `buffer` with the payload in it."""
+    def of_reset(self, memory: NDArray[np.uint8], target: Target | None = None) -> tuple[Any, Any]:
+        """Returns the results of a reset or alike, whose payload is in memory from `buffer`."""
+        if target is not None:
+            self._write(target)
+            return target.observed
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
         boards = infos.pop("observation")
         return self._observations(boards, infos), infos
 
-    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """The results of a step, from its reply and memory from `buffer` with the payload in it."""
-        boards, rewards, terminations, truncations, infos = self._views(memory)
-        observations = self._observations(boards, infos)
+    def of_step(
+        self, reply: envelope.Reply, memory: NDArray[np.uint8], target: Target | None = None
+    ) -> Stepped[Any, Any]:
+        """Returns the results of a step, whose payload is in memory from `buffer`."""
+        if target is None:
+            boards, rewards, terminations, truncations, infos = self._views(memory)
+            observations = self._observations(boards, infos)
+        else:
+            self._write(target)
+            observations, rewards, terminations, truncations, infos = target.stepped
         if reply is not DONE and reply.step.HasField("finals"):
+            if target is not None:
+                # First, so that the next call clears whatever an interrupt leaves behind.
+                target.has_finals = True
             infos |= self._finals(reply, memory, infos)
         return observations, rewards, terminations, truncations, infos
+
+    def _write(self, target: Target) -> None:
+        """Writes the arrays of a target that are not views of its payload."""
+        target.clear()
+        mask = target.stepped[4]["action_mask"]
+        if self._order is not None:
+            target.mask.take(self._order, 1, mask)
+        self.form.observations(target.boards, mask, target.stepped[0])
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
         """The layout with the mask of each info behind it, bool (N,), as in Gymnasium."""
@@ -172,10 +265,10 @@ class FreshResults:
                 extended.arrays.add(
                     name="_" + array.name,
                     dtype=environment.DATA_TYPE_BOOL,
-                    shape=[self._num_envs],
+                    shape=[self.num_envs],
                     offset=extended.size,
                 )
-                extended.size += self._num_envs
+                extended.size += self.num_envs
         return extended
 
     def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
@@ -184,7 +277,7 @@ class FreshResults:
         The masks are (names + 2, N), the first two those of the observations and of all infos.
         """
         arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
-        shape = (len(arrays) + 2, self._num_envs)
+        shape = (len(arrays) + 2, self.num_envs)
         layout = environment.PayloadLayout(size=math.prod(shape))
         layout.arrays.add(name="masks", dtype=environment.DATA_TYPE_BOOL, shape=shape)
         for array in arrays:
@@ -194,20 +287,20 @@ class FreshResults:
         return Layout(layout, ("masks",))
 
     def _views(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """A step's results in the server's action order, without finals."""
+        """Returns a step's results in the server's action order, without finals."""
         memory[self._end_of_payload :].fill(True)
         infos: Infos = self._step_layout.split(memory)
         boards, rewards = infos.pop("observation"), infos.pop("reward")
         return boards, rewards, infos.pop("terminated"), infos.pop("truncated"), infos
 
     def _observations(self, boards: Array, infos: Infos) -> Any:
-        """The observations in the user's form, from the server's boards.
+        """Returns the observations in the user's form, from the server's boards.
 
         The mask among the infos gets the order of the user's actions.
         """
         if self._order is not None:
             infos["action_mask"] = infos["action_mask"].take(self._order, 1)
-        return self._form.observations(boards, infos["action_mask"])
+        return self.form.observations(boards, infos["action_mask"])
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
         """The infos that SAME_STEP adds to a step in which episodes have ended.
@@ -230,8 +323,8 @@ class FreshResults:
         lanes = finals.pop("lanes").astype(np.intp)
         # A copy, so that one kept observation does not keep the whole reply in memory.
         observations = self._observations(finals.pop("observation").copy(), finals)
-        final_obs = np.empty(self._num_envs, object)
-        if self._form.keys is None:
+        final_obs = np.empty(self.num_envs, object)
+        if self.form.keys is None:
             final_obs[lanes] = np.fromiter(observations, object, lanes.size)
         else:
             pairs = zip(*observations.values(), strict=True)
@@ -247,66 +340,3 @@ class FreshResults:
             final_info[name][lanes] = finals[name]
             final_info["_" + name] = mask
         return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
-
-
-class ReusedResults(FreshResults):
-    """The same arrays and the same dicts each time, overwritten in place.
-
-    Raises:
-        ProtocolError: As `FreshResults`, or the server's reset and step replies begin differently.
-    """
-
-    def __init__(self, spec: environment.CreateReply, *arguments: Any) -> None:
-        super().__init__(spec, *arguments)
-        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
-            raise ProtocolError("the server's replies to reset and step begin differently")
-        self._buffer = super().buffer()
-        boards, *others, infos = self._views(self._buffer[0])
-        self._server_mask = infos["action_mask"]
-        observations = self._observations(boards, infos)
-        self._boards = boards
-        self._stepped: Stepped[Any, Infos] = (observations, *others, infos)
-        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
-        of_reset = {name: infos[name] for name in infos if name not in of_steps}
-        self._observed: tuple[Any, Infos] = observations, of_reset
-        # The dicts without finals, and without keys that wrappers add.
-        self._own = [(infos, dict(infos)), (of_reset, dict(of_reset))]
-        self._has_finals = False
-
-    @override
-    def buffer(self) -> Buffer:
-        return self._buffer
-
-    @override
-    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
-        self._refresh()
-        return self._observed
-
-    @override
-    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        self._refresh()
-        if reply is not DONE and reply.step.HasField("finals"):
-            # First, so that the next call clears whatever an interrupt leaves behind.
-            self._has_finals = True
-            infos = self._stepped[4]
-            infos |= self._finals(reply, memory, infos)
-        return self._stepped
-
-    def _refresh(self) -> None:
-        """Updates the dicts, and the arrays that are not views of the payload."""
-        for infos, own in self._own:
-            if len(infos) != len(own):
-                infos.clear()
-                infos.update(own)
-        infos = self._stepped[4]
-        if self._has_finals:
-            for name in self._of_last_steps:
-                infos["_" + name].fill(True)
-            self._has_finals = False
-        if self._order is not None:
-            np.take(self._server_mask, self._order, 1, infos["action_mask"])
-        observations, keys = self._stepped[0], self._form.keys
-        if keys is not None:
-            np.copyto(observations[keys[1]], infos["action_mask"])
-            observations = observations[keys[0]]
-        self._form.of(self._boards, observations)

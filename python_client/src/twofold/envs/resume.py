@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-
 from twofold import _arguments
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import EMBEDDED, check_curve, resolve
@@ -92,9 +90,6 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     recovers_by_default = arguments.pop("recover", False)
     spec, others = game.spec.split(arguments)
     envs = game.vector._around(session, Settings.read(owner, spec, others), {})
-    if session.was_reset:
-        envs._seeds.seeds = np.zeros(envs.num_envs, np.uint64)
-        envs._seeds.unknown[:] = True
     if recovers_by_default if recover is None else recover:
         session.keep_journal()
     return envs

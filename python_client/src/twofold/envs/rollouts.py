@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once, explain
-from twofold.envs.batch import Batch
-from twofold.envs.results import Array
+from twofold.envs.playing import play
+from twofold.envs.results import Array, Results
 from twofold.envs.rollout import Collected, Rollout, storage
 from twofold.envs.seeding import Seed, board_seeds
-from twofold.envs.snapshots import finished, snapshot_call
+from twofold.envs.snapshots import finished, snapshot
 from twofold.errors import InvalidArgument
 from twofold.policies import served_policies
-from twofold.policies.choosers import CheckedChooser, PolicyLike, ServedChooser, open_function
-from twofold.policies.lookup import resolve
+from twofold.policies.choosers import OpenFunction, OpenServed
 from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
 Progress = Callable[[int], object]
-Envs: TypeAlias = Batch[Any, Any]
 
 # Bytes of one reply: enough steps that the round trip does not count, few enough for the caches;
 # more where a step is large, since each reply begins with the boards that the last one ended with.
@@ -34,9 +32,10 @@ _MOST_REPLY_BYTES = 16 << 20
 
 
 def rollout(
-    envs: Envs,
+    session: Session,
+    results: Results,
     steps: int,
-    policy: PolicyLike | None,
+    chooser: OpenServed | OpenFunction | None,
     *,
     actions: ArrayLike | None,
     policy_seed: Seed,
@@ -44,18 +43,18 @@ def rollout(
     out: Rollout | Mapping[str, object] | None,
     progress: Progress | None,
 ) -> Rollout:
-    """`TwofoldVectorEnv.rollout`."""
+    """Returns the rollout for these arguments of `TwofoldVectorEnv.rollout`."""
     steps = _arguments.integer("steps", steps, 1)
     if isinstance(infos, str):
         raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
     if progress is not None and not callable(progress):
         raise InvalidArgument(f"progress is {progress!r}; expected a function", field="progress")
-    if (policy is None) == (actions is None):
+    if (chooser is None) == (actions is None):
         raise InvalidArgument("give either a policy or actions", field="policy")
-    chosen = None if policy is None else resolve(policy)
-    played = None if actions is None else _actions_to_play(envs, actions, steps)
-    seeds, is_seeded = board_seeds(policy_seed, envs.num_envs, "policy_seed")
-    served = chosen.policy if isinstance(chosen, ServedChooser) else None
+    game, num_envs = results.game, results.num_envs
+    played = None if actions is None else _actions_to_play(session, actions, steps)
+    seeds, is_seeded = board_seeds(policy_seed, num_envs, "policy_seed")
+    served = chooser.policy if isinstance(chooser, OpenServed) else None
     if policy_seed is not None and served is None:
         raise InvalidArgument(
             "policy_seed is for policies in the server; functions and given actions need none",
@@ -64,14 +63,14 @@ def rollout(
     if policy_seed is not None and not is_seeded.all():
         raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
     names = [_arguments.text("infos", name) for name in infos]
-    arrays = storage(out, steps, names, envs._session.spec.step)
-    if chosen is not None and served is None:
-        function = open_function(chosen, envs)
-        return play_function(envs, function, steps, names, arrays, progress)
+    arrays = storage(out, steps, names, session.spec.step)
+    collected = Collected(steps, arrays, game, session.rollouts)
+    if isinstance(chooser, OpenFunction):
+        return _FunctionSteps(session, results, chooser, names, collected).rollout(progress)
     if isinstance(served, served_policies.NTuple):
-        served_policies.upload(envs._session, served)
-    sent = None if played is None else envs.game.to_server(played)
-    wanted = reply_bytes(envs._session)
+        served_policies.upload(session, served)
+    sent = None if played is None else game.to_server(played)
+    wanted = reply_bytes(session)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
         """The request for the steps behind those that are done."""
@@ -85,19 +84,19 @@ def rollout(
                 payload = seeds.astype("<u8").tobytes()
         if sent is not None:
             # A request has to fit too.
-            largest = envs._session.link.largest_payload(wanted)
-            left = min(left, max(1, largest // envs.num_envs))
+            largest = session.link.largest_payload(wanted)
+            left = min(left, max(1, largest // num_envs))
             request.actions.SetInParent()
             payload = sent[done : done + left].tobytes()
         request.steps = min(left, 2**32 - 1)
         return envelope.Request(rollout=request), payload
 
-    collected = Collected(steps, arrays, envs.game, envs._session.rollouts)
-    return _play(envs, request, played, collected, max(wanted, _largest_step(envs)), progress)
+    room = max(wanted, _largest_step(session))
+    return _play(session, request, played, collected, room, progress)
 
 
 def _play(
-    envs: Envs,
+    session: Session,
     request: Callable[[int], tuple[envelope.Request, bytes | None]],
     played: NDArray[np.uint8] | None,
     collected: Collected,
@@ -105,7 +104,7 @@ def _play(
     progress: Progress | None,
 ) -> Rollout:
     """The steps of as many requests as it takes; `room` are the bytes of the largest reply."""
-    session, steps = envs._session, collected.steps
+    steps = collected.steps
     following = request(0)
     while True:
         reply, payload = session.call("rollout", *following, room)
@@ -118,109 +117,134 @@ def _play(
             session.begin("rollout", *following, room)
         collected.add(reply.rollout, payload, None if played is None else played[begin:done])
         if done == steps:
-            return _whole(envs, collected)
+            return _whole(session, collected)
 
 
-@exactly_once
-def play_function(
-    envs: Envs,
-    chooser: CheckedChooser,
-    steps: int,
-    infos: Sequence[str] = (),
-    out: dict[str, Array] | None = None,
-    progress: Progress | None = None,
-    first: int = 0,
-    first_lane: int = 0,
-) -> Rollout:
-    """Plays steps whose actions a function chooses, each in a separate request.
+class _StepCount:
+    """A number of steps; the service says which lanes begin an episode, and which play.
 
-    Args:
-        envs: The boards.
-        chooser: Calls the function.
-        steps: T.
-        infos: Names of infos.
-        out: The caller's arrays, by their names in replies.
-        progress: Called after each step.
-        first: The number of the first step, for messages.
-        first_lane: The same for lanes.
+    Both are of the next step, bool (N,).
     """
-    collected = Collected(steps, out or {}, envs.game, envs._session.rollouts)
 
-    def place(lane: int) -> dict[str, int]:
-        return {"lane": first_lane + lane, "step": first + collected.done}
+    def __init__(
+        self, left: int, mode: int, playing: NDArray[np.bool_], begins: NDArray[np.bool_]
+    ) -> None:
+        self._left, self._mode = left, mode
+        self.playing, self.begins = playing, begins
 
-    one = wire.RolloutRequest(steps=1, infos=infos, actions=wire.GivenActions())
-    request = envelope.Request(rollout=one)
-    envs._session.refuse_pending_step()
-    try:
-        standing: Any
-        observations, standing = envs.observe()
-        mask = standing["action_mask"]
-        playing = ~finished(snapshot_call(envs, None))
-        begins = playing & (standing["episode_length"] == 0)
-        while collected.done < steps:
-            if begins.any() or collected.done == 0:
-                chooser.begin(begins)
-            actions = np.zeros(envs.num_envs, np.uint8)
-            if playing.any():
-                chosen = chooser.choose(observations, mask, playing, place)
-                np.copyto(actions, chosen, "unsafe", where=playing)
-            arrays = collected.add(*_play_step(envs, request, actions), actions[np.newaxis])
+    @property
+    def is_finished(self) -> bool:
+        return self._left == 0
+
+    def advance(self, step: dict[str, Array]) -> None:
+        self._left -= 1
+        ended, valid = step["terminated"][0] | step["truncated"][0], step["valid"][0]
+        if self._mode == environment.AUTORESET_MODE_NEXT_STEP:
+            self.begins, self.playing = ~valid, ~ended
+        elif self._mode == environment.AUTORESET_MODE_SAME_STEP:
+            self.begins, self.playing = ended, np.ones_like(ended)
+        else:
+            self.begins, self.playing = np.zeros_like(ended), valid & ~ended
+
+
+class _FunctionSteps:
+    """A source of steps whose actions a function chooses, each in a separate request and call.
+
+    Each is a rollout of one step, so that the service keeps the boards that wait and the ends of
+    episodes.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        results: Results,
+        chooser: OpenFunction,
+        infos: Sequence[str],
+        collected: Collected,
+    ) -> None:
+        self._session, self._results = session, results
+        self._chooser, self._collected = chooser, collected
+        one = wire.RolloutRequest(steps=1, infos=infos, actions=wire.GivenActions())
+        self._request = envelope.Request(rollout=one)
+
+    def rollout(self, progress: Progress | None) -> Rollout:
+        """Plays all steps."""
+        session, collected = self._session, self._collected
+
+        def report(*_: object) -> None:
             if progress is not None:
                 progress(collected.done)
-            mask = arrays["action_mask"][1]
-            observations = envs.observation_form.observations(arrays["observation"][1], mask)
-            begins, playing = _begin_and_play(envs, arrays)
-    except KeyboardInterrupt as error:
-        explain(error, "the completed steps of the rollout remain; any call goes on from there.")
-        raise
-    return _whole(envs, collected)
+
+        session.refuse_pending_step()
+        try:
+            self._observations, infos = self._observe()
+            self._mask: Array = infos["action_mask"]
+            playing = ~finished(self._snapshot())
+            begins = playing & (infos["episode_length"] == 0)
+            steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
+            play(self, steps, [report])
+        except KeyboardInterrupt as error:
+            text = "the completed steps of the rollout remain; any call goes on from there."
+            explain(error, text)
+            raise
+        return _whole(session, collected)
+
+    def begin(self, schedule: _StepCount) -> None:
+        self._chooser.begin(schedule.begins)
+
+    def play(self, schedule: _StepCount) -> dict[str, Array]:
+        """Plays one step; returns its arrays by their names in the reply."""
+        chooser, playing = self._chooser, schedule.playing
+        actions = np.zeros(self._results.num_envs, np.uint8)
+        if playing.any():
+            chosen = chooser.choose(self._observations, self._mask, playing, self._place)
+            np.copyto(actions, chosen, "unsafe", where=playing)
+        step = self._collected.add(*self._ask(actions), actions[np.newaxis])
+        chooser.steps += 1
+        self._mask = step["action_mask"][1]
+        self._observations = self._results.form.observations(step["observation"][1], self._mask)
+        return step
+
+    def _place(self, lane: int) -> dict[str, int]:
+        return {"lane": self._chooser.first_lane + lane, "step": self._chooser.steps}
+
+    @exactly_once
+    def _observe(self) -> tuple[Any, Any]:
+        return self._results.of_reset(self._results.observed(self._session))
+
+    @exactly_once
+    def _snapshot(self) -> bytes:
+        return snapshot(self._session, None)
+
+    @exactly_once
+    def _ask(self, actions: NDArray[np.uint8]) -> tuple[wire.RolloutReply, NDArray[np.uint8]]:
+        sent = self._results.game.to_server(actions).tobytes()
+        room = _largest_step(self._session)
+        reply, payload = self._session.call("rollout", self._request, sent, room)
+        return reply.rollout, payload
 
 
-def _begin_and_play(
-    envs: Envs, arrays: dict[str, Array]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The lanes that begin an episode after a step, and those that play the next, bool (N,)."""
-    ended, valid = arrays["terminated"][0] | arrays["truncated"][0], arrays["valid"][0]
-    if envs.autoreset_mode is AutoresetMode.NEXT_STEP:
-        return ~valid, ~ended
-    if envs.autoreset_mode is AutoresetMode.SAME_STEP:
-        return ended, np.ones_like(ended)
-    return np.zeros_like(ended), valid & ~ended
-
-
-@exactly_once
-def _play_step(
-    envs: Envs, request: envelope.Request, actions: NDArray[np.uint8]
-) -> tuple[wire.RolloutReply, NDArray[np.uint8]]:
-    """Plays one step of a rollout, with actions (N,), as a separate call."""
-    sent = envs.game.to_server(actions).tobytes()
-    answer = envs._session.call("rollout", request, sent, _largest_step(envs))
-    return answer[0].rollout, answer[1]
-
-
-def _largest_step(envs: Envs) -> int:
+def _largest_step(session: Session) -> int:
     """Bytes of the largest reply with a single step, which goes in whatever its size."""
-    spec = envs._session.spec
-    return 4 * spec.reset.size + spec.step.size + 40 * envs.num_envs + 4096
+    spec = session.spec
+    return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
 
 
-def _whole(envs: Envs, collected: Collected) -> Rollout:
+def _whole(session: Session, collected: Collected) -> Rollout:
     """The rollout, at its end."""
-    if envs._episodes is not None:
-        envs._episodes.begin()
-    return collected.whole(envs.autoreset_mode is AutoresetMode.SAME_STEP)
+    mode = session.create.autoreset_mode
+    return collected.whole(mode == environment.AUTORESET_MODE_SAME_STEP)
 
 
-def _actions_to_play(envs: Envs, actions: object, steps: int) -> NDArray[np.uint8]:
-    """Actions (T, N), checked."""
-    array = _arguments.integers("actions", actions, (steps, envs.num_envs))
-    is_bad = (array < 0) | (array >= envs.num_actions)
+def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[np.uint8]:
+    """Returns actions (T, N), checked."""
+    array = _arguments.integers("actions", actions, (steps, session.create.num_envs))
+    num_actions = session.spec.action_space.discrete.n
+    is_bad = (array < 0) | (array >= num_actions)
     if is_bad.any():
         step, lane = (int(index) for index in np.argwhere(is_bad)[0])
         raise InvalidArgument(
-            f"actions[{step}, {lane}] is {array[step, lane]}; expected 0 ... "
-            f"{envs.num_actions - 1}",
+            f"actions[{step}, {lane}] is {array[step, lane]}; expected 0 ... {num_actions - 1}",
             field="actions",
             lane=lane,
         )

@@ -74,6 +74,7 @@ class BoardSeeds:
     Args:
         num_envs: Boards N.
         random_bytes: Where the first seeds come from, if the caller gives none.
+        was_reset: Whether another process has reset the boards, with seeds that it knows.
 
     Attributes:
         seeds: uint64 (N,); None before the first reset.
@@ -82,11 +83,11 @@ class BoardSeeds:
     """
 
     def __init__(
-        self, num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes
+        self, num_envs: int, random_bytes: Callable[[int], bytes], was_reset: bool
     ) -> None:
         self._random_bytes = random_bytes
-        self.seeds: NDArray[np.uint64] | None = None
-        self.unknown = np.zeros(num_envs, np.bool_)
+        self.seeds = np.zeros(num_envs, np.uint64) if was_reset else None
+        self.unknown = np.full(num_envs, was_reset)
         self.first: object = None
         self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.session import Session, exactly_once
+from twofold.client.session import exactly_once
 from twofold.envs.arguments import RENDER_MODES
 from twofold.envs.results import Infos, ObsT, Stepped, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.games.drawing import Picture
+from twofold.policies.choosers import rows
 
 
 class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
@@ -33,17 +34,13 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
 
     def __init__(self, batch: TwofoldVectorEnv[ObsT, Any]) -> None:
-        self._batch = batch
+        self._batch, self._session = batch, batch._session
         self._mask: NDArray[np.int8] | None = None
         self.game = batch.game
         self.observation_form = batch.observation_form
         self.render_mode = batch.render_mode
         self.observation_space = batch.single_observation_space
         self.action_space = batch.single_action_space
-
-    @property
-    def _session(self) -> Session:
-        return self._batch._session
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuses `pickle`, `copy.copy` and `copy.deepcopy`.
@@ -196,7 +193,8 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """The only board's observation and infos."""
         only = infos_of(infos, 0)
         self._mask = only["action_mask"]
-        return _board(observations), only
+        observation: Any = rows(observations, 0)
+        return observation, only
 
     def _stepped(self, stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
         """The only board's results of a step."""
@@ -204,10 +202,3 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         observation, only = self._seen(observations, infos)
         flags = bool(terminations[0]), bool(truncations[0])
         return observation, float(rewards[0]), *flags, only
-
-
-def _board(observations: Any) -> Any:
-    """The only board's observation."""
-    if isinstance(observations, dict):
-        return {name: array[0] for name, array in observations.items()}
-    return observations[0]

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, NoReturn
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from twofold import _arguments
-from twofold.client.session import exactly_once, waiting
-from twofold.envs import rollouts, snapshots
-from twofold.envs.arguments import reset_mask, start_boards
-from twofold.envs.batch import KEEPALIVE, Batch
-from twofold.envs.results import Array, InfosT, ObsT, Stepped
+from twofold.client.payloads import Layout, make_space
+from twofold.client.session import Session, exactly_once, waiting
+from twofold.envs import rendering, rollouts, snapshots
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
+from twofold.envs.episodes import EPISODE, Episodes
+from twofold.envs.resets import reset_mask, reset_request, start_boards
+from twofold.envs.results import Array, InfosT, ObsT, Results, Stepped, Target
 from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
-from twofold.envs.seeding import Seed, board_seeds, consecutive
-from twofold.errors import InvalidArgument, RequestError
-from twofold.policies.choosers import PolicyLike
+from twofold.envs.seeding import (
+    BoardSeeds,
+    Seed,
+    board_seeds,
+    consecutive,
+    draw_seed,
+    fork_seeds,
+)
+from twofold.envs.settings import Settings
+from twofold.errors import InvalidArgument, ProtocolError, RequestError
+from twofold.games.drawing import Picture
+from twofold.games.spec import GameSpec
+from twofold.policies.choosers import PolicyLike, open_for_rollouts
+from twofold.policies.lookup import resolve
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
+_AFTERSTATES = envelope.Request(afterstates={})
+KEEPALIVE = envelope.Request(keepalive={})
 
-class TwofoldVectorEnv(Batch[ObsT, InfosT]):
+
+class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
     """N boards of one game on a server, stepped together.
 
     The base class of each game's vector environment, which adds the game's own arguments; make one
@@ -51,6 +69,96 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: No server.
     """
+
+    def __init__(
+        self,
+        game: GameSpec,
+        num_envs: int = 1,
+        *,
+        obs: str = "array",
+        **arguments: Unpack[VectorEnvArguments],
+    ) -> None:
+        owner = type(self).__name__
+        settings = Settings.read(owner, game, {"obs": obs, **arguments})
+        self._session = settings.session(owner, num_envs)
+        self._begin(settings)
+
+    @classmethod
+    def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
+        """Returns an environment around a session that exists, with these other attributes."""
+        envs = cls.__new__(cls)
+        # At once: whenever an interrupt comes, the environment has no other session to close.
+        vars(envs).update(others, _session=session)
+        envs._begin(settings)
+        return envs
+
+    def _begin(self, settings: Settings) -> None:
+        """Reads what the environment is from its settings and its session."""
+        self._settings, session = settings, self._session
+        self.game = settings.game
+        self.observation_form = settings.form
+        self.extra_infos = settings.extra_infos
+        self.server_version = session.server_version
+        self.autoreset_mode = settings.autoreset_mode
+        self.render_mode = settings.render_mode
+        self.metadata = {
+            "render_modes": RENDER_MODES,
+            "render_fps": 4,
+            "autoreset_mode": settings.autoreset_mode,
+        }
+        self._np_random = self._np_random_seed = None
+        self.num_envs = int(session.create.num_envs)
+        random_bytes = session.surroundings.random_bytes
+        self._seeds = BoardSeeds(self.num_envs, random_bytes, session.was_reset)
+        session.on_seeds = self._seeds.done
+        try:
+            self._read_spec(session.spec)
+        except BaseException:
+            session.close()
+            raise
+
+    def _read_spec(self, spec: environment.CreateReply) -> None:
+        self._board_space = make_space(spec.board_space)
+        self.single_action_space = make_space(spec.action_space)
+        if not isinstance(self.single_action_space, gym.spaces.Discrete):
+            raise ProtocolError("the server's actions are not integers")
+        self.num_actions = int(self.single_action_space.n)
+        boards, form = make_space(spec.observation_space), self.observation_form
+        self.single_observation_space = form.space(boards, self.num_actions)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.reward_terms = tuple(spec.reward_terms)
+        self._results = Results(spec, self.num_envs, self.game, form)
+        # For resets and steps; the other methods' results are always fresh.
+        self._target = None if self._settings.copy else self._results.target(spec)
+        self._episodes = (
+            Episodes(self.num_envs, self.autoreset_mode, self.game.measures)
+            if EPISODE in self.extra_infos
+            else None
+        )
+        has_afterstates = len(spec.afterstates.arrays) > 0
+        self._afterstates_layout = Layout(
+            spec.afterstates, ("boards", "rewards", "mask") if has_afterstates else ()
+        )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle` and `copy.deepcopy`.
+
+        Raises:
+            TypeError: The text names what to do instead.
+        """
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
+            "session: fork() copies boards to another environment, snapshot() returns them as "
+            "bytes for restore(), and a worker process makes an environment of its own"
+        )
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the session; quick, and no error when the server is gone."""
+        # Gymnasium also closes an environment whose making failed.
+        session: Session | None = vars(self).get("_session")
+        if session is not None:
+            session.close()
 
     @exactly_once
     def reset(  # type: ignore[override]
@@ -91,15 +199,27 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             seeded = seeded & mask
         else:
             seeded, seeds = mask, first_seeds
-        request, payload = _reset_request(mask, seeded, seeds, boards)
+        request, payload = reset_request(mask, seeded, seeds, boards)
         self._seeds.plan(payload, seeded, seeds)
-        buffer = self._results.buffer()
-        self._session.call("reset", request, payload, into=buffer)
-        if self._episodes is not None:
-            self._episodes.begin(mask)
+        results = self._renew("reset", request, payload, mask, self._target)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
-        return self._results.of_reset(buffer[0])
+        return results
+
+    def _renew(
+        self,
+        slot: str,
+        request: envelope.Request,
+        payload: bytes | None,
+        lanes: NDArray[np.bool_],
+        target: Target | None = None,
+    ) -> tuple[ObsT, InfosT]:
+        """Puts other boards on some lanes, bool (N,), by a request; returns all results."""
+        buffer = self._results.buffer(target)
+        self._session.call(slot, request, payload, into=buffer)
+        if self._episodes is not None:
+            self._episodes.begin(lanes)
+        return self._results.of_reset(buffer[0], target)
 
     def _first_seeds(
         self,
@@ -117,7 +237,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
         if was_reset and (unreturned is None or unreturned is not self._seeds.first):
             return None
         first = np.where(seeded, seeds, consecutive(self._seeds.drawn, self.num_envs))
-        _, payload = _reset_request(mask, mask, first, boards)
+        _, payload = reset_request(mask, mask, first, boards)
         is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and not was_reset:
             # It may be a first reset with other seeds; any request has it carried out before.
@@ -153,7 +273,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
         """A step inside a call."""
         # The carrier checks the range where it plays them.
         numbers = self._server_actions(actions, checks_range=False)
-        buffer = self._results.buffer()
+        buffer = self._results.buffer(self._target)
         try:
             reply, _ = self._session.step(numbers, buffer)
         except InvalidArgument as error:
@@ -165,7 +285,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
         """The results of the newest request, a step, from its reply and payload."""
-        stepped = self._results.of_step(reply, memory)
+        stepped = self._results.of_step(reply, memory, self._target)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
         return stepped
@@ -185,7 +305,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition, TransportError: What `step` raises, if that is known already.
         """
         numbers = self._server_actions(actions, checks_range=True)
-        self._awaited = self._results.buffer()
+        self._awaited = self._results.buffer(self._target)
         self._session.step_async(numbers, self._awaited)
 
     @waiting
@@ -209,7 +329,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: As `step` does; the step is over, and was not applied.
             ShuttingDown, TransportError: Still no answer.
         """
-        buffer = self._results.buffer()
+        buffer = self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)
         return self._stepped(reply, buffer[0])
 
@@ -245,7 +365,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: The boards were never reset.
             TransportError: No answer.
         """
-        return snapshots.snapshot(self, lanes)
+        return snapshots.snapshot(self._session, lanes)
 
     @exactly_once
     def restore(
@@ -282,7 +402,10 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: Some boards were never reset, and are not among the lanes.
             TransportError: No answer.
         """
-        return snapshots.restore(self, blob, lanes, rows=rows, seed=seed)
+        asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
+        request, payload, replaced, seeds = asked
+        self._seeds.plan(payload, replaced, seeds)
+        return self._renew("restore", request, payload, replaced)
 
     def fork(
         self,
@@ -315,7 +438,28 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             FailedPrecondition: The boards were never reset.
             TransportError: No answer.
         """
-        return snapshots.fork(self, lanes, copies, spawns=spawns, seed=seed)
+        numbers = _arguments.lanes(lanes, self.num_envs)
+        copies = _arguments.integer("copies", copies, 1)
+        snapshots.check_spawns(self.game, spawns, seed)
+        create = environment.CreateRequest()
+        create.CopyFrom(self._session.create)
+        create.num_envs = count = numbers.size * copies
+        self._session.link.check_limits(create)
+        seeds, is_seeded = board_seeds(seed, count)
+        blob = self.snapshot(numbers)
+        rows = np.arange(numbers.size).repeat(copies)
+        new_seeds = None
+        if spawns == "fresh":
+            drawn = draw_seed(count, self._session.surroundings.random_bytes)
+            seeds = np.where(is_seeded, seeds, consecutive(drawn, count))
+            new_seeds = fork_seeds(seeds, snapshots.generators(blob)[rows])
+        copied = self._around(self._session.again(create), self._settings, vars(self))
+        try:
+            copied.restore(blob, rows=rows, seed=new_seeds)
+        except BaseException:
+            copied.close()
+            raise
+        return copied
 
     @exactly_once
     def rollout(
@@ -361,16 +505,123 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
             ResourceExhausted: A search did not fit into the server's limits.
             TransportError: No answer; steps may have been played.
         """
-        return rollouts.rollout(
-            self,
+        chooser = None if policy is None else open_for_rollouts(resolve(policy), self)
+        played = rollouts.rollout(
+            self._session,
+            self._results,
             steps,
-            policy,
+            chooser,
             actions=actions,
             policy_seed=policy_seed,
             infos=infos,
             out=out,
             progress=progress,
         )
+        if self._episodes is not None:
+            self._episodes.begin()
+        return played
+
+    @exactly_once
+    def observe(self) -> tuple[ObsT, InfosT]:
+        """The current observations and infos again, as `reset` returns them; changes nothing."""
+        return self._results.of_reset(self._results.observed(self._session))
+
+    @exactly_once
+    def boards(self) -> Array:
+        """The boards as they are, (N, …), whatever the form of observations; changes nothing."""
+        return self._results.boards(self._results.observed(self._session))
+
+    @exactly_once
+    def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:
+        """The boards after slide and merge and before the spawn, for each action; changes nothing.
+
+        Returns:
+            boards uint8 (N, actions, …); rewards float32 (N, actions); mask int8 (N, actions), 1
+            where the action is legal. Rows of illegal actions mean nothing.
+        """
+        _, payload = self._session.call("afterstates", _AFTERSTATES)
+        arrays = self._afterstates_layout.split(payload)
+        boards, rewards, mask = (
+            self.game.in_user_order(arrays[name], 1) for name in ("boards", "rewards", "mask")
+        )
+        return boards, rewards, mask
+
+    def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
+        """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.
+
+        None, with a warning, without a render mode.
+        """
+        if self.render_mode is None:
+            gym.logger.warn("render() needs an environment made with a render_mode")
+            return None
+        size = self._settings.render_size
+        return rendering.draw(self.game, self.boards(), self.render_mode, size)
+
+    def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
+        """All boards in one picture, side by side, in any render mode.
+
+        Args:
+            columns: Boards in a row; None for about as many as there are rows.
+            width: Pixels, at most; each board is drawn at the size that fits.
+
+        Returns:
+            uint8 (height, width, 3), both even.
+
+        Raises:
+            InvalidArgument: An argument is wrong, or leaves a board less than 16 pixels.
+            TransportError: No answer.
+        """
+        return rendering.draw_grid(self.game, self.num_envs, columns, width, self.boards)
+
+    @exactly_once
+    def keepalive(self) -> None:
+        """Keeps the session from expiring; changes nothing.
+
+        A server ends sessions without a request for its idle timeout, a day by default (a private
+        server never does): call this now and then if the boards have to wait longer.
+
+        Raises:
+            NotFound: The session has ended already.
+            TransportError: No answer.
+        """
+        self._session.call("keepalive", KEEPALIVE)
+
+    @property
+    def token(self) -> str:
+        """The argument of `twofold.resume`; a secret: any client that has it can resume."""
+        return self._session.token
+
+    @property
+    def requests(self) -> int:
+        """How many requests the server has carried out for these boards, their making included.
+
+        With recover=True the client's own are among them: a snapshot now and then, and after a loss
+        those that made the boards anew.
+        """
+        return self._session.last_seq
+
+    @property
+    def last_results(self) -> tuple[Any, ...] | None:
+        """The results of the last request before a resume, if it was a step or a reset; else None.
+
+        The process that made that request may have died before it got the reply. `requests` says
+        how many there were.
+        """
+        if self._session.inherited is None:
+            return None
+        reply, payload = self._session.inherited
+        slot = reply.WhichOneof("result")
+        if slot not in ("reset", "step"):
+            return None
+        # Memory of its own, since another call may be under way.
+        memory = np.empty(self._results.size, np.uint8)
+        memory[: payload.size] = payload
+        if slot == "reset":
+            return self._results.of_reset(memory)
+        stepped = self._results.of_step(reply, memory)
+        if self._episodes is not None:
+            self._episodes.add_inherited(stepped, self._session.inherited)
+        return stepped
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each board's value of an attribute, as in Gymnasium's own vector environments.
@@ -474,26 +725,3 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
         """Raises InvalidArgument for the first of the actions (N,) that is out of range."""
         is_bad = (actions < 0) | (actions >= self.num_actions)
         _arguments.refuse_lane("actions", actions, is_bad, f"0 ... {self.num_actions - 1}")
-
-
-def _reset_request(
-    mask: NDArray[np.bool_],
-    seeded: NDArray[np.bool_],
-    seeds: NDArray[np.uint64],
-    boards: Array | None,
-) -> tuple[envelope.Request, bytes | None]:
-    """The request and payload that reset the lanes of a mask, some of them with new seeds."""
-    has_seeds = bool(seeded.any())
-    # 1 resets a lane, 2 has it go on with its stream.
-    numbers = mask.view(np.uint8) + (mask & ~seeded & has_seeds)
-    reset = environment.ResetRequest(
-        seeds=has_seeds, mask=bool((numbers != 1).any()), boards=boards is not None
-    )
-    payload = b""
-    if has_seeds:
-        payload += seeds.astype("<u8").tobytes()
-    if reset.mask:
-        payload += numbers.tobytes()
-    if boards is not None:
-        payload += boards.tobytes()
-    return envelope.Request(reset=reset), payload or None

@@ -10,8 +10,8 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument
-from twofold.evaluation.playing import Observer, Segment
-from twofold.evaluation.schedule import Schedule
+from twofold.evaluation.observers import Observer
+from twofold.evaluation.schedule import Schedule, Segment
 from twofold.games.game2048 import Game2048
 from twofold.recordings import RecordingRules
 from twofold.recordings.file_format import pack_actions, unpack_actions
@@ -54,7 +54,7 @@ class ActionRecorder(Observer):
         self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds some steps' actions; those of lanes that play are kept."""
+        """Adds some steps' actions, and packs those of the games that have ended."""
         actions = segment.actions
         end = self._next + len(actions)
         if end > len(self._table):
@@ -68,9 +68,10 @@ class ActionRecorder(Observer):
             end -= oldest
         self._table[end - len(actions) : end] = self._game.to_server(actions)
         self._next = end
+        if len(segment.ended):
+            self._end(segment, schedule)
 
-    def end(self, segment: Segment, schedule: Schedule) -> None:
-        """Packs the actions of the games that have ended."""
+    def _end(self, segment: Segment, schedule: Schedule) -> None:
         lanes, lengths = segment.ended, segment.results["length"]
         seeds = schedule.lane_seeds[lanes]
         for lane, seed, length in zip(lanes, seeds, lengths, strict=True):

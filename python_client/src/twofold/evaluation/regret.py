@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
-from twofold.evaluation.playing import Observer, Segment
-from twofold.evaluation.schedule import Schedule
+from twofold.evaluation.observers import Observer
+from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048
 
@@ -145,7 +145,7 @@ class RegretMeter(Observer):
         self._by_empty_cells = np.zeros((_CELLS, 2))
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the regrets of some steps."""
+        """Adds the regrets of some steps, and keeps those of the games that have ended."""
         boards, playing = segment.boards, segment.playing
         assert boards is not None
         regrets = np.where(playing, segment.infos[INFO], 0).astype(np.float64)
@@ -158,9 +158,6 @@ class RegretMeter(Observer):
         ):
             table[:, 0] += np.bincount(bins, minlength=len(table))
             table[:, 1] += np.bincount(bins, regrets[playing], minlength=len(table))
-
-    def end(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the regrets of the games that have ended."""
         self._games[schedule.episode[segment.ended]] = self._lanes[segment.ended]
         self._lanes[segment.ended] = 0
 

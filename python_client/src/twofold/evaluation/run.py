@@ -15,14 +15,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold import _arguments
 from twofold.envs import make_vec
+from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.playing import Progress, ProgressReport, Results, Source, play
+from twofold.evaluation.observers import GameResults, Progress, ProgressReport
 from twofold.evaluation.regret import INFO, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
-from twofold.evaluation.schedule import Schedule
+from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, PolicyLike, ServedChooser
@@ -149,7 +150,7 @@ class Plan:
                 _check_autoreset(envs)
             opened = chooser.open(envs, self.policy_timeout)
             stack.callback(opened.close)
-            results = Results(len(part))
+            results = GameResults(len(part))
             recorder = ActionRecorder(envs) if self.record else None
             meter = RegretMeter(envs, len(part)) if self.regret else None
             report = None if progress is None else ProgressReport(progress)
@@ -163,14 +164,15 @@ class Plan:
             }
             if seeds.secret is not None:
                 card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
-            source: Source
+            source: Source[Schedule, Segment]
             if isinstance(opened, OpenServed):
                 source = Rollouts(envs, opened.policy, observers)
             else:
                 assert isinstance(opened, CheckedChooser)
                 source = Steps(envs, opened, observers)
             start = time.perf_counter()
-            play(source, Schedule(seeds, envs.num_envs, part.start), observers)
+            schedule = Schedule(seeds, envs.num_envs, part.start)
+            play(source, schedule, [observer.add for observer in observers])
             return Evaluation(
                 policy=chooser.name,
                 card=card,

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.envs.results import Array
+from twofold.errors import GameFailed
 from twofold.evaluation.seeds import Seeds
+
+
+class Segment(NamedTuple):
+    """Some steps T of all lanes N.
+
+    Attributes:
+        actions: (T, N).
+        playing: bool (T, N), true for the steps that count.
+        boards: (T, N, …), the boards before the steps; None if no observer needs them.
+        infos: The infos that observers need, (T, N) each.
+        ended: The lanes whose episodes have ended, (k,).
+        results: For these lanes `score`, `moves`, `length` and, in games with tiles,
+            `max_exponent`, (k,) each.
+        failures: The games that a player failed in.
+    """
+
+    actions: Array
+    playing: NDArray[np.bool_]
+    boards: Array | None
+    infos: Mapping[str, Array]
+    ended: NDArray[np.intp]
+    results: Mapping[str, Array]
+    failures: Collection[GameFailed] = ()
 
 
 class Schedule:
@@ -25,6 +53,7 @@ class Schedule:
         episode: int (N,), the episode of each lane, from 0; of an idle lane the last one.
         lane_seeds: uint64 (N,), the seeds of their games.
         active: bool (N,), false for idle lanes.
+        begins: bool (N,), the lanes that begin an episode now; at first all lanes, idle ones too.
     """
 
     def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
@@ -34,6 +63,7 @@ class Schedule:
         self.episode = np.arange(lanes)
         self.lane_seeds = seeds.games[np.minimum(self.episode, len(seeds) - 1)]
         self.active = self.episode < len(seeds)
+        self.begins = np.ones(lanes, np.bool_)
         self._begun = min(len(seeds), lanes)
 
     @property
@@ -47,17 +77,17 @@ class Schedule:
         """Whether all episodes are finished."""
         return self.finished == len(self.seeds)
 
-    def end(self, lanes: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Ends the episodes of these lanes, (k,); returns bool (N,), lanes that begin another."""
+    def advance(self, segment: Segment) -> None:
+        """Ends the episodes of the lanes `segment.ended`, some of which begin another."""
+        lanes = segment.ended
         self.finished += len(lanes)
         again = lanes[: len(self.seeds) - self._begun]
         self.active[lanes[len(again) :]] = False
         self.episode[again] = np.arange(self._begun, self._begun + len(again))
         self.lane_seeds[again] = self.seeds.games[self.episode[again]]
         self._begun += len(again)
-        begins = np.zeros(len(self.active), np.bool_)
-        begins[again] = True
-        return begins
+        self.begins = np.zeros(len(self.active), np.bool_)
+        self.begins[again] = True
 
     def place(self, lane: int) -> dict[str, int]:
         """The episode of a lane and its seed."""

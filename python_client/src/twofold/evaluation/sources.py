@@ -15,8 +15,8 @@ from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
-from twofold.evaluation.playing import Observer, Segment
-from twofold.evaluation.schedule import Schedule
+from twofold.evaluation.observers import Observer
+from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows
 
@@ -63,8 +63,9 @@ class Steps:
         self._lengths = np.zeros(envs.num_envs, np.int64)
         self._has: dict[str, bool] = {}
 
-    def begin(self, schedule: Schedule, lanes: NDArray[np.bool_]) -> None:
-        """Resets these lanes with their seeds."""
+    def begin(self, schedule: Schedule) -> None:
+        """Resets the lanes that begin an episode with their seeds."""
+        lanes = schedule.begins
         if self._observations is None:
             self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
             self._mask = self._infos.get("action_mask", self._every_action)
@@ -162,9 +163,9 @@ class Rollouts:
         # 2 x 2, 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
 
-    def begin(self, schedule: Schedule, lanes: NDArray[np.bool_]) -> None:
-        """Resets these lanes with their seeds."""
-        self._envs.reset(seed=schedule.lane_seeds, options={"reset_mask": lanes})
+    def begin(self, schedule: Schedule) -> None:
+        """Resets the lanes that begin an episode with their seeds."""
+        self._envs.reset(seed=schedule.lane_seeds, options={"reset_mask": schedule.begins})
 
     def play(self, schedule: Schedule) -> Segment:
         """Plays some steps."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +18,7 @@ from twofold.games.spec import (
     Argument,
     GameArguments,
     GameSpec,
+    Infos,
     Measure,
     create_request,
     read_arguments,
@@ -257,7 +257,7 @@ class Concentration(GameSpec):
             return self.cards
         return _arguments.integer("card", action, 0, self.cards - 1)
 
-    def facts(self, board: NDArray[Any], infos: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
         """Returns cards, counts and the open card."""
         signs = [*range(1, self.symbols + 1), "?", "."]
         open_card = infos["open_card"]
@@ -268,12 +268,12 @@ class Concentration(GameSpec):
             "open_card": None if open_card < 0 else open_card,
         }
 
-    def standing(self, infos: Mapping[str, Any]) -> str:
+    def standing(self, infos: Infos) -> str:
         """Returns pairs and turns."""
         pairs = self.cards // 2
         return f"Pairs found: {infos['pairs']} of {pairs}. Turns ended: {infos['turns']}."
 
-    def choices(self, legal: list[Any], infos: Mapping[str, Any]) -> str:
+    def choices(self, legal: list[Any], infos: Infos) -> str:
         """Returns what to turn."""
         open_card = infos["open_card"]
         if open_card >= 0:
@@ -287,13 +287,7 @@ class Concentration(GameSpec):
         is_gone = board.flat[number] > self.symbols
         return f"Card {number} is {'out of play' if is_gone else 'face up already'}"
 
-    def outcome(
-        self,
-        number: int,
-        board: NDArray[Any],
-        before: Mapping[str, Any],
-        infos: Mapping[str, Any],
-    ) -> str:
+    def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
         """Returns the symbol of the card, and whether it is the open card's."""
         if not before["action_mask"][number]:
             turned_back = before["open_card"] >= 0 > infos["open_card"]
@@ -308,7 +302,7 @@ class Concentration(GameSpec):
             return f"Card {number} shows {symbol}, and so does {first}: a pair."
         return f"Card {number} shows {symbol}, unlike {first}: both are turned back after this."
 
-    def end(self, infos: Mapping[str, Any]) -> str:
+    def end(self, infos: Infos) -> str:
         """Returns that all pairs are found."""
         return "all pairs are found"
 

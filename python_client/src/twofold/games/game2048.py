@@ -20,6 +20,7 @@ from twofold.games.spec import (
     Argument,
     GameArguments,
     GameSpec,
+    Infos,
     Measure,
     create_request,
     read_arguments,
@@ -313,7 +314,7 @@ class Game2048(GameSpec):
         words = [str(word) for word in self.actions]
         return words.index(_arguments.choice("direction", action, words))
 
-    def facts(self, board: NDArray[Any], infos: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
         """Returns board, score, highest tile and moves."""
         return {
             "board": tile_values(board).tolist(),
@@ -322,11 +323,11 @@ class Game2048(GameSpec):
             "moves": infos["moves"],
         }
 
-    def standing(self, infos: Mapping[str, Any]) -> str:
+    def standing(self, infos: Infos) -> str:
         """Returns score and highest tile."""
         return f"Score {infos['score']}, highest tile {2 ** infos['max_exponent']}."
 
-    def choices(self, legal: list[Any], infos: Mapping[str, Any]) -> str:
+    def choices(self, legal: list[Any], infos: Infos) -> str:
         """Returns the legal directions."""
         return f"Legal directions: {', '.join(legal)}."
 
@@ -334,17 +335,7 @@ class Game2048(GameSpec):
         """Returns that nothing moves."""
         return f"Nothing moves {self.actions[number]}"
 
-    def outcome(
-        self,
-        number: int,
-        board: NDArray[Any],
-        before: Mapping[str, Any],
-        infos: Mapping[str, Any],
-    ) -> str:
-        """Returns "" if tiles have moved: the board says enough."""
-        return "" if before["action_mask"][number] else f"{self.refusal(number, board)}."
-
-    def end(self, infos: Mapping[str, Any]) -> str:
+    def end(self, infos: Infos) -> str:
         """Returns whether the goal or a full board has ended the game."""
         config = self.request.game2048
         if config.stop_at_goal and infos["goal_reached"]:

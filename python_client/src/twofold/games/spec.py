@@ -6,7 +6,7 @@ import abc
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from twofold import _arguments
 from twofold.games.drawing import Picture
 from twofold.games.rewards import Reward, read_reward, reward_spec
 from twofold.v1 import environment_pb2 as environment
+
+Infos: TypeAlias = Mapping[str, Any]
+"""The infos of one board, in JSON's types."""
 
 
 class GameArguments(TypedDict, total=False):
@@ -177,7 +180,7 @@ class GameSpec(abc.ABC):
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """Returns one board as a picture, its longer side `size` pixels (one less where odd)."""
 
-    # The rest is for programs that play by words; `infos` are those of one board, in JSON's types.
+    # The rest is for programs that play by words.
 
     @abc.abstractmethod
     def number(self, action: object) -> int:
@@ -188,36 +191,30 @@ class GameSpec(abc.ABC):
         """
 
     @abc.abstractmethod
-    def facts(self, board: NDArray[Any], infos: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
         """Returns the board and how the game stands, in JSON's types."""
 
     @abc.abstractmethod
-    def standing(self, infos: Mapping[str, Any]) -> str:
+    def standing(self, infos: Infos) -> str:
         """Returns how the game stands, as a sentence."""
 
     @abc.abstractmethod
-    def choices(self, legal: list[Any], infos: Mapping[str, Any]) -> str:
+    def choices(self, legal: list[Any], infos: Infos) -> str:
         """Returns what can be done, as a sentence; `legal` are the words of the legal actions."""
 
     @abc.abstractmethod
     def refusal(self, number: int, board: NDArray[Any]) -> str:
         """Returns why an illegal action does nothing, as the beginning of a sentence."""
 
-    @abc.abstractmethod
-    def outcome(
-        self,
-        number: int,
-        board: NDArray[Any],
-        before: Mapping[str, Any],
-        infos: Mapping[str, Any],
-    ) -> str:
+    def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
         """Returns what an action has done, as a sentence, or "" if the board says enough.
 
         `before` are the infos before the action, and the board and the infos are those after it.
         """
+        return "" if before["action_mask"][number] else f"{self.refusal(number, board)}."
 
     @abc.abstractmethod
-    def end(self, infos: Mapping[str, Any]) -> str:
+    def end(self, infos: Infos) -> str:
         """Returns why a legal action has ended the game."""
 
 

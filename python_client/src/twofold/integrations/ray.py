@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from twofold.datasets import file_format, writer
-from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
-from twofold.evaluation.playing import Progress
+from twofold.evaluation.observers import Progress
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.run import Plan, join
 from twofold.integrations import ray_pool
@@ -111,33 +110,52 @@ class RayExecutor:
             TransportError: A part was lost too often.
         """
         parts = _split(plan.num_envs, ray_pool.number_of_workers(self._workers))
-        packed = ray_pool.packed(plan)
         with Pool(_Player, len(parts), self._options) as pool:
-            players = list(zip(pool.workers, parts, strict=True))
-            asked = [
-                pool.begun(worker.facts.remote([packed], lanes), "lanes", lanes)
-                for worker, lanes in players
-            ]
-            first, *others = map(pool.result, asked)
-            for facts in others:
-                if facts != first:
-                    raise FailedPrecondition(f"the machines differ: {first} and {facts}")
-            step = 0
+            lanes = _RemoteLanes(pool, parts, ray_pool.packed(plan))
+            return writer.write_file(path, plan, lanes.facts(), lanes, progress)
 
-            def ask(steps: int) -> writer.Answer:
-                nonlocal asked, step
-                asked = [
-                    pool.begun(worker.play.remote([packed], lanes, step, steps), "lanes", lanes)
-                    for worker, lanes in players
-                ]
-                step += steps
-                return answer
 
-            def answer() -> dict[str, Array]:
-                each = list(map(pool.result, asked))
-                return {name: np.concatenate([some[name] for some in each]) for name in each[0]}
+class _RemoteLanes:
+    """The lanes of a dataset on actors, each with a part: the source of its row groups."""
 
-            return writer.write_file(path, plan, first, ask, progress)
+    def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
+        self._pool, self._packed = pool, packed
+        self._players = list(zip(pool.workers, parts, strict=True))
+        self._asked: list[Any] = []
+
+    def facts(self) -> writer.Facts:
+        """Returns the facts about the boards."""
+        self._ask("facts")
+        first: writer.Facts
+        first, *others = self._answers()
+        for facts in others:
+            if facts != first:
+                raise FailedPrecondition(f"the machines differ: {first} and {facts}")
+        return first
+
+    def begin(self, groups: writer.RowGroups) -> None:
+        """Asks for the first row group."""
+        self._ask("play", 0, groups.steps)
+
+    def play(self, groups: writer.RowGroups) -> writer.Columns:
+        """Returns a row group, and asks for the next one, which is played meanwhile."""
+        each = self._answers()
+        columns = {name: np.concatenate([some[name] for some in each]) for name in each[0]}
+        following = groups.steps_after(len(columns["action"]))
+        if following > 0:
+            self._ask("play", groups.time + groups.steps, following)
+        return columns
+
+    def _ask(self, method: str, *arguments: int) -> None:
+        """Calls a method of all actors."""
+        self._asked = []
+        for worker, lanes in self._players:
+            ref = getattr(worker, method).remote([self._packed], lanes, *arguments)
+            self._asked.append(self._pool.begun(ref, "lanes", lanes))
+
+    def _answers(self) -> list[Any]:
+        """Waits for what the actors return."""
+        return [self._pool.result(ref) for ref in self._asked]
 
 
 class _Evaluator:
@@ -179,9 +197,9 @@ class _Player:
         """The facts about the boards."""
         return self._lanes_at(0, packed, numbers).facts
 
-    def play(self, packed: list[Any], numbers: range, time: int, steps: int) -> dict[str, Array]:
+    def play(self, packed: list[Any], numbers: range, time: int, steps: int) -> writer.Columns:
         """The transitions of the lanes with these numbers, of the steps from `time` on."""
-        return self._lanes_at(time, packed, numbers).play(steps, ray_pool.stop_if_canceled)
+        return self._lanes_at(time, packed, numbers).columns(steps, ray_pool.stop_if_canceled)
 
     def close(self) -> None:
         """Ends the session."""
@@ -200,7 +218,7 @@ class _Player:
             self._lanes = writer.Lanes(plan, numbers)
         most = max(1, file_format.GROUP_ROWS // len(numbers))
         while self._lanes.time < time:
-            self._lanes.play(min(most, time - self._lanes.time), ray_pool.stop_if_canceled)
+            self._lanes.columns(min(most, time - self._lanes.time), ray_pool.stop_if_canceled)
         return self._lanes
 
 

@@ -67,7 +67,8 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
         raise InvalidArgument(
             "programs and chat models play 2048; pass twofold/Game2048-v0 as env", field="env"
         )
-    form: Any = envs.unwrapped.observation_form  # type: ignore[attr-defined]
+    base: Any = envs.unwrapped
+    form = base.observation_form
     if form.form != "array" or form.keys is not None:
         raise InvalidArgument("env's observations are no boards; leave obs out", field="env")
     return game

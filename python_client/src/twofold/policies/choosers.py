@@ -25,7 +25,10 @@ from twofold.judging import ChatModel, Failure, Player, Strategy
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 
+Array: TypeAlias = NDArray[Any]
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
+Place: TypeAlias = "Callable[[int], Mapping[str, int]]"
+"""Returns a lane's episode, seed and step, or lane and step, for messages."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +156,10 @@ class CheckedChooser(OpenChooser, abc.ABC):
         envs: The environment.
 
     Attributes:
-        may_fail: Whether single games may fail.
         num_actions: Number of the environment's actions.
         calls: Number of choices so far.
         failures: The games that failed in the last choice, by their lanes.
     """
-
-    may_fail = False
 
     def __init__(self, name: str, envs: Envs) -> None:
         space = envs.single_action_space
@@ -181,18 +181,17 @@ class CheckedChooser(OpenChooser, abc.ABC):
     def choose(
         self,
         observations: Any,
-        mask: NDArray[Any],
+        mask: Array,
         playing: NDArray[np.bool_],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+        place: Place,
+    ) -> Array:
         """Returns actions (N,) of the action space's dtype; legal ones on the other lanes.
 
         Args:
             observations: (N, …)
             mask: int8 (N, actions)
             playing: bool (N,), lanes whose actions are needed.
-            place: A function from a lane to its episode, seed and step, or lane and step, for
-                messages.
+            place: The lanes' places.
 
         Raises:
             PolicyError: It raised, took too long, or did not return an array of legal actions.
@@ -227,18 +226,12 @@ class CheckedChooser(OpenChooser, abc.ABC):
         self.calls += 1
         if len(lanes) == len(playing):
             return actions
-        of_all: NDArray[Any] = all_masks.argmax(axis=1).astype(self._dtype)
+        of_all: Array = all_masks.argmax(axis=1).astype(self._dtype)
         of_all[lanes] = actions
         return of_all
 
     @abc.abstractmethod
-    def _ask(
-        self,
-        observations: Any,
-        mask: NDArray[Any],
-        lanes: NDArray[np.intp],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+    def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         """Returns integers (K,) for these lanes, (K,); their range is not checked."""
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
@@ -275,7 +268,13 @@ class OpenFunction(CheckedChooser):
         envs: The environment.
         function: The function.
         timeout: Seconds that one call may take.
+
+    Attributes:
+        first_lane: The number of the first lane in messages of rollouts.
+        steps: Number of the steps that rollouts have played.
     """
+
+    first_lane = steps = 0
 
     def __init__(self, name: str, envs: Envs, function: PolicyFunction, timeout: float) -> None:
         super().__init__(name, envs)
@@ -294,13 +293,7 @@ class OpenFunction(CheckedChooser):
             raise self._error(f"reset raised {_described(error)}") from error
         self.seconds += time.perf_counter() - start
 
-    def _ask(
-        self,
-        observations: Any,
-        mask: NDArray[Any],
-        lanes: NDArray[np.intp],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+    def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         start = time.perf_counter()
         try:
             # A copy: the policy may write into its arguments, and the mask is needed again.
@@ -362,8 +355,6 @@ class OpenPlayer(CheckedChooser):
         player: The player.
     """
 
-    may_fail = True
-
     def __init__(self, name: str, envs: Envs, player: Player) -> None:
         super().__init__(name, envs)
         self._player = player
@@ -373,13 +364,7 @@ class OpenPlayer(CheckedChooser):
         assert seeds is not None
         self._player.begin(np.flatnonzero(lanes), seeds[lanes])
 
-    def _ask(
-        self,
-        observations: Any,
-        mask: NDArray[Any],
-        lanes: NDArray[np.intp],
-        place: Callable[[int], Mapping[str, int]],
-    ) -> NDArray[Any]:
+    def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         start = time.perf_counter()
         choices = self._player.choose(observations, mask, lanes)
         self.seconds += time.perf_counter() - start
@@ -414,14 +399,31 @@ PolicyLike: TypeAlias = (
 """A function, an object of `twofold.policies`, or a name."""
 
 
-def open_function(chooser: Chooser, envs: Envs, timeout: float = math.inf) -> OpenFunction:
-    """Returns the function of a chooser that is to play a rollout step by step.
+@dataclass(frozen=True)
+class OpenedChooser(Chooser):
+    """A chooser that stays open in an environment, from one rollout to the next.
+
+    Attributes:
+        opened: The same.
+    """
+
+    opened: OpenChooser = field(kw_only=True)
+
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
+        """Returns the open chooser."""
+        return self.opened
+
+
+def open_for_rollouts(
+    chooser: Chooser, envs: Envs, timeout: float = math.inf
+) -> OpenServed | OpenFunction:
+    """Returns a chooser that is to play rollouts.
 
     Raises:
         InvalidArgument: It is a player, which only evaluations can play.
     """
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
-    if not isinstance(opened, OpenFunction):
+    if not isinstance(opened, (OpenServed, OpenFunction)):
         raise InvalidArgument(
             f"{chooser.name} may fail in single games; only evaluate plays it", field="policy"
         )

@@ -1,0 +1,70 @@
+"""The one loop that plays boards: whole games, rollouts by a function, and datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Schedule(Protocol):
+    """The part of the play that is left.
+
+    Attributes:
+        begins: The lanes that begin an episode now, bool (N,).
+    """
+
+    begins: NDArray[np.bool_]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left."""
+        ...
+
+    def advance(self, segment: Any, /) -> None:
+        """Counts a segment that was played, and finds the lanes that begin an episode."""
+        ...
+
+
+SegmentT = TypeVar("SegmentT")
+ScheduleT = TypeVar("ScheduleT", bound=Schedule)
+_Played = TypeVar("_Played", covariant=True)
+_Followed = TypeVar("_Followed", contravariant=True)
+
+
+class Source(Protocol[_Followed, _Played]):
+    """A player of a schedule, some steps at a time."""
+
+    def begin(self, schedule: _Followed, /) -> None:
+        """Begins the episodes of the lanes `schedule.begins`."""
+        ...
+
+    def play(self, schedule: _Followed, /) -> _Played:
+        """Plays a segment: some steps of all lanes."""
+        ...
+
+
+def play(
+    source: Source[ScheduleT, SegmentT],
+    schedule: ScheduleT,
+    observers: Sequence[Callable[[SegmentT, ScheduleT], object]],
+) -> None:
+    """Plays everything that is left.
+
+    Args:
+        source: Plays it.
+        schedule: Counts it.
+        observers: Called with each segment, before the schedule counts it.
+    """
+    source.begin(schedule)
+    while True:
+        segment = source.play(schedule)
+        for observe in observers:
+            observe(segment, schedule)
+        schedule.advance(segment)
+        if schedule.is_finished:
+            return
+        if schedule.begins.any():
+            source.begin(schedule)

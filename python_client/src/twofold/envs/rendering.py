@@ -1,0 +1,37 @@
+"""Boards as text and as pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from twofold import _arguments
+from twofold.envs.results import Array
+from twofold.games.drawing import Picture, side_by_side
+from twofold.games.spec import GameSpec
+
+# Pixels between the boards of a grid, and the least that a board may have.
+_GAP = 8
+_SMALLEST_BOARD = 16
+
+
+def draw(
+    game: GameSpec, boards: Array, render_mode: str, size: int
+) -> tuple[str, ...] | tuple[Picture, ...]:
+    """Returns boards (N, …) one by one, for `TwofoldVectorEnv.render`."""
+    if render_mode == "ansi":
+        return tuple(game.text(board) for board in boards)
+    return tuple(game.picture(board, size) for board in boards)
+
+
+def draw_grid(
+    game: GameSpec, num_envs: int, columns: int | None, width: int, ask: Callable[[], Array]
+) -> Picture:
+    """Returns one picture of the boards (N, …) that `ask` returns, as `render_grid` does."""
+    if columns is None:
+        columns = math.ceil(math.sqrt(num_envs))
+    columns = min(_arguments.integer("columns", columns, 1), num_envs)
+    least = columns * (_SMALLEST_BOARD + _GAP) + _GAP
+    width = _arguments.integer("width", width, least, 16384)
+    size = (width - _GAP) // columns - _GAP
+    return side_by_side([game.picture(board, size) for board in ask()], columns, _GAP)

@@ -1,0 +1,94 @@
+"""The observers of whole games."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from twofold.envs.results import Array
+from twofold.errors import GameFailed
+from twofold.evaluation.schedule import Schedule, Segment
+
+Progress: TypeAlias = "Callable[[int, int, int], None]"
+"""Called with the number of finished episodes, of all episodes, and of steps so far."""
+
+
+class Observer(abc.ABC):
+    """An onlooker of games as they are played.
+
+    Attributes:
+        infos: The infos that it needs of each step.
+        needs_boards: Whether it needs the boards before each step.
+    """
+
+    infos: tuple[str, ...] = ()
+    needs_boards = False
+
+    @abc.abstractmethod
+    def add(self, segment: Segment, schedule: Schedule) -> None:
+        """Adds some steps, and ends the episodes of the lanes `segment.ended`."""
+
+
+class GameResults(Observer):
+    """The results of all games, in the seeds' order.
+
+    Args:
+        total: Number of games.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._results: dict[str, Array] = {
+            "score": np.zeros(total, np.float64),
+            "moves": np.zeros(total, np.int64),
+            "length": np.zeros(total, np.int64),
+            "max_exponent": np.zeros(total, np.uint8),
+        }
+        self._has_whole_scores = True
+        self._has_tiles = False
+        self._failures: list[GameFailed] = []
+
+    def add(self, segment: Segment, schedule: Schedule) -> None:
+        """Keeps the failures, and the results of the games that have ended."""
+        self._failures += segment.failures
+        if not len(segment.ended):
+            return
+        for name, values in segment.results.items():
+            self._results[name][schedule.episode[segment.ended]] = values
+        self._has_whole_scores &= segment.results["score"].dtype.kind in "iu"
+        self._has_tiles |= "max_exponent" in segment.results
+
+    def sorted_failures(self) -> tuple[GameFailed, ...]:
+        """Returns the games that a player failed in, in their order."""
+        return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
+
+    def fields(self) -> dict[str, Any]:
+        """Returns fields of `Evaluation`."""
+        scores = self._results["score"]
+        return {
+            "scores": scores.astype(np.int64) if self._has_whole_scores else scores,
+            "moves": self._results["moves"],
+            "lengths": self._results["length"],
+            "max_exponents": self._results["max_exponent"] if self._has_tiles else None,
+        }
+
+
+class ProgressReport(Observer):
+    """Calls a function as games finish.
+
+    Args:
+        progress: The function.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._finished = self._steps = 0
+
+    def add(self, segment: Segment, schedule: Schedule) -> None:
+        """Counts the steps, and reports the games that have ended."""
+        self._steps += np.count_nonzero(segment.playing)
+        if len(segment.ended):
+            self._finished += len(segment.ended)
+            self._progress(self._finished, len(schedule.seeds), self._steps)
