@@ -22,7 +22,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/guides/command_line.md").rea
 ROWS = [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", PAGE, re.MULTILINE)]
 NAMES = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[2])) for row in ROWS if len(row) == 3}
 NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
-OWN = ["serve", "keygen", "ping", "solve"]
+OWN = ["serve", "keygen", "ping", "solve", "bench"]
 # Run until a signal ends them; tests/trainers/test_openenv_served.py and test_mcp.py start them.
 ENDLESS = ["openenv", "mcp"]
 

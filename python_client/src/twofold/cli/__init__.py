@@ -47,17 +47,21 @@ SUBCOMMANDS = {
         "twofold.cli.serving.server",
         "compute the optimum of a small board (twofold-server solve)",
     ),
+    "bench": (
+        "twofold.cli.serving.server",
+        "measure the engines on this machine (twofold-server bench)",
+    ),
     "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
     "mcp": ("twofold.cli.serving.mcp", "serve both games as tools for language models (MCP)"),
-    "doctor": ("twofold.cli.doctor", "find out why something does not work, and how to mend it"),
+    "doctor": ("twofold.cli.doctor", "diagnose the installation and print fixes"),
     "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _EPILOG = (
-    "Run `twofold COMMAND --help` for the options of a command; those of serve, keygen, ping "
-    "and solve are twofold-server's own. "
-    "Exit status: 0 success; 1 failure, or the thing asked about is not so; 2 wrong usage: an "
+    "Run `twofold COMMAND --help` for the options of a command; serve, keygen, ping, solve and "
+    "bench have the options of twofold-server. "
+    "Exit status: 0 success; 1 failure, or the check failed; 2 wrong usage: an "
     "argument is unknown or refused; 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
 )
 
