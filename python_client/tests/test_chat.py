@@ -22,7 +22,7 @@ from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
 from twofold.policies import ChatModel
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/guides/judging.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/language_models/judging.md"
 # The same games each time.
 SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")

@@ -212,7 +212,7 @@ class GameFailed(PolicyError):
 
     Attributes:
         step: The number of steps before.
-        reason: A word to count it by; docs/guides/judging.md lists them.
+        reason: A word to count it by; docs/language_models/judging.md lists them.
         detail: The particulars.
     """
 
