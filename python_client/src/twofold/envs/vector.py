@@ -238,7 +238,7 @@ class TwofoldVectorEnv(Batch[ObsT, InfosT]):
 
         Returns:
             The board, score, counts, stream of random numbers and phase of each, with the rules
-            that they are played by. docs/guides/snapshots.md has the form.
+            that they are played by. docs/reference/formats.md has the form.
 
         Raises:
             InvalidArgument: There are no such lanes.
