@@ -57,5 +57,6 @@ __all__ = [
 ]
 
 __version__ = importlib.metadata.version("twofold")
+"""The version of this package."""
 
 envs.register()
