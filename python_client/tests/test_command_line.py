@@ -1,4 +1,4 @@
-"""docs/guides/command_line.md is true: each command's JSON, and each exit status."""
+"""docs/reference/command_line.md is true: each command's JSON, and each exit status."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ from servers import PATIENCE, Server, wait_until
 import twofold
 from twofold import cli
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/guides/command_line.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/command_line.md").read_text()
 ROWS = [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", PAGE, re.MULTILINE)]
 NAMES = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[2])) for row in ROWS if len(row) == 3}
 NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
