@@ -113,6 +113,17 @@ def test_the_links_and_pictures_of_a_document_lead_somewhere(document: str) -> N
     assert broken(ROOT / document) == []
 
 
+def test_another_document_links_to_each_page() -> None:
+    linked = {
+        (ROOT / document).parent.joinpath(link.partition("#")[0]).resolve()
+        for document in DOCUMENTS
+        for link in links(ROOT / document)
+        if not EXTERNAL.match(link) and not link.startswith("#")
+        if (ROOT / document).parent.joinpath(link.partition("#")[0]).resolve() != ROOT / document
+    }
+    assert [page for page in PAGES if ROOT / page not in linked] == []
+
+
 def test_a_link_that_leads_nowhere_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
