@@ -118,6 +118,8 @@ def server_options(name: str) -> Iterator[tuple[str, str]]:
         text = " ".join(filter(None, (each.get("abstract"), each.get("discussion"))))
         if each.get("defaultValue"):
             text += f" Default: {each['defaultValue']}."
+        # In a wheel it is a command of `twofold`.
+        text = text.replace("`twofold-server ", "`twofold ")
         yield f"`{' '.join(filter(None, (flag, value)))}`", text
 
 

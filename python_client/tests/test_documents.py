@@ -190,6 +190,18 @@ def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
     assert bool(complaints(text)) == complains
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_are_in_the_wheel(page: str) -> None:
+    """Except in the image of a container, which has the server alone."""
+    text = (ROOT / page).read_text()
+    if page != "docs/operations/container.md":
+        assert re.findall(r"\.venv/bin|\.build/|twofold-server [a-z].*", text) == []
+    if not page.startswith(("README.md", "docs/reference/")):
+        assert [
+            block.code for block in blocks(text) if re.search(r"^make\b", block.code, re.M)
+        ] == []
+
+
 def test_an_excused_block_is_distinguished_from_others() -> None:
     text = "<!-- no-run: why -->\n```python\n1\n```\n\n```python\n2\n```\n"
     assert [(block.line, block.excused) for block in blocks(text)] == [(2, True), (6, False)]
