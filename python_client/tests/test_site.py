@@ -186,7 +186,7 @@ def test_links_to_other_sites_are_kept(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text", "mended"),
+    ("place", "text", "expected"),
     [
         ("guides/loops.md", "[a](rules.md#x)", "[a](rules.md#x)"),
         ("guides/loops.md", "[a](../../SECURITY.md#x)", "[a](../operations/security.md#x)"),
@@ -200,8 +200,8 @@ def test_links_to_other_sites_are_kept(site: Path) -> None:
         ("guides/loops.md", "[a](../../none.md)", "[a](../../none.md)"),
     ],
 )
-def test_a_link_is_mended_for_the_site(place: str, text: str, mended: str) -> None:
-    assert HOOKS.mended(text, place) == mended
+def test_a_link_leads_to_the_page_in_the_site(place: str, text: str, expected: str) -> None:
+    assert HOOKS.with_links(text, place) == expected
 
 
 # ---- The API reference ---------------------------------------------------------------------------
