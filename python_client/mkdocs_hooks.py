@@ -43,7 +43,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def with_links(markdown: str, place: str) -> str:
-    """Returns a text with links for the site. MkDocs warns about links to missing files, which stay.
+    """Returns a text with links for the site. Links to missing files stay: MkDocs warns about them.
 
     Args:
         markdown: The text, whose links are those of the repository.
