@@ -35,6 +35,8 @@ PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md")),
 ]
 
+README = (ROOT / "README.md").read_text()
+
 # How a page's commands call the server.
 SERVER = r"^\S*twofold(-server)?"
 FENCE = re.compile(
@@ -199,6 +201,12 @@ def test_the_commands_of_a_page_are_in_the_wheel(page: str) -> None:
     if not page.startswith(("README.md", "docs/reference/")):
         code = "".join(block.code for block in blocks(text))
         assert re.findall(r"^make\b.*", code, re.MULTILINE) == []
+
+
+def test_the_rates_of_readme_are_those_of_the_page_on_performance() -> None:
+    rows = re.findall(r"^\| (?:boards N|Twofold|numba|pgx|EnvPool)\b.*\|$", README, re.MULTILINE)
+    assert len(rows) == 5
+    assert set(rows) <= set((ROOT / "docs/reference/performance.md").read_text().splitlines())
 
 
 def test_an_excused_block_is_distinguished_from_others() -> None:
