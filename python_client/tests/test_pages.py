@@ -1,4 +1,4 @@
-"""The generated parts of the documents are those of the sources: `make pages` writes them."""
+"""The generated parts of the documents agree with the sources: `make pages` writes them."""
 
 import re
 from pathlib import Path

@@ -217,7 +217,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
 
     @property
     def requests(self) -> int:
-        """How many requests the service has executed for these boards, their making included.
+        """Requests that the service has executed for these boards, including their creation.
 
         With recover=True the client's own are among them: a snapshot now and then, and after a loss
         those that made the boards anew.
