@@ -104,7 +104,8 @@ def own_options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
             for name, inner in action.choices.items():
                 yield from ((f"`{name}` {flag}", text) for flag, text in own_options(inner))
         elif not isinstance(action, argparse._HelpAction):
-            flag = formatter._format_action_invocation(action)
+            # A subcommand of a subcommand is the choice `{serve}`.
+            flag = re.sub(r"^\{(\w+)\}$", r"\1", formatter._format_action_invocation(action))
             yield f"`{flag}`", formatter._expand_help(action)
 
 

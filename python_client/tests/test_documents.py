@@ -209,6 +209,26 @@ def test_the_rates_of_readme_are_those_of_the_page_on_performance() -> None:
     assert set(rows) <= set((ROOT / "docs/reference/performance.md").read_text().splitlines())
 
 
+@pytest.mark.parametrize(
+    ("page", "row"),
+    [("envpool", "EnvPool, `Game2048-v1`"), ("jumanji", "Jumanji, CPU"), ("pgx", "pgx, CPU")],
+)
+def test_the_rates_of_another_package_are_those_of_the_page_on_performance(
+    page: str, row: str
+) -> None:
+    page_on_rates = (ROOT / "docs/reference/performance.md").read_text()
+    rates = page_on_rates.split("## Alone\n", 1)[1].split("\n## ", 1)[0]
+    (ours,) = re.findall(r"^\| Twofold \|(.*)\|$", rates, re.MULTILINE)
+    (theirs,) = re.findall(rf"^\| {re.escape(row)}[^|]*\|(.*)\|$", rates, re.MULTILINE)
+    at_256, at_4096 = (
+        [cells.split("|")[column].split("/")[0].strip() for cells in (ours, theirs)]
+        for column in (2, 3)
+    )
+    text = " ".join((ROOT / f"docs/coming_from/{page}.md").read_text().split())
+    assert f"256 boards {at_256[0]} million steps per second, against {at_256[1]} million" in text
+    assert f"4,096 boards {at_4096[0]} million, against {at_4096[1]} million" in text
+
+
 def test_an_excused_block_is_distinguished_from_others() -> None:
     text = "<!-- no-run: why -->\n```python\n1\n```\n\n```python\n2\n```\n"
     assert [(block.line, block.excused) for block in blocks(text)] == [(2, True), (6, False)]
