@@ -124,6 +124,17 @@ def test_another_document_links_to_each_page() -> None:
     assert [page for page in PAGES if ROOT / page not in linked] == []
 
 
+def test_each_document_that_the_sources_name_exists() -> None:
+    sources = [
+        *ROOT.glob("Sources/**/*.swift"),
+        *ROOT.glob("proto/**/*.proto"),
+        *ROOT.glob("python_client/src/**/*.py"),
+    ]
+    named = {name for path in sources for name in re.findall(r"docs/[\w/]+\.md", path.read_text())}
+    assert len(named) > 5
+    assert sorted(name for name in named if not (ROOT / name).is_file()) == []
+
+
 def test_a_link_that_leads_nowhere_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
