@@ -217,7 +217,7 @@ class Batch(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
 
     @property
     def requests(self) -> int:
-        """Requests that the service has executed for these boards, including their creation.
+        """How many requests the server has carried out for these boards, their making included.
 
         With recover=True the client's own are among them: a snapshot now and then, and after a loss
         those that made the boards anew.
