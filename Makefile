@@ -163,6 +163,10 @@ pictures: server $(VENV)/installed ## Make docs/pictures (ten minutes) with Chro
 	    --editable 'python_client[pictures]'
 	$(VENV)/bin/python python_client/pictures/make.py $(PICTURES_ARGS)
 
+.PHONY: pages
+pages: server $(VENV)/installed ## Write the generated parts of the documents: command line, exceptions, API.
+	$(VENV)/bin/python python_client/pages/generate.py
+
 .PHONY: wheel wheel-test
 wheel: .build/system-packages ## Build the wheels and the sdist into python_client/dist.
 	$(PYTHON) python_client/packaging/build.py

@@ -38,12 +38,12 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Mends the links of a page."""
-    return mended(markdown, page.file.src_uri)
+    """Returns a page with links that work in the site."""
+    return with_links(markdown, page.file.src_uri)
 
 
-def mended(markdown: str, place: str) -> str:
-    """A page's text with links for the site. Those to missing files stay: MkDocs warns about them.
+def with_links(markdown: str, place: str) -> str:
+    """Returns a text with links for the site. Links to missing files stay: MkDocs warns about them.
 
     Args:
         markdown: The text, whose links are those of the repository.
@@ -51,7 +51,7 @@ def mended(markdown: str, place: str) -> str:
     """
     document = _SOURCES.get(place, f"docs/{place}")
 
-    def mend(link: re.Match[str]) -> str:
+    def replaced(link: re.Match[str]) -> str:
         picture, text, target, anchor = link.groups(default="")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
         if path in PAGES or path.startswith("docs/"):
@@ -62,4 +62,4 @@ def mended(markdown: str, place: str) -> str:
             return link[0]
         return f"`{path}`" if text.strip("`") in path else f"{text} (`{path}`)"
 
-    return _LINK.sub(mend, markdown)
+    return _LINK.sub(replaced, markdown)

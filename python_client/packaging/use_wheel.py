@@ -24,6 +24,7 @@ def use_all() -> None:
     """The library, a private server, a server with CURVE, the checker, and a million steps."""
     for endpoint in ("embedded", "private"):
         gym.make_vec(ID, num_envs=4, endpoint=endpoint).close()
+    subprocess.run([TWOFOLD, "bench", "--signature-only"], check=True)
     use_encrypted()
     report = check_vector_env(lambda: gym.make_vec(ID, num_envs=7))
     print(f"check_vector_env: {len(report.passed)} checks passed")

@@ -154,7 +154,7 @@ def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None
 @pytest.mark.parametrize("memory", ["0", "1", "2", "4"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "environments" / "concentration.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "results.md"
     cells = printed.row(preset, memory)
     assert cells is not None
     assert printed.line(cells) in page.read_text().splitlines()

@@ -22,6 +22,7 @@ from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
 from twofold.policies import ChatModel
 
+PAGE = Path(__file__).resolve().parents[2] / "docs/language_models/judging.md"
 # The same games each time.
 SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
@@ -54,6 +55,12 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 def evaluated(server: ChatServer, episodes: int = 3, **arguments: Any) -> twofold.Evaluation:
     chat = ChatModel(server.url, "stub", **arguments)
     return twofold.evaluate(chat, episodes=episodes, endpoint="embedded", size=3, secret=SECRET)
+
+
+def test_the_page_shows_the_prompt() -> None:
+    board = "2 0 0 4\n0 0 0 0\n0 2 0 0\n0 0 0 0"
+    prompt = PROMPT.format(board=board, legal="up, right, down, left")
+    assert " ".join(prompt.split()) in " ".join(PAGE.read_text().split())
 
 
 # ---- replies -------------------------------------------------------------------------------------

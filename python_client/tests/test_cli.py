@@ -14,7 +14,7 @@ from terminal import Terminal
 import twofold
 from twofold import cli, errors
 
-OF_THE_SERVER = ("serve", "keygen", "ping", "solve")
+OF_THE_SERVER = ("serve", "keygen", "ping", "solve", "bench")
 OWN = [name for name in cli.SUBCOMMANDS if name not in OF_THE_SERVER]
 
 

@@ -1,4 +1,4 @@
-"""docs/guides/command_line.md is true: each command's JSON, and each exit status."""
+"""docs/reference/command_line.md is true: each command's JSON, and each exit status."""
 
 import itertools
 import json
@@ -18,11 +18,12 @@ from servers import PATIENCE, Server, wait_until
 import twofold
 from twofold import cli
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/guides/command_line.md").read_text()
-ROWS = [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", PAGE, re.MULTILINE)]
-NAMES = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[2])) for row in ROWS if len(row) == 3}
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/command_line.md").read_text()
+JSON = PAGE.split("## JSON\n", 1)[1].split("\n## ", 1)[0]
+ROWS = re.findall(r"^\| `(.*?)` \| (.*) \|$", JSON, re.MULTILINE)
+NAMES = {name: set(re.findall(r"`(\w+)`", names)) for name, names in ROWS}
 NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
-OWN = ["serve", "keygen", "ping", "solve"]
+OWN = ["serve", "keygen", "ping", "solve", "bench"]
 # Run until a signal ends them; tests/trainers/test_openenv_served.py and test_mcp.py start them.
 ENDLESS = ["openenv", "mcp"]
 

@@ -53,6 +53,13 @@ def test_documents_name_the_version_that_the_source_has() -> None:
     assert {found for _, found in named} == {version}, named
 
 
+def test_the_page_on_installing_names_every_extra() -> None:
+    page = (ROOT / "docs/installing.md").read_text()
+    section = page.split("## Extras", 1)[1].split("\n## ", 1)[0]
+    extras = importlib.metadata.metadata("twofold").get_all("Provides-Extra")
+    assert set(re.findall(r"`(\w+)`", section)) == set(extras or ())
+
+
 def test_the_package_has_the_licence_of_the_project() -> None:
     assert (ROOT / "python_client/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 

@@ -113,6 +113,28 @@ def test_the_links_and_pictures_of_a_document_lead_somewhere(document: str) -> N
     assert broken(ROOT / document) == []
 
 
+def test_another_document_links_to_each_page() -> None:
+    linked = {
+        (ROOT / document).parent.joinpath(link.partition("#")[0]).resolve()
+        for document in DOCUMENTS
+        for link in links(ROOT / document)
+        if not EXTERNAL.match(link) and not link.startswith("#")
+        if (ROOT / document).parent.joinpath(link.partition("#")[0]).resolve() != ROOT / document
+    }
+    assert [page for page in PAGES if ROOT / page not in linked] == []
+
+
+def test_each_document_that_the_sources_name_exists() -> None:
+    sources = [
+        *ROOT.glob("Sources/**/*.swift"),
+        *ROOT.glob("proto/**/*.proto"),
+        *ROOT.glob("python_client/src/**/*.py"),
+    ]
+    named = {name for path in sources for name in re.findall(r"docs/[\w/]+\.md", path.read_text())}
+    assert len(named) > 5
+    assert sorted(name for name in named if not (ROOT / name).is_file()) == []
+
+
 def test_a_link_that_leads_nowhere_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +197,7 @@ def test_links_to_other_sites_are_kept(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text", "mended"),
+    ("place", "text", "expected"),
     [
         ("guides/loops.md", "[a](rules.md#x)", "[a](rules.md#x)"),
         ("guides/loops.md", "[a](../../SECURITY.md#x)", "[a](../operations/security.md#x)"),
@@ -189,8 +211,8 @@ def test_links_to_other_sites_are_kept(site: Path) -> None:
         ("guides/loops.md", "[a](../../none.md)", "[a](../../none.md)"),
     ],
 )
-def test_a_link_is_mended_for_the_site(place: str, text: str, mended: str) -> None:
-    assert HOOKS.mended(text, place) == mended
+def test_a_link_leads_to_the_page_in_the_site(place: str, text: str, expected: str) -> None:
+    assert HOOKS.with_links(text, place) == expected
 
 
 # ---- The API reference ---------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /// The format of a snapshot: any number of lanes of one game, as bytes to keep. All numbers are
-/// little-endian; `docs/guides/snapshots.md` describes every field.
+/// little-endian; `docs/reference/formats.md` describes every field.
 ///
 ///     0          8         12      16      24      28
 ///     ┌──────────┬─────────┬───────┬───────┬───────┬─────────┬───────────┬───────────┬───────────┬───────┐

@@ -1,4 +1,4 @@
-"""Thousands of games behind one Gymnasium environment, stepped by a Swift server.
+"""Thousands of games behind one Gymnasium environment, stepped in Swift.
 
     import gymnasium as gym, twofold
 
@@ -57,5 +57,6 @@ __all__ = [
 ]
 
 __version__ = importlib.metadata.version("twofold")
+"""The version of this package."""
 
 envs.register()

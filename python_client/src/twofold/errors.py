@@ -69,45 +69,74 @@ class RequestError(TwofoldError):
 
 
 class InvalidArgument(RequestError, ValueError, code="INVALID_ARGUMENT"):
-    """An argument is wrong, in any state of the session."""
+    """An argument is wrong, in any state of the session.
+
+    Fix: Correct the argument that `field` and the message name.
+    """
 
 
 class NotFound(RequestError, LookupError, code="NOT_FOUND"):
-    """The session or the environment id does not exist."""
+    """The session or the environment id does not exist.
+
+    Fix: Make a new environment. With `recover=True` the client recreates lost boards.
+    """
 
 
 class FailedPrecondition(RequestError, RuntimeError, code="FAILED_PRECONDITION"):
-    """Not in this state: a step before the first reset, or of a finished lane without autoreset."""
+    """Not in this state: a step before the first reset, or of a finished lane without autoreset.
+
+    Fix: Do first what the message names: reset the boards, or run `twofold solve`.
+    """
 
 
 class OutOfSequence(RequestError, RuntimeError, code="OUT_OF_SEQUENCE"):
-    """The request's number is neither the session's last nor its next."""
+    """The request's number is neither the session's last nor its next.
+
+    Fix: Make a new environment. The package keeps count itself, so report the problem.
+    """
 
 
 class Conflict(RequestError, RuntimeError, code="CONFLICT"):
-    """The request's number was used with other bytes, or the session id is taken."""
+    """The request's number was used with other bytes, or the session id is taken.
+
+    Fix: Make a new environment. The package keeps count itself, so report the problem.
+    """
 
 
 class StaleEpoch(RequestError, RuntimeError, code="STALE_EPOCH"):
-    """Another client has resumed this session."""
+    """Another client has resumed this session.
+
+    Fix: End this process, or call `twofold.resume` to take the session back.
+    """
 
 
 class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
-    """The server does not allow this."""
+    """The server does not allow this.
+
+    Fix: Ask the server's operator to add your public key to the list of clients.
+    """
 
 
 class ResourceExhausted(RequestError, RuntimeError, code="RESOURCE_EXHAUSTED"):
-    """A limit of the server is reached; the message names it and its value."""
+    """A limit of the server is reached; the message names it and its value.
+
+    Fix: Use fewer boards or a smaller search, or raise the limit on the server.
+    """
 
 
 class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION"):
-    """Client and server have different versions of the protocol."""
+    """Client and server have different versions of the protocol.
+
+    Fix: Install the same version of Twofold on both sides.
+    """
 
 
 class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     """The server is about to stop, and no other took its place in time.
 
     The request stays pending, as after DeadlineExceeded: a copy of it may reach the next server.
+
+    Fix: Start a server at the same address, and repeat the call.
 
     Attributes:
         retry_after: Seconds after which the server asks to try again; None if it gives no time.
@@ -117,49 +146,76 @@ class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
 
 
 class InternalError(RequestError, RuntimeError, code="INTERNAL"):
-    """A bug in the server."""
+    """A bug in the server.
+
+    Fix: Report it, with the server's log.
+    """
 
 
 class TransportError(TwofoldError):
-    """A request got no answer, and may have been carried out or not."""
+    """A request got no answer, and may have been carried out or not.
+
+    Fix: Check the address with `twofold doctor --endpoint ADDRESS`. If the process may open no more
+    files, close environments or raise `ulimit -n`.
+    """
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
-    """No answer in time. The request stays pending: the same call again collects the answer."""
+    """No answer in time. The request stays pending: the same call again collects the answer.
+
+    Fix: Repeat the call, or raise `timeout=`. `twofold doctor --endpoint ADDRESS` checks the way to
+    the server.
+    """
 
 
 class StepPending(TwofoldError, RuntimeError):
     """Other actions, after a step without an answer; they were not sent.
 
-    `collect()` returns that step's result; `discard()` drops it, with its rewards.
+    Fix: Call `collect()`, which returns that step's result, or `discard()`, which drops it with its
+    rewards.
     """
 
 
 class AuthenticationFailed(TransportError, PermissionError):
-    """The handshake failed: client or server requires or refuses a key. Nothing was sent."""
+    """The handshake failed: client or server requires or refuses a key. Nothing was sent.
+
+    Fix: Pass the server's public key and your own keys as `curve=`; `twofold keygen` makes keys.
+    """
 
 
 class ServerDied(TransportError, ConnectionError):
     """The private server has ended; the message has the end of its log.
 
-    A new environment starts another.
+    Fix: Make a new environment, which starts another server, or pass `recover=True`.
     """
 
 
 class ServerStartFailed(TransportError, RuntimeError):
-    """The private server, or the library in this process, did not start; the message says why."""
+    """The private server, or the library in this process, did not start; the message says why.
+
+    Fix: Install the wheel for this platform, or pass the address of a running server as
+    `endpoint=`. `twofold doctor` checks the library and the program.
+    """
 
 
 class ProtocolError(TransportError, RuntimeError):
-    """The answer does not come from a twofold server."""
+    """The answer does not come from a twofold server.
+
+    Fix: Correct the address, because another program listens there.
+    """
 
 
 class RecoveryFailed(TransportError, RuntimeError):
-    """A lost session was made and played again, and came out different; the message says how."""
+    """A lost session was made and played again, and came out different; the message says how.
+
+    Fix: Make a new environment, on a server of the version that the boards were made with.
+    """
 
 
 class ModelUnavailable(TransportError, ConnectionError):
     """The endpoint of a chat model refused a request, or gave no completion after all attempts.
+
+    Fix: Check the URL, the key and the service, and evaluate again.
 
     Attributes:
         status: The HTTP status of the last answer; None without an answer.
@@ -170,6 +226,8 @@ class ModelUnavailable(TransportError, ConnectionError):
 
 class PolicyError(TwofoldError, RuntimeError):
     """A policy can't be evaluated: it raised, took too long, or returned an invalid action.
+
+    Fix: Correct the policy. The message names the call, the episode and its seed.
 
     Attributes:
         policy: Its name.
@@ -210,9 +268,11 @@ class GameFailed(PolicyError):
 
     It is not raised: the other games go on, and `Evaluation.failures` has these.
 
+    Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
+
     Attributes:
         step: The number of steps before.
-        reason: A word to count it by; docs/guides/judging.md lists them.
+        reason: A word to count it by; docs/language_models/judging.md lists them.
         detail: The particulars.
     """
 
@@ -228,6 +288,8 @@ class GameFailed(PolicyError):
 class StrategyError(TwofoldError, ValueError):
     """A program can't be judged: it can't be loaded, or has no function `strategy`.
 
+    Fix: Give the program a function `strategy(board)`, and import only Python's own library.
+
     Attributes:
         reason: The word for it, as in `GameFailed`.
     """
@@ -240,6 +302,9 @@ class StrategyError(TwofoldError, ValueError):
 class SandboxUnavailable(TwofoldError, RuntimeError):
     """The kernel, or the container around this process, refuses a sandbox.
 
+    Fix: Allow the part that the message names, such as user namespaces. Pass `unsafe=True` only for
+    programs that you have read.
+
     Attributes:
         missing: The part that can't be had.
     """
@@ -250,19 +315,31 @@ class SandboxUnavailable(TwofoldError, RuntimeError):
 
 
 class InvalidRecording(TwofoldError, ValueError):
-    """A recording is damaged, or its replay ends differently; the message says where."""
+    """A recording is damaged, or its replay ends differently; the message says where.
+
+    Fix: Obtain the file again, or record the game again.
+    """
 
 
 class InvalidDataset(TwofoldError, ValueError):
-    """A dataset is damaged, or has a wrong transition; the message says which."""
+    """A dataset is damaged, or has a wrong transition; the message says which.
+
+    Fix: Obtain the file again, or write the dataset again.
+    """
 
 
 class MissingDependency(TwofoldError, ImportError):
-    """An optional package is needed and not installed; the message says how to install it."""
+    """An optional package is needed and not installed; the message says how to install it.
+
+    Fix: Run the `pip install` command in the message.
+    """
 
 
 class ClosedError(TwofoldError, gymnasium.error.ClosedEnvironmentError):
-    """The environment is closed, or belongs to the process that forked this one."""
+    """The environment is closed, or belongs to the process that forked this one.
+
+    Fix: Make a new environment; a forked child makes its own after the fork.
+    """
 
 
 _CLASSES: dict[int, type[RequestError]] = {

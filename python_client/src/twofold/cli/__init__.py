@@ -6,7 +6,7 @@ A subcommand's module is imported when it runs, so that `twofold --help` stays q
     run(arguments) -> Iterable[Result]    runs it; each result is printed as it comes
 
 and raises TwofoldError or OSError on failure. Errors, exit statuses and JSON are handled here, for
-all of them; docs/guides/command_line.md describes them.
+all of them; docs/reference/command_line.md describes them.
 """
 
 from __future__ import annotations
@@ -37,27 +37,22 @@ SUBCOMMANDS = {
         "convert another program's n-tuple network, for evaluate and rollout",
     ),
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
-    "serve": ("twofold.cli.serving.server", "start a server (twofold-server serve)"),
-    "keygen": ("twofold.cli.serving.server", "make a pair of keys (twofold-server keygen)"),
-    "ping": (
-        "twofold.cli.serving.server",
-        "ask a server whether it is there (twofold-server ping)",
-    ),
-    "solve": (
-        "twofold.cli.serving.server",
-        "compute the optimum of a small board (twofold-server solve)",
-    ),
+    "serve": ("twofold.cli.serving.server", "start a server"),
+    "keygen": ("twofold.cli.serving.server", "make a pair of keys, for a server or a client"),
+    "ping": ("twofold.cli.serving.server", "probe a server: whether it answers and serves"),
+    "solve": ("twofold.cli.serving.server", "compute the optimum of a small board of 2048"),
+    "bench": ("twofold.cli.serving.server", "measure the engines on this machine"),
     "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
     "mcp": ("twofold.cli.serving.mcp", "serve both games as tools for language models (MCP)"),
-    "doctor": ("twofold.cli.doctor", "find out why something does not work, and how to mend it"),
+    "doctor": ("twofold.cli.doctor", "diagnose the installation and print fixes"),
     "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _EPILOG = (
-    "Run `twofold COMMAND --help` for the options of a command; those of serve, keygen, ping "
-    "and solve are twofold-server's own. "
-    "Exit status: 0 success; 1 failure, or the thing asked about is not so; 2 wrong usage: an "
+    "Run `twofold COMMAND --help` for the options of a command; serve, keygen, ping, solve and "
+    "bench have the options of twofold-server. "
+    "Exit status: 0 success; 1 failure, or the check failed; 2 wrong usage: an "
     "argument is unknown or refused; 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
 )
 

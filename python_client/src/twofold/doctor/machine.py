@@ -71,7 +71,9 @@ def _processor() -> Finding:
     cpuinfo = Path("/proc/cpuinfo")
     if machine == "x86_64" and cpuinfo.exists() and "avx2" not in cpuinfo.read_text():
         return warning(
-            "processor", f"{text}, no AVX2", "Boards step at about half the speed; nothing to mend."
+            "processor",
+            f"{text}, no AVX2",
+            "Boards step at about half the speed. Nothing needs fixing.",
         )
     return ok("processor", text)
 

@@ -19,7 +19,7 @@ from twofold.policies.choosers import rows
 
 
 class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
-    """One board on a server: a batch of one with autoreset disabled.
+    """One board, in this process or on a server: a batch of one with autoreset disabled.
 
     The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
 

@@ -44,7 +44,7 @@ KEEPALIVE = envelope.Request(keepalive={})
 
 
 class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
-    """N boards of one game on a server, stepped together.
+    """N boards of one game, in this process or on a server, stepped together.
 
     The base class of each game's vector environment, which adds the game's own arguments; make one
     with `gymnasium.make_vec`. Arrays handed out are fresh, aligned and writable; those of one call
@@ -358,7 +358,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             The board, score, counts, stream of random numbers and phase of each, with the rules
-            that they are played by. docs/guides/snapshots.md has the form.
+            that they are played by. docs/reference/formats.md has the form.
 
         Raises:
             InvalidArgument: There are no such lanes.
@@ -478,16 +478,16 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         The same as choosing and `step` in a loop: in requests that are bounded in bytes and time,
         each applied once. To cancel, raise in `progress` or in the policy; what was done is done.
 
-        A policy in the server plays there. A function is called in this process before each step,
+        A built-in policy plays where the boards are. A function is called before each step,
         with the observations in the environment's form, and only with boards that are being played;
         one that remembers (`PolicyWithMemory`) hears of every episode that begins, at the start of
         the rollout only of boards that no step was played on.
 
         Args:
             steps: How many, T.
-            policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax" or
-                another name, one of `twofold.policies`, or a function (observations, action_mask)
-                -> actions.
+            policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax",
+                "optimal" or another name, one of `twofold.policies`, or a function (observations,
+                action_mask) -> actions.
             actions: Integers (T, N) to play instead of a policy's.
             policy_seed: Seeds the streams of a policy in the server: an int s for s + i on lane i,
                 or an int for each lane. None goes on with them; a reset with seeds starts them too.

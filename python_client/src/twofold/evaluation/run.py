@@ -68,10 +68,10 @@ def evaluate(
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
-            `PolicyWithMemory` describe; one of `twofold.policies`: those that run in the server, a
-            `Strategy` or a `ChatModel`; or a name: "random", "fixed-order", "greedy",
-            "expectimax", "expectimax:3", "ntuple:agent.npz", "perfect-memory" and
-            "last-k-memory:4" (Concentration).
+            `PolicyWithMemory` describe; an object of `twofold.policies`, such as a `Strategy` or a
+            `ChatModel`; or a name: "random", "fixed-order", "greedy", "expectimax",
+            "expectimax:3", "ntuple:agent.npz", "optimal", "perfect-memory" and "last-k-memory:4"
+            (Concentration).
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
             SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`

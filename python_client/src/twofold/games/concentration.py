@@ -52,7 +52,8 @@ class ConcentrationArguments(GameArguments, total=False):
     """Cards along both sides, or (rows, columns); each 1 ... 16, together an even number of at most
     128."""
     symbols: int | None
-    """Different symbols, each on the same even number of cards; half the cards by default."""
+    """Different symbols, each on the same even number of cards; by default the preset's, or half
+    the cards."""
     peeks: int | Literal["unlimited"] | None
     """Peeks in an episode; 0 removes the action, "unlimited" allows any number."""
     matched_cards: Literal["removed", "face_up"] | None
@@ -146,7 +147,11 @@ class Concentration(GameSpec):
         "symbols": Argument(
             None,
             lambda name, value: _arguments.integer(name, value, 1),
-            {"type": int, "metavar": "N", "help": "different symbols (default: half the cards)"},
+            {
+                "type": int,
+                "metavar": "N",
+                "help": "different symbols (default: the preset's, or half the cards)",
+            },
         ),
         "peeks": Argument(
             None,

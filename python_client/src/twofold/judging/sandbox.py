@@ -154,9 +154,8 @@ class Sandbox:
         if reply != READY:
             missing = reply.decode(errors="replace").removeprefix("refused ")
             raise SandboxUnavailable(
-                f"no sandbox for the program: {missing}; "
-                "docs/guides/judging.md names what it needs. --unsafe (unsafe=True) runs the "
-                "program with limits only",
+                f"no sandbox for the program: {missing}; docs/language_models/judging.md names "
+                "what it needs. --unsafe (unsafe=True) runs the program with limits only",
                 missing=missing,
             )
 

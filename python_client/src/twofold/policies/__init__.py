@@ -1,4 +1,4 @@
-"""Policies: those that run in the server, programs, chat models, and the interfaces of one's own.
+"""Policies: built-in ones, programs, chat models, and the interfaces for your own.
 
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))

@@ -1,4 +1,4 @@
-"""Policies that run in the server: what `VectorEnv.rollout` takes as `policy`.
+"""Built-in policies, which run where the boards are: `VectorEnv.rollout` takes them as `policy`.
 
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
@@ -79,8 +79,8 @@ class Expectimax:
             the new tile counted.
         extension: Where the search would end on an afterstate with at most so many empty cells, it
             looks one layer further; 0 ... 16, 0 for never.
-        table_bytes: Memory in the server for values that were computed already; it makes the search
-            faster and changes nothing else. None for the server's choice.
+        table_bytes: Memory of the service for values that were computed already; it makes the
+            search faster and changes nothing else. None for the service's choice.
         heuristic: None for the standard weights.
     """
 
@@ -113,7 +113,7 @@ class NTuple:
     the tuple's k-th cell, at most exponents - 1. Sums are float32, image by image inside a tuple,
     then tuple by tuple.
 
-    The weights are kept as they are given, and sent to the server when a rollout first needs them:
+    The weights are kept as they are given, and sent to the service when a rollout first needs them:
     do not change them afterwards; make another policy instead.
 
     Args:

@@ -207,7 +207,7 @@ class Recording:
                 )
 
     def to_json(self) -> str:
-        """The file's text; docs/guides/recordings.md describes it."""
+        """The file's text; docs/reference/formats.md describes it."""
         return file_format.encode(vars(self))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""`twofold serve`, `keygen`, `ping` and `solve`: commands of twofold-server."""
+"""`twofold serve`, `keygen`, `ping`, `solve` and `bench`: commands of twofold-server."""
 
 from __future__ import annotations
 

@@ -1,0 +1,257 @@
+"""Writes the generated parts of the documents: `make pages`.
+
+A part stands in its page between `<!-- generated: NAME -->` and `<!-- end -->`. Its text comes from
+the sources: the options of the commands, the checks of `twofold doctor`, the exceptions, and the
+docstrings of the API. A test fails when a page differs from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+from twofold import cli, errors
+from twofold.client.lookup import find_program
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python_client/src/twofold"
+DOCTOR = sorted((PACKAGE / "doctor").glob("*.py"))
+PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """The pages with generated parts."""
+    return [page for page in sorted(ROOT.glob("docs/**/*.md")) if PART.search(page.read_text())]
+
+
+def generated(page: Path) -> str:
+    """Returns a page's text with its parts as the sources have them now."""
+    parts: dict[str, Callable[[], str]] = {
+        "commands": commands,
+        "options": options,
+        "checks": checks,
+        "exceptions": exceptions,
+        "exception tree": exception_tree,
+        "names": lambda: names(page),
+    }
+    return PART.sub(lambda part: f"{part[1]}\n{parts[part[2]]()}\n{part[3]}", page.read_text())
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a table of Markdown."""
+    lines = [list(head), ["---"] * len(list(head)), *map(list, rows)]
+    escaped = ([cell.replace("|", r"\|").replace("\n", " ") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def own_parser(name: str) -> argparse.ArgumentParser:
+    """Returns the parser of a subcommand that is written in Python."""
+    parser = argparse.ArgumentParser(prog=f"twofold {name}", add_help=False)
+    importlib.import_module(cli.SUBCOMMANDS[name][0]).add_arguments(parser)
+    return parser
+
+
+@cache
+def server_commands() -> dict[str, Any]:
+    """The commands of twofold-server by name, as it describes them itself."""
+    command = [str(find_program()), "--experimental-dump-help"]
+    dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {each["commandName"]: each for each in json.loads(dump)["command"]["subcommands"]}
+
+
+def is_of_server(name: str) -> bool:
+    """Whether a subcommand is one of twofold-server."""
+    return cli.SUBCOMMANDS[name][0] == "twofold.cli.serving.server"
+
+
+def commands() -> str:
+    """Returns the table of subcommands."""
+    links = ((f"[`{name}`](#twofold-{name})", text) for name, (_, text) in cli.SUBCOMMANDS.items())
+    return table(["command", "use it to"], links)
+
+
+def options() -> str:
+    """Returns a section for each subcommand, with its arguments and options."""
+    sections = []
+    for name in cli.SUBCOMMANDS:
+        rows = list(server_options(name) if is_of_server(name) else own_options(own_parser(name)))
+        body = table(["option", "meaning"], rows) if rows else "It has no options.\n"
+        sections.append(f"### twofold {name}\n\n{body}")
+    return "\n".join(sections)
+
+
+def own_options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Yields the arguments of a parser, with their help; subcommands of a subcommand too."""
+    formatter = argparse.HelpFormatter(parser.prog)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from ((f"`{name}` {flag}", text) for flag, text in own_options(inner))
+        elif not isinstance(action, argparse._HelpAction):
+            # A subcommand of a subcommand is the choice `{serve}`.
+            flag = re.sub(r"^\{(\w+)\}$", r"\1", formatter._format_action_invocation(action))
+            yield f"`{flag}`", formatter._expand_help(action)
+
+
+def server_options(name: str) -> Iterator[tuple[str, str]]:
+    """Yields the arguments of a command of twofold-server, with their help."""
+    for each in server_commands()[name]["arguments"]:
+        if not each["shouldDisplay"] or each["valueName"] in ("version", "help"):
+            continue
+        flag = "" if each["kind"] == "positional" else f"--{each['preferredName']['name']}"
+        value = "" if each["kind"] == "flag" else f"<{each['valueName']}>"
+        text = " ".join(filter(None, (each.get("abstract"), each.get("discussion"))))
+        if each.get("defaultValue"):
+            text += f" Default: {each['defaultValue']}."
+        # In a wheel it is a command of `twofold`.
+        text = text.replace("`twofold-server ", "`twofold ")
+        yield f"`{' '.join(filter(None, (flag, value)))}`", text
+
+
+# ---- troubleshooting -----------------------------------------------------------------------------
+
+
+def checks() -> str:
+    """Returns the table of what `twofold doctor` can find wrong, from its sources."""
+    rows = {}
+    for path in DOCTOR:
+        tree = ast.parse(path.read_text())
+        constants = assigned(tree.body)
+        for function in tree.body:
+            names = constants | assigned(ast.walk(function))
+            for call in ast.walk(function):
+                if getattr(getattr(call, "func", None), "id", "") in ("failed", "warning"):
+                    assert isinstance(call, ast.Call)
+                    check, found, fix = (words(each, names) for each in call.args)
+                    rows[path.name, call.lineno] = f"{check}: {found}", fix
+    return table(["message", "fix"], dict.fromkeys(rows[place] for place in sorted(rows)))
+
+
+def assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
+    """Returns the first value that each name gets."""
+    found: dict[str, ast.expr] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, node.value)
+    return found
+
+
+def words(node: ast.expr, names: dict[str, ast.expr]) -> str:
+    """Returns the text of an expression; a value that only a run knows is `…` or a name."""
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=values):
+            return "".join(words(each, names) for each in values)
+        case ast.FormattedValue(value=value) | ast.Call(func=ast.Name(id="str"), args=[value]):
+            return words(value, names)
+        case ast.Name(id=name) if name in names:
+            text = words(names[name], {key: names[key] for key in names if key != name})
+            return name.upper() if text == "…" else text
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.upper()
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="format"), keywords=given):
+            text = words(names[name], names)
+            for each in given:
+                text = text.replace(f"{{{each.arg}}}", words(each.value, {}))
+            return text
+    return "…"
+
+
+def exception_classes() -> list[type[Exception]]:
+    """The exceptions, in the order of the source."""
+    return [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, Exception)
+    ]
+
+
+def exceptions() -> str:
+    """Returns the table of exceptions, each with its cause and its fix from its docstring."""
+    rows = []
+    for each in exception_classes():
+        paragraphs = [" ".join(text.split()) for text in (inspect.getdoc(each) or "").split("\n\n")]
+        fixes = [text.removeprefix("Fix: ") for text in paragraphs if text.startswith("Fix: ")]
+        if fixes:
+            rows.append((f"`{each.__name__}`", paragraphs[0], fixes[0]))
+    return table(["exception", "cause", "fix"], rows)
+
+
+def exception_tree() -> str:
+    """Returns the drawing of the exceptions' classes."""
+    _, drawing, _ = (errors.__doc__ or "").split("```")
+    return f"```{drawing}```\n"
+
+
+# ---- the API -------------------------------------------------------------------------------------
+
+
+@cache
+def package() -> griffe.Object:
+    """The package, read without importing it."""
+    loaded = griffe.load("twofold", search_paths=[PACKAGE.parent])
+    assert isinstance(loaded, griffe.Object)
+    return loaded
+
+
+def names(page: Path) -> str:
+    """Returns the table of the names on a page of the API, with their summaries."""
+    rows = []
+    for path in DIRECTIVE.findall(page.read_text()):
+        inner = path.removeprefix("twofold.")
+        found = package()[inner]
+        paths = [f"{inner}.{name}" for name in exported(found)] if found.is_module else [inner]
+        rows += [(f"`twofold.{each}`", summary(each)) for each in paths]
+    return table(["name", "summary"], rows)
+
+
+def exported(module: Any) -> list[str]:
+    """Returns the public names of a module: its `__all__`, or the classes that it defines."""
+    if module.exports is not None:
+        return [str(name) for name in module.exports]
+    return [
+        name
+        for name, member in module.members.items()
+        if not member.is_alias and member.is_class and not name.startswith("_")
+    ]
+
+
+def summary(path: str) -> str:
+    """Returns the first paragraph of an object's docstring."""
+    docstring = package()[path].docstring
+    assert docstring is not None, f"twofold.{path} has no docstring"
+    return " ".join(docstring.value.split("\n\n")[0].split())
+
+
+def main() -> int:
+    """Writes the pages that differ; with --check only lists them."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 instead")
+    is_check = parser.parse_args().check
+    stale = [page for page in pages() if page.read_text() != generated(page)]
+    for page in stale:
+        if not is_check:
+            page.write_text(generated(page))
+        print(page.relative_to(ROOT), "differs" if is_check else "written")
+    return int(is_check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
