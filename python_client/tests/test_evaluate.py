@@ -609,17 +609,6 @@ def test_the_summary_has_the_figures() -> None:
     assert summary["moves_per_second"] == 705
 
 
-def test_the_tdl_table_is_that_of_tdl2048() -> None:
-    assert by_hand().to_tdl().splitlines() == [
-        "summary 2000ms 705.00ops",
-        "total:  avg=6175 max=20000 tile=2048 win=25.00%",
-        "tile     count   score    move     rate      win",
-        "64           2     850     100   50.00%  100.00%",
-        "256          1    3000     210   25.00%   50.00%",
-        "2048         1   20000    1000   25.00%   25.00%",
-    ]
-
-
 def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
     result = by_hand("<b>")
     for report in (str(result), result.to_markdown(), result._repr_html_()):
@@ -774,9 +763,9 @@ def test_the_command_evaluates_a_function_of_a_file(
     direct = twofold.evaluate(first_legal, episodes=20, size=(3, 4), endpoint="embedded")
     np.testing.assert_array_equal(again.scores, direct.scores)
 
-    assert cli.main([*command, "--against", "random", "--format", "tdl"]) == 0
+    assert cli.main([*command, "--against", "random", "--format", "markdown"]) == 0
     output = capsys.readouterr().out
-    assert output.count("summary ") == 2
+    assert output.count("### ") == 2
     assert "against random, the same 20 seeds each" in output
 
     assert cli.main([*command, "--against", "random", "--json"]) == 0
@@ -863,10 +852,9 @@ def played(observations: Any, action_mask: Any) -> Any:
         ("--plot {}/nowhere/a.png", 1, "'{}/nowhere/a.png'"),
         ("--plot {}/a.unknown", 2, "unknown"),
         ("--save {}/a.json --record best {}/a.json", 2, "the same file"),
-        (f"--format tdl --env {CONCENTRATION}", 2, "--format tdl"),
     ],
 )
-def test_the_command_checks_its_files_and_formats_before_the_first_game(
+def test_the_command_checks_its_files_before_the_first_game(
     words: str, status: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if "--plot" in words:

@@ -210,16 +210,6 @@ class Evaluation:
         """The tables in Markdown."""
         return report.markdown(self.summary)
 
-    def to_tdl(self) -> str:
-        """The summary block that TDL2048 prints: games by their highest tile.
-
-        Raises:
-            InvalidArgument: The environment has no tiles.
-        """
-        if self.max_exponents is None:
-            raise InvalidArgument("this environment has no tiles; TDL2048's table needs them")
-        return report.tdl(self.scores, self.moves, self.max_exponents, self.seconds)
-
     def to_json(self, *, games: bool = False) -> str:
         """The summary as JSON; with `games`, every game's result too, for `from_json`."""
         document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
