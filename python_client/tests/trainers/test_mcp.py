@@ -1,14 +1,13 @@
 """`twofold mcp` with the official client, over standard input and output and over HTTP."""
 
 import contextlib
-import datetime
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from anyio.from_thread import start_blocking_portal
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
 # The newer protocol, which has no sessions over HTTP, and the one before.
-MODES = ["auto", "legacy"] if hasattr(mcp, "Client") else ["legacy"]
+MODES = ["auto", "legacy"]
 
 
 class Answer(NamedTuple):
@@ -45,30 +44,14 @@ Call = Callable[..., Answer]
 Connect = Callable[[], contextlib.AbstractContextManager[Call]]
 
 
-@contextlib.asynccontextmanager
-async def session_of(target: Any, mode: str) -> AsyncIterator[Any]:
-    """A connected client of mcp 2, or the session of mcp 1."""
-    if hasattr(mcp, "Client"):
-        async with mcp.Client(target, mode=mode, read_timeout_seconds=PATIENCE) as client:
-            yield client
-        return
-    from mcp.client.stdio import stdio_client
-    from mcp.client.streamable_http import streamable_http_client
-
-    transport = streamable_http_client(target) if isinstance(target, str) else stdio_client(target)
-    # Its client over HTTP hears of a lost server only by this timeout.
-    timeout = datetime.timedelta(seconds=PATIENCE)
-    async with transport as streams, mcp.ClientSession(*streams[:2], timeout) as session:
-        await session.initialize()
-        yield session
-
-
 @contextlib.contextmanager
 def connected(target: Any, mode: str) -> Iterator[Call]:
     """A function that calls a tool, `call("move", game_id=…)`, on a connection of its own."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(session_of(target, mode)) as session,
+        portal.wrap_async_context_manager(
+            mcp.Client(target, mode=mode, read_timeout_seconds=PATIENCE)
+        ) as session,
     ):
 
         def call(tool: str, **arguments: object) -> Answer:
@@ -288,7 +271,6 @@ def test_a_session_has_no_access_to_anothers_game(transport: str, url: str) -> N
         assert not first("look", game_id=game).is_error
 
 
-@pytest.mark.skipif("auto" not in MODES, reason="mcp 1 has sessions always")
 def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
     with connected(url, "auto") as call:
         begun = call("new_game", seed=4)

@@ -34,18 +34,9 @@ from twofold.policies.baselines import PerfectMemory
 
 optional_import("mcp", "MCP servers", "mcp")
 
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import WithJsonSchema
-
-try:
-    from mcp.server.mcpserver import Context, MCPServer
-
-    _IS_MCP_1 = False
-except ImportError:
-    from mcp.server.fastmcp import Context
-    from mcp.server.fastmcp import FastMCP as MCPServer
-
-    _IS_MCP_1 = True
 
 # The tool that plays each game.
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
@@ -257,14 +248,11 @@ def _owner(context: Context) -> str:
     return str(request.headers.get("mcp-session-id") or address)
 
 
-def make_mcp_server(
-    max_games: int = 16, *, host: str = "127.0.0.1", **service: Unpack[ServiceArguments]
-) -> MCPServer:
+def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
     """An MCP server, from the official package, with the tools of both games.
 
     Args:
         max_games: Open games of one session, or of one address where there are no sessions.
-        host: The address that it is to be served on, if over HTTP.
         service: Where the boards are, as for an environment.
 
     Returns:
@@ -273,21 +261,10 @@ def make_mcp_server(
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
     """
-    options: dict[str, Any] = {"host": host} if _IS_MCP_1 else {"version": VERSION}
-    server = MCPServer("twofold", instructions=_INSTRUCTIONS, log_level="WARNING", **options)
+    server = MCPServer("twofold", version=VERSION, instructions=_INSTRUCTIONS, log_level="WARNING")
     tools = GameTools(max_games, **service)
     for tool in (tools.new_game, tools.move, tools.turn_card, tools.end_game):
         server.add_tool(tool)
     for tool in (tools.look, tools.hint):
         server.add_tool(tool, annotations=ToolAnnotations(readOnlyHint=True))
     return server
-
-
-def make_mcp_app(server: MCPServer, host: str = "127.0.0.1") -> Any:
-    """The server as an ASGI application, whose path is /mcp.
-
-    Args:
-        server: From `make_mcp_server`.
-        host: The address that it is served on.
-    """
-    return server.streamable_http_app(**({} if _IS_MCP_1 else {"host": host}))

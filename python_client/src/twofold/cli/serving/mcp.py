@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Serves until the client or a signal ends it; with --http yields the address first."""
     if arguments.json and not arguments.http:
         raise InvalidArgument("--json is for --http", field="json")
-    from twofold.integrations.mcp import make_mcp_app, make_mcp_server
+    from twofold.integrations.mcp import make_mcp_server
 
     service = endpoint.service_arguments(arguments)
-    server = make_mcp_server(arguments.max_games, host=arguments.host, **service)
+    server = make_mcp_server(arguments.max_games, **service)
     if not arguments.http:
         # The thread that reads the input can't be interrupted, and would be waited for.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         url = f"http://{arguments.host}:{listener.getsockname()[1]}/mcp"
         yield Result(f"listening on {url}", {"url": url})
         config = uvicorn.Config(
-            make_mcp_app(server, arguments.host),
+            server.streamable_http_app(host=arguments.host),
             log_level="warning",
             timeout_graceful_shutdown=_GRACE,
         )
