@@ -98,8 +98,8 @@ def _result(text: str, **facts: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structuredContent=facts)
 
 
-class GameTools:
-    """The tools of an MCP server; calls may come from several threads.
+class ServedGames:
+    """The open games of an MCP server, and the tools that play them; threads may share it.
 
     Args:
         max_games: Open games of one session, or of one address where there are no sessions.
@@ -262,7 +262,7 @@ def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) ->
         InvalidArgument: An argument is wrong; `field` names it.
     """
     server = MCPServer("twofold", version=VERSION, instructions=_INSTRUCTIONS, log_level="WARNING")
-    tools = GameTools(max_games, **service)
+    tools = ServedGames(max_games, **service)
     for tool in (tools.new_game, tools.move, tools.turn_card, tools.end_game):
         server.add_tool(tool)
     for tool in (tools.look, tools.hint):
