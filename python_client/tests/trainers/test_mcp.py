@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import pytest
 from servers import PATIENCE, Server
 
 from twofold import cli
+from twofold.client.lookup import VERSION
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import DIRECTIONS, Game2048
@@ -80,6 +82,13 @@ def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
             yield json.loads(process.stdout.readline())["url"], process
         finally:
             process.kill()
+
+
+def has_ipv6() -> bool:
+    """Returns whether this machine has the address ::1."""
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -193,10 +202,15 @@ def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) ->
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("new_game", {"game": "chess"}, "game is 'chess'; expected one of '2048', 'concentration'"),
-    ("new_game", {"rows": 99}, "rows is 99; expected 1 ... 16"),
-    ("new_game", {"columns": 9}, "size is 9; expected 2 ... 8"),
-    ("new_game", {"rows": "four"}, "rows is 'four'; expected an integer, 1 ... 16"),
-    ("new_game", {"game": "concentration", "rows": 3, "columns": 3}, "an even number"),
+    ("new_game", {"rows": 99}, "rows is 99; expected 2 ... 8"),
+    ("new_game", {"columns": 9}, "columns is 9; expected 2 ... 8"),
+    ("new_game", {"game": "concentration", "rows": 17}, "rows is 17; expected 1 ... 16"),
+    ("new_game", {"rows": "four"}, "rows is 'four'; expected an integer, 2 ... 8"),
+    (
+        "new_game",
+        {"game": "concentration", "rows": 3, "columns": 3},
+        "3 rows of 3 are 9 cards; expected an even number of at most 128",
+    ),
     ("new_game", {"seed": -1}, "seed is -1; expected at least 0"),
     ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
     ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense': start one"),
@@ -354,9 +368,17 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
             b'"2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}}\n'
         )
         started.stdin.flush()
-        assert json.loads(started.stdout.readline())["result"]["serverInfo"]["name"] == "twofold"
+        server = json.loads(started.stdout.readline())["result"]["serverInfo"]
+        assert (server["name"], server["version"]) == ("twofold", VERSION)
         started.send_signal(number)
         assert started.wait(PATIENCE) == status
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_an_address_of_ipv6_is_served(mode: str) -> None:
+    with over_http("--host", "::1") as (url, _), connected(url, mode) as call:
+        assert url.startswith("http://[::1]:")
+        assert not call("new_game").is_error
 
 
 def test_the_end_of_the_input_ends_the_server() -> None:
@@ -388,6 +410,8 @@ def test_a_client_reads_what_each_tool_takes(connect: Connect) -> None:
         (["--json"], 2, "--json is for --http"),
         (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
         (["--http", "--host", "192.0.2.1"], 1, ""),
+        (["--http", "--host", "a..b"], 2, "host is 'a..b'; expected an address or a name"),
+        (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),
         (["--port", "x"], 2, "invalid int value"),
     ],
 )

@@ -100,6 +100,8 @@ class GameSpec(abc.ABC):
     """The game in a sentence."""
     known_arguments: ClassVar[Mapping[str, Argument]]
     """The arguments by name."""
+    sides: ClassVar[tuple[int, int]]
+    """The fewest and the most rows, and columns."""
     board_numbers: ClassVar[str]
     """The name of the numbers on a board, for messages: "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()

@@ -25,6 +25,7 @@ from typing_extensions import Unpack
 from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.lookup import VERSION
+from twofold.envs import BY_NAME
 from twofold.envs.arguments import ServiceArguments
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.errors import InvalidArgument, NotFound, ResourceExhausted, TwofoldError
@@ -56,7 +57,7 @@ def _described(description: str, **schema: Any) -> Any:
 
 
 _Kind = Annotated[Any, _described("Which game.", type="string", enum=list(_TOOLS))]
-_Side = "2 ... 8 for 2048, 1 ... 16 for Concentration, with an even number of cards."
+_Side = "2 ... 8 for 2048; 1 ... 16 for Concentration, with an even number of cards, at most 128."
 _Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")]
 _Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
 _Seed = Annotated[
@@ -128,7 +129,8 @@ class ServedGames:
         """
         name = _arguments.choice("game", game, _TOOLS)
         sides = [("rows", rows), ("columns", columns)]
-        size = tuple(_arguments.integer(name, side, 1, 16) for name, side in sides)
+        span = BY_NAME[name].spec.sides
+        size = tuple(_arguments.integer(side, value, *span) for side, value in sides)
         text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
         text.start(seed)
         memory = PerfectMemory(text.env) if name == "concentration" else None

@@ -1,4 +1,4 @@
-"""The program that runs an app over HTTP."""
+"""The program that serves an app over HTTP."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
+from twofold.errors import InvalidArgument
 
-_PURPOSE = "servers of OpenEnv's games"
 # A reset with a declared reward has a few kilobytes.
 _MOST_BYTES = 2**18
 _SHUTDOWN_SECONDS = 5
@@ -29,19 +29,24 @@ class Runner:
         url: Where it listens.
 
     Raises:
-        InvalidArgument: There is no such port.
+        InvalidArgument: The host or the port is wrong; `field` names it.
         OSError: The address can't be used.
     """
 
     def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000) -> None:
-        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
+        uvicorn: Any = optional_import("uvicorn", "servers over HTTP", "openenv")
         port = _arguments.integer("port", port, 0, 65535)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
         self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if sys.platform != "win32":
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((host, port))
+        try:
+            self._socket.bind((host, port))
+        except UnicodeError:  # of a name that can't be written for a name server
+            raise InvalidArgument(
+                f"host is {host!r}; expected an address or a name", field="host"
+            ) from None
         self._socket.listen(_BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
