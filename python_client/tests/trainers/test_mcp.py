@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +21,19 @@ from servers import PATIENCE, Server
 from twofold import cli
 from twofold.client.lookup import VERSION
 from twofold.envs.concentration import ConcentrationEnv
+from twofold.envs.single import TwofoldEnv
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import DIRECTIONS, Game2048
+from twofold.integrations.text_games import TextGame
 from twofold.policies import PerfectMemory
 
 pytest.importorskip("mcp", reason="`make trainers` has it")
 
 import mcp
 from anyio.from_thread import start_blocking_portal
+
+from twofold.integrations import mcp as served
+from twofold.integrations.mcp import make_mcp_server
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
 # The newer protocol, which has no sessions over HTTP, and the one before.
@@ -291,6 +297,54 @@ def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
     with connected(url, "auto") as call:
         again = call("look", game_id=begun.facts["game_id"])
         assert again.facts["board"] == begun.facts["board"]
+
+
+def test_a_hundred_calls_that_get_no_answer_hold_up_no_other(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, answer = threading.Semaphore(0), threading.Event()
+    for_models = TextGame.for_models
+
+    def without_answer(name: str, arguments: Mapping[str, Any]) -> TextGame:
+        if name == "concentration":
+            started.release()
+            assert answer.wait(PATIENCE)
+        return for_models(name, arguments)
+
+    monkeypatch.setattr(TextGame, "for_models", without_answer)
+    with (
+        connected(make_mcp_server(max_games=200), mode) as call,
+        ThreadPoolExecutor(100) as threads,
+    ):
+        waiting = [threads.submit(call, "new_game", game="concentration") for _ in range(100)]
+        try:
+            assert all(started.acquire(timeout=PATIENCE) for _ in range(100))
+            assert not call("new_game").is_error
+            assert not any(each.done() for each in waiting)
+        finally:
+            answer.set()
+        assert not any(each.result().is_error for each in waiting)
+
+
+def test_a_new_game_does_not_wait_for_the_end_of_an_idle_one(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_closing, answer = threading.Event(), threading.Event()
+
+    def without_answer(env: Any) -> None:
+        is_closing.set()
+        assert answer.wait(PATIENCE)
+
+    monkeypatch.setattr(served, "_IDLE_SECONDS", -PATIENCE)
+    monkeypatch.setattr(TwofoldEnv, "close", without_answer)
+    with connected(make_mcp_server(), mode) as call:
+        idle = call("new_game").facts["game_id"]
+        try:
+            assert not call("new_game").is_error
+            assert is_closing.wait(PATIENCE)
+            assert call("look", game_id=idle).is_error
+        finally:
+            answer.set()
 
 
 def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:

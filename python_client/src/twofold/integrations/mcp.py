@@ -15,7 +15,7 @@ import functools
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ from twofold.policies.baselines import PerfectMemory
 
 optional_import("mcp", "MCP servers", "mcp")
 
+import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import WithJsonSchema
@@ -43,6 +44,7 @@ from pydantic import WithJsonSchema
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
 # Of all sessions together, and the time after which a game may give way to another.
 _MOST_GAMES = 1000
+_MOST_CALLS = 1000
 _IDLE_SECONDS = 30 * 60
 
 _INSTRUCTIONS = (
@@ -82,13 +84,17 @@ class _Game:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-def _answered(tool: Callable[..., CallToolResult]) -> Callable[..., CallToolResult]:
-    """The tool with our errors as its answers: sentences for the model."""
+def _answered(
+    tool: Callable[..., CallToolResult],
+) -> Callable[..., Coroutine[Any, Any, CallToolResult]]:
+    """The tool in a thread, with our errors as its answers: sentences for the model."""
 
     @functools.wraps(tool)
-    def answered(*arguments: Any, **named: Any) -> CallToolResult:
+    async def answered(games: ServedGames, *arguments: Any, **named: Any) -> CallToolResult:
+        call = functools.partial(tool, games, *arguments, **named)
         try:
-            return tool(*arguments, **named)
+            result: CallToolResult = await anyio.to_thread.run_sync(call, limiter=games._threads)
+            return result
         except TwofoldError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], isError=True)
 
@@ -100,7 +106,7 @@ def _result(text: str, **facts: Any) -> CallToolResult:
 
 
 class ServedGames:
-    """The open games of an MCP server, and the tools that play them; threads may share it.
+    """The open games of an MCP server, and the tools that play them.
 
     Args:
         max_games: Open games of one session, or of one address where there are no sessions.
@@ -112,6 +118,8 @@ class ServedGames:
         self._service = service
         self._games: dict[str, _Game] = {}
         self._lock = threading.Lock()
+        # By default it is 40 threads, all of which may wait for a server of boards that is down.
+        self._threads = anyio.CapacityLimiter(_MOST_CALLS)
 
     @_answered
     def new_game(
@@ -215,8 +223,7 @@ class ServedGames:
                 for other_id, other in self._games.items()
                 if other.used < game.used - _IDLE_SECONDS and not other.lock.locked()
             ]
-            for other_id in idle:
-                self._games.pop(other_id).text.env.close()
+            _close([self._games.pop(other_id) for other_id in idle])
             own = [other_id for other_id, other in self._games.items() if other.owner == game.owner]
             if len(own) < self._max_games and len(self._games) < _MOST_GAMES:
                 self._games[game_id] = game
@@ -234,11 +241,26 @@ class ServedGames:
         """One of the session's games, which no other call uses meanwhile."""
         with self._lock:
             game = self._games.get(game_id) if isinstance(game_id, str) else None
+        refusal = NotFound(f"there is no game {game_id!r}: start one with new_game")
         if game is None or game.owner != _owner(context):
-            raise NotFound(f"there is no game {game_id!r}: start one with new_game")
+            raise refusal
         with game.lock:
+            if game_id not in self._games:  # another call has ended it meanwhile
+                raise refusal
             game.used = time.monotonic()
             yield game
+
+
+def _close(games: list[_Game]) -> None:
+    """Closes games in a thread, since each may wait for a server of boards that is down."""
+
+    def close() -> None:
+        for game in games:
+            with game.lock:
+                game.text.env.close()
+
+    if games:
+        threading.Thread(target=close, daemon=True).start()
 
 
 def _owner(context: Context) -> str:
