@@ -34,6 +34,7 @@ from anyio.from_thread import start_blocking_portal
 
 from twofold.integrations import mcp as served
 from twofold.integrations.mcp import make_mcp_server
+from twofold.integrations.runner import Runner
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
 # The newer protocol, which has no sessions over HTTP, and the one before.
@@ -360,6 +361,25 @@ def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
         assert call("look", game_id=games[0]).is_error
         assert not call("new_game").is_error
         assert not call("look", game_id=games[1]).is_error
+
+
+def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "_MOST_GAMES", 2)
+    server = make_mcp_server()
+    runner = Runner(server.streamable_http_app(), port=0)
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    url = f"{runner.url}/mcp"
+    try:
+        with connected(url, "legacy") as others:
+            others("new_game")
+            with connected(url, "legacy") as call:
+                assert not call("new_game").is_error
+                assert others("new_game").text == ("all 2 games of the server are taken: try later")
+            assert not others("new_game").is_error
+    finally:
+        runner.stop()
+        thread.join(PATIENCE)
 
 
 def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server, mode: str) -> None:

@@ -196,6 +196,12 @@ class ServedGames:
             game.text.env.close()
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
+    def end(self, owner: str) -> None:
+        """Closes the games of a session that has ended."""
+        with self._lock:
+            own = [game_id for game_id, game in self._games.items() if game.owner == owner]
+            _close([self._games.pop(game_id) for game_id in own])
+
     def _play(self, context: Context, game_id: object, tool: str, action: object) -> CallToolResult:
         with self._game(context, game_id) as game:
             own = _TOOLS[game.text.game.name]
@@ -251,6 +257,46 @@ class ServedGames:
             yield game
 
 
+class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
+    """An MCP server whose games end with their sessions."""
+
+    def __init__(self, games: ServedGames) -> None:
+        super().__init__(
+            "twofold", version=VERSION, instructions=_INSTRUCTIONS, log_level="WARNING"
+        )
+        self._games = games
+
+    def streamable_http_app(self, **options: Any) -> Any:
+        """The app that serves over HTTP; arguments as the SDK has them."""
+        app = super().streamable_http_app(**options)
+        app.add_middleware(_SessionEnds, games=self._games)
+        return app
+
+
+class _SessionEnds:
+    """Notices that a client has ended its session, which the SDK tells no tool.
+
+    The SDK ends idle sessions after 30 minutes, when their games are idle, too.
+    """
+
+    def __init__(self, app: Any, games: ServedGames) -> None:
+        self._app, self._games = app, games
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "DELETE":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        session_id = headers.get(b"mcp-session-id", b"").decode("latin-1")
+
+        async def send_and_end(message: Any) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                self._games.end(session_id)
+            await send(message)
+
+        await self._app(scope, receive, send_and_end)
+
+
 def _close(games: list[_Game]) -> None:
     """Closes games in a thread, since each may wait for a server of boards that is down."""
 
@@ -285,8 +331,8 @@ def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) ->
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
     """
-    server = MCPServer("twofold", version=VERSION, instructions=_INSTRUCTIONS, log_level="WARNING")
     tools = ServedGames(max_games, **service)
+    server = _Server(tools)
     for tool in (tools.new_game, tools.move, tools.turn_card, tools.end_game):
         server.add_tool(tool)
     for tool in (tools.look, tools.hint):
