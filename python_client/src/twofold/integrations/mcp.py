@@ -44,7 +44,7 @@ from pydantic import WithJsonSchema
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
 # Of all sessions together, and the time after which a game may give way to another.
 _MOST_GAMES = 1000
-_MOST_CALLS = 1000
+_MAX_CALLS = 1000
 _IDLE_SECONDS = 30 * 60
 
 _INSTRUCTIONS = (
@@ -119,7 +119,7 @@ class ServedGames:
         self._games: dict[str, _Game] = {}
         self._lock = threading.Lock()
         # By default it is 40 threads, all of which may wait for a server of boards that is down.
-        self._threads = anyio.CapacityLimiter(_MOST_CALLS)
+        self._threads = anyio.CapacityLimiter(_MAX_CALLS)
 
     @_answered
     def new_game(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 import sys
@@ -11,8 +12,10 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.errors import InvalidArgument
 
-# A reset with a declared reward has a few kilobytes.
-_MOST_BYTES = 2**18
+MAX_BYTES = 2**18
+"""The size of a message; a reset with a declared reward has a few kilobytes."""
+
+_PURPOSE = "servers over HTTP"
 _SHUTDOWN_SECONDS = 5
 _BACKLOG = 2048
 
@@ -24,6 +27,8 @@ class Runner:
         app: The app.
         host: The address to listen on.
         port: The port; 0 for a free one.
+        request_seconds: The time in which a connection has to complete its first request, and each
+            next one after the last answer; it is closed then.
 
     Attributes:
         url: Where it listens.
@@ -33,8 +38,15 @@ class Runner:
         OSError: The address can't be used.
     """
 
-    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000) -> None:
-        uvicorn: Any = optional_import("uvicorn", "servers over HTTP", "openenv")
+    def __init__(
+        self,
+        app: Any,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        request_seconds: float = 30.0,
+    ) -> None:
+        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
         port = _arguments.integer("port", port, 0, 65535)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
@@ -53,8 +65,9 @@ class Runner:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
+                http=_with_deadline(request_seconds),
                 log_level="warning",
-                ws_max_size=_MOST_BYTES,
+                ws_max_size=MAX_BYTES,
                 ws_per_message_deflate=False,
                 backlog=_BACKLOG,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
@@ -71,3 +84,36 @@ class Runner:
     def stop(self) -> None:
         """Has `run` return, in whatever thread it is."""
         self._server.should_exit = True
+
+
+def _with_deadline(seconds: float) -> Any:
+    """Returns uvicorn's protocol of a connection, with a deadline for its requests.
+
+    uvicorn keeps a connection for ever that sends nothing, or half a request.
+    """
+    base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, "openenv").AutoHTTPProtocol
+
+    class WithDeadline(base):  # type: ignore[misc]  # mypy does not see the library
+        _deadline: asyncio.TimerHandle
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._deadline = self.loop.call_later(seconds, self._close_if_incomplete)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._deadline.cancel()
+            super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._deadline.cancel()
+            self._deadline = self.loop.call_later(seconds, self._close_if_incomplete)
+
+        def _close_if_incomplete(self) -> None:
+            cycle = self.cycle
+            is_incomplete = cycle is None or cycle.response_complete or cycle.more_body
+            # A WebSocket has another protocol by now.
+            if is_incomplete and self.transport.get_protocol() is self:
+                self.transport.close()
+
+    return WithDeadline

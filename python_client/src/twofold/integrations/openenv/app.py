@@ -11,14 +11,23 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.system import allow_open_files
 from twofold.envs import BY_NAME
-from twofold.errors import InvalidArgument
+from twofold.errors import (
+    InvalidArgument,
+    ResourceExhausted,
+    ShuttingDown,
+    TransportError,
+    TwofoldError,
+)
 from twofold.integrations.openenv.environment import GameEnvironment, Service
+from twofold.integrations.openenv.guard import Guard
 from twofold.integrations.openenv.models import MODELS
 from twofold.integrations.openenv.registry import Registry
+from twofold.integrations.runner import MAX_BYTES
 from twofold.integrations.text_games import TextGame
 
 _PURPOSE = "servers of OpenEnv's games"
 _server: Any = optional_import("openenv.core.env_server.http_server", _PURPOSE, "openenv")
+_responses: Any = optional_import("starlette.responses", _PURPOSE, "openenv")
 
 # The adapter decides these.
 _OWN = {
@@ -93,5 +102,17 @@ def make_openenv_app(
             episode.close()
 
     app.router.on_shutdown.append(close_boards)
+    app.add_exception_handler(TwofoldError, _answer)
+    app.add_middleware(Guard, max_bytes=MAX_BYTES)
     allow_open_files(2 * most + 256)
     return app
+
+
+async def _answer(_: Any, error: Exception) -> Any:
+    """Returns the answer to a request over HTTP that is refused."""
+    status = 409
+    if isinstance(error, InvalidArgument):
+        status = 422
+    elif isinstance(error, (ResourceExhausted, ShuttingDown, TransportError)):
+        status = 503
+    return _responses.JSONResponse({"detail": str(error)}, status)

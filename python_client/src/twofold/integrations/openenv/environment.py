@@ -98,7 +98,8 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         if entry is None:
             raise FailedPrecondition(
                 "this connection has no episode: send reset first, with the episode_id to go on "
-                "with an episode of a lost connection"
+                "with an episode of a lost connection. Requests over HTTP have no connection: "
+                "play over the WebSocket at /ws"
             )
         with entry.episode.lock:
             self._service.registry.check(entry, self)
