@@ -94,6 +94,7 @@ class SB3Policy:
         import torch
 
         policy = self._model.policy
+        policy.set_training_mode(False)  # for dropout and batch normalisation, as in `predict`
         fitted = fit_observations(observations, action_mask, self._model.observation_space)
         if self._normalize is not None:
             fitted = self._normalize(fitted)
