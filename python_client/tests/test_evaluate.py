@@ -521,6 +521,25 @@ def test_a_bad_policy_is_reported_with_call_row_and_seed(policy: Any, text: str)
         assert info.value.seed == FIRST_SEED + (info.value.episode or 0)
 
 
+class Network:
+    """A policy's network as PyTorch has them: called, it passes everything on to `forward`."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.forward(*arguments)
+
+    def forward(self, observations: Any) -> Any:
+        return observations
+
+
+@pytest.mark.parametrize("policy", [Network(), lambda observations: observations])
+def test_a_function_that_takes_no_mask_is_refused_with_the_form_that_is_expected(
+    policy: Any,
+) -> None:
+    with pytest.raises(errors.InvalidArgument, match="observations, action_mask") as caught:
+        twofold.evaluate(policy, episodes=8, endpoint="embedded")
+    assert caught.value.field == "policy"
+
+
 def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
     def cheats(observations: Any, action_mask: Any) -> Any:
         worst = action_mask.argmin(axis=1)

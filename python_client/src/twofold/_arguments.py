@@ -6,7 +6,7 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def probability(value: object) -> float:
 
 def timeout(value: object) -> float:
     """`timeout` as a float, in seconds."""
-    return real("timeout", value, 1e-3, 1e6, "seconds, more than 0")
+    return real("timeout", value, 1e-3, 1e6, "seconds, 0.001 ... 1,000,000")
 
 
 def sides(value: object, low: int, high: int) -> tuple[int, int]:
@@ -84,6 +84,15 @@ def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong(name, value, "a string")
     return value
+
+
+def options(value: object) -> dict[str, Any]:
+    """The options of a reset as a dict, empty for None."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong("options", value, "a dict")
+    return dict(value)
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:

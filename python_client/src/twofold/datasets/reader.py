@@ -48,10 +48,9 @@ class DatasetFile:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
-        size = self.arguments.get("size", 4)
-        if isinstance(size, list):
-            self.arguments["size"] = size = tuple(size)  # JSON has no tuples
-        self.shape = size if isinstance(size, tuple) else (size, size)
+        if isinstance(self.arguments.get("size"), list):
+            self.arguments["size"] = tuple(self.arguments["size"])  # JSON has no tuples
+        self.shape = self.game.rows, self.game.columns
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
@@ -64,6 +63,8 @@ class DatasetFile:
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
             is_right &= all(isinstance(found[name], str) for name in TEXTS)
+            # A path would be one of the reader's own files.
+            is_right &= not isinstance(found["arguments"].get("reward"), str)
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
@@ -115,6 +116,8 @@ class DatasetFile:
                 table = self._file.read_row_group(group).combine_chunks()
             except (self._error, OSError) as error:
                 raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
+            if not table.num_rows:
+                raise InvalidDataset(f"{self.path}: row group {group} is empty")
             columns: dict[str, Array] = {}
             for name in table.column_names:
                 column = table.column(name).combine_chunks()
@@ -192,7 +195,7 @@ def _verify_group(
 ) -> int:
     """Plays a row group again, from its first row and step on; returns its number of steps."""
     lanes, rows = envs.num_envs, len(recorded["time"])
-    steps = int(recorded["time"].max()) + 1 - time if rows else 0
+    steps = int(recorded["time"].max()) + 1 - time
     is_possible = (recorded["time"] >= time) & (recorded["lane"] < lanes)
     if not is_possible.all() or not 0 < steps * lanes <= 2 * rows + file_format.GROUP_ROWS:
         bad = row + int((~is_possible).argmax())

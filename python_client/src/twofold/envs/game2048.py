@@ -10,7 +10,7 @@ from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
 from twofold.envs.results import AllInfos, Array, BoardsT
-from twofold.envs.single import TwofoldEnv
+from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
@@ -145,6 +145,7 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         **arguments: Unpack[Game2048EnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:
+        refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
         super().__init__(batch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -45,7 +46,7 @@ def rollout(
     progress: Progress | None,
 ) -> Rollout:
     """`TwofoldVectorEnv.rollout`."""
-    steps = _arguments.integer("steps", steps, 1)
+    steps = _arguments.integer("steps", steps, 1, sys.maxsize // envs._session.spec.step.size)
     if isinstance(infos, str):
         raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
     if progress is not None and not callable(progress):

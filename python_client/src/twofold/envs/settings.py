@@ -92,9 +92,13 @@ class Settings:
         """
         create = environment.CreateRequest()
         create.CopyFrom(self.game.request)
-        create.num_envs = _arguments.integer("num_envs", num_envs, 1)
+        create.num_envs = _arguments.integer("num_envs", num_envs, 1, 2**63 - 1)
         create.autoreset_mode = _AUTORESET[self.autoreset_mode]
-        create.extra_infos.extend(RETURN if name == EPISODE else name for name in self.extra_infos)
+        for name in self.extra_infos:
+            if name != EPISODE:
+                create.extra_infos.append(name)
+            elif RETURN not in self.extra_infos:
+                create.extra_infos.append(RETURN)
         create.client_arguments = self._as_text(owner)
         get = self.given.get
         endpoint = get("endpoint")

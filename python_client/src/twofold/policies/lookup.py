@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -64,6 +65,13 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
             f"policy is {policy!r}; expected a function (observations, action_mask) -> actions",
             field="policy",
         )
+    if not _takes_both(policy):
+        raise InvalidArgument(
+            f"policy {type(policy).__name__} does not take two arguments; expected a function "
+            "(observations, action_mask) -> actions. Wrap a network in one that converts the "
+            "arrays and picks the best legal action (docs/guides/evaluation.md)",
+            field="policy",
+        )
     card = getattr(policy, "card", {})
     if not isinstance(card, Mapping):
         raise InvalidArgument(
@@ -71,6 +79,19 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         )
     own_name = getattr(policy, "__name__", type(policy).__name__)
     return FunctionChooser(name or own_name, card, make=functools.partial(given, policy))
+
+
+def _takes_both(policy: Callable[..., Any]) -> bool:
+    """Returns whether observations and a mask can be passed to a function."""
+    # PyTorch's modules take anything when called, and pass it on to their `forward`.
+    called = getattr(policy, "forward", policy)
+    try:
+        inspect.signature(called).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # of some functions that are written in C
+        pass
+    return True
 
 
 def load(text: str, *, trust_pickle: bool = False) -> Chooser:
