@@ -12,6 +12,9 @@ struct Ping: ParsableCommand {
             is about to stop; with --live only the answer counts.
             """)
 
+    @Argument(help: "The same as --endpoint.")
+    var address: String?
+
     @Option(help: "Whom to ask. Default: the first of TWOFOLD_ENDPOINT, or tcp://127.0.0.1:5555.")
     var endpoint: String?
 
@@ -35,7 +38,7 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let endpoint =
-            endpoint ?? ServiceSettings.variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
+            address ?? endpoint ?? ServiceSettings.variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
             ?? "tcp://127.0.0.1:5555"
         switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
         case .ready(let version):

@@ -374,6 +374,11 @@ def test_ping_takes_keys(server: Server, keys: Keys) -> None:
     assert subprocess.run([*ping, "--timeout", "0.3"]).returncode == 1
 
 
+def test_ping_takes_an_address_alone(own_server: Server) -> None:
+    ping = [str(find_program()), "ping", own_server.tcp, "--timeout", "60"]
+    assert subprocess.run(ping).returncode == 0
+
+
 def test_an_ipc_socket_is_its_users_alone(own_server: Server) -> None:
     path = own_server.ipc.removeprefix("ipc://")
     assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0

@@ -26,12 +26,22 @@ def add_arguments(
     default: str | None = DEFAULT_ENDPOINT,
     otherwise: str = DEFAULT_ENDPOINT,
     timeout: float = 5.0,
+    is_positional: bool = False,
 ) -> None:
     """Adds --endpoint, --curve-server, --curve-client and --timeout.
 
+    With `is_positional` the address can also stand alone.
     `default` is the address without --endpoint and TWOFOLD_ENDPOINT, `otherwise` says so in words.
     """
     add = parser.add_argument
+    if is_positional:
+        add(
+            "endpoint",
+            nargs="?",
+            default=argparse.SUPPRESS,
+            metavar="ADDRESS",
+            help="address of the server (default: --endpoint)",
+        )
     add(
         "--endpoint",
         metavar="ADDRESS",
