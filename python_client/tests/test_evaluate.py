@@ -613,6 +613,14 @@ def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> 
     )
 
 
+@pytest.mark.parametrize(("size", "highest"), [((2, 3), 128), ((2, 2), 32), ((3, 3), 1024)])
+def test_a_report_lists_only_tiles_that_the_board_can_hold(
+    size: tuple[int, int], highest: int
+) -> None:
+    result = twofold.evaluate("random", size=size, episodes=50, endpoint="embedded")
+    assert max(result.summary["reached"]) == highest
+
+
 def test_the_summary_has_the_figures() -> None:
     summary = by_hand().summary
     assert summary["score"]["mean"] == 6175

@@ -12,6 +12,7 @@ from twofold.envs import BY_NAME, GAMES
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.games.game2048 import Game2048, Game2048Arguments
 from twofold.games.spec import GameSpec
+from twofold.integrations.text_games import TextGame
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,15 @@ def test_a_single_environment_sums_up_its_episodes() -> None:
     assert env.statistics()["episodes"] == 1
     assert "reached_16" in env.statistics()
     env.close()
+
+
+def test_a_table_that_is_cleared_in_the_last_allowed_step_is_cleared() -> None:
+    arguments = {"size": (1, 2), "max_episode_steps": 2, "endpoint": "embedded"}
+    game = TextGame.for_models("concentration", arguments)
+    game.start(0)
+    game.play(0)
+    assert game.play(1).endswith("The game is over: all pairs are found.")
+    game.start(0)
+    game.play(0)
+    assert game.play(0).endswith("The game is over: the limit of steps is reached.")
+    game.env.close()
