@@ -130,7 +130,7 @@ def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
     twofold.datasets.verify(path, endpoint="embedded")
     # A server without encryption does not admit them.
     with pytest.raises(errors.AuthenticationFailed):
-        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, curve=keys)
+        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, keys=keys)
 
 
 def spoil(path: Path, column: str, row: int, value: Any) -> None:

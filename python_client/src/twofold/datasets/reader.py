@@ -157,7 +157,7 @@ def verify(
     Args:
         path: The file.
         progress: Called after each row group.
-        **service: Where to play, as for an environment: endpoint, curve, timeout.
+        **service: Where to play, as for an environment: endpoint, keys, timeout.
 
     Returns:
         The file's metadata: environment, arguments, seed, policy, versions, and the number of

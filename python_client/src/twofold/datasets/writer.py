@@ -294,7 +294,7 @@ def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
     for name in ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key"):
         if name in arguments:
             raise InvalidArgument(f"{name} has no use in a dataset", field=name)
-    local = ("endpoint", "curve", "timeout")
+    local = ("endpoint", "keys", "timeout")
     kept = {name: value for name, value in arguments.items() if name not in local}
     try:
         recorded: dict[str, Any] = json.loads(json.dumps(kept, default=_arguments.plain))

@@ -101,7 +101,7 @@ class Settings:
         return Session(
             create,
             endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
-            curve=get("curve"),
+            keys=get("keys"),
             timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
             recover=_arguments.boolean("recover", get("recover", False)),
         )

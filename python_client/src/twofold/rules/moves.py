@@ -249,7 +249,7 @@ def _ask(
     if endpoint is not None:
         endpoint = _arguments.text("endpoint", endpoint)
     timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
-    client = stateless.client(endpoint, service.get("curve"))
+    client = stateless.client(endpoint, service.get("keys"))
     deadline = client.deadline(timeout)
     rows, columns = boards.shape[-2:]
     reply_arrays = _reply_arrays(operation, rows, columns)
