@@ -30,7 +30,7 @@ SUBCOMMANDS = {
     "top": ("twofold.cli.top", "watch a server's rates, latencies, memory and sessions"),
     "evaluate": ("twofold.cli.evaluate", "evaluate a policy over whole games"),
     "replay": ("twofold.cli.replay", "show and verify a recorded game"),
-    "rollout": ("twofold.cli.rollout", "play with a policy and save every transition"),
+    "rollout": ("twofold.cli.write_dataset", "play with a policy and save every transition"),
     "export": ("twofold.cli.export", "write a dataset for Minari or Hugging Face"),
     "convert-weights": (
         "twofold.cli.convert_weights",
