@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 from collections.abc import Iterator
@@ -32,7 +31,8 @@ class DatasetFile:
     Attributes:
         metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
-        arguments: Those of its environment.
+        arguments: The environment's arguments.
+        game: The game that was played.
         shape: Rows and columns of the boards.
     """
 
@@ -48,10 +48,8 @@ class DatasetFile:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
-        size = self.arguments.get("size", 4)
-        if isinstance(size, list):
-            self.arguments["size"] = size = tuple(size)  # JSON has no tuples
-        self.shape = size if isinstance(size, tuple) else (size, size)
+        self.game = self._read_game()
+        self.shape = self.game.rows, self.game.columns
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
@@ -78,6 +76,12 @@ class DatasetFile:
             )
         return found
 
+    def _read_game(self) -> Game2048:
+        try:
+            return Game2048.split(self.arguments)[0]
+        except InvalidArgument as error:
+            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
+
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
         """The environment that the dataset was recorded from.
 
@@ -93,15 +97,6 @@ class DatasetFile:
             if getattr(error, "field", "") in ServiceArguments.__optional_keys__:
                 raise
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
-
-    @functools.cached_property
-    def game(self) -> Game2048:
-        """The game that was played."""
-        try:
-            game, _ = Game2048.split(self.arguments)
-        except InvalidArgument as error:
-            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
-        return game
 
     @property
     def num_groups(self) -> int:

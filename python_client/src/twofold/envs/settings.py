@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from twofold import _arguments
 from twofold.client.session import Session
-from twofold.envs.arguments import RENDER_MODES, ServiceArguments, VectorEnvArguments
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments, as_json
 from twofold.envs.episodes import EPISODE, RETURN
 from twofold.envs.observations import ObservationForm
 from twofold.games.rewards import extra_info_names
@@ -111,12 +111,7 @@ class Settings:
 
         Older clients look the class up by its name.
         """
-        arguments = {
-            name: value
-            for name, value in {**self.game.arguments, **self.given}.items()
-            if name not in ServiceArguments.__optional_keys__
-        }
         try:
-            return json.dumps([owner, arguments], default=_arguments.plain)
+            return json.dumps([owner, as_json({**self.game.arguments, **self.given})])
         except TypeError:
             return ""

@@ -122,7 +122,10 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Returns the game made with its own among an environment's arguments, and the others."""
+        """Returns the game made with its own among an environment's arguments, and the others.
+
+        `as_json` may have written the arguments.
+        """
         own = {name: value for name, value in arguments.items() if name in cls.known_arguments}
         return cls.of(**own), {name: arguments[name] for name in arguments if name not in own}
 
