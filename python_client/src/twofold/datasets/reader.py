@@ -53,7 +53,7 @@ class DatasetFile:
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
-            raise InvalidDataset(f"{path}: its columns are not those of a dataset of Twofold")
+            raise InvalidDataset(f"{path}: a dataset of Twofold has other columns")
 
     def _read_metadata(self) -> dict[str, Any]:
         entry = (self._file.metadata.metadata or {}).get(file_format.METADATA_KEY)

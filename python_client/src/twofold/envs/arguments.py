@@ -66,7 +66,7 @@ class VectorEnvArguments(EnvArguments, total=False):
 
 
 def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an environment's arguments in JSON's types, without those of `ServiceArguments`.
+    """Returns an environment's arguments in JSON's types, without any of `ServiceArguments`.
 
     This and an id are the form in which sessions, datasets and OpenEnv's states name a game;
     `GameSpec.split` reads it.

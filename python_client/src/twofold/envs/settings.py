@@ -38,7 +38,7 @@ class Settings:
         render_mode: The render mode.
         render_size: Pixels along the longer side of a board's picture.
         extra_infos: The names of the infos on request.
-        given: All arguments by name, as they were given, without those of the game.
+        given: The arguments by name, as they were given, without the game's own.
     """
 
     game: GameSpec
@@ -55,7 +55,7 @@ class Settings:
         """Returns the settings of these arguments; `owner` is the name of the environment's class.
 
         Raises:
-            TypeError: There is no such argument.
+            TypeError: An argument is unknown.
             InvalidArgument: An argument is wrong; `field` names it.
         """
         known = {"obs", *VectorEnvArguments.__optional_keys__}

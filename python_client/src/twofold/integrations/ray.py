@@ -62,8 +62,8 @@ class RayExecutor:
     def evaluate(self, plan: Plan, progress: Progress | None) -> Evaluation:
         """Plays an evaluation, each worker on separate boards.
 
-        `seconds` are those of the whole, and `policy_seconds` the policy's share of the workers'
-        time.
+        `seconds` is the time of the whole evaluation, and `policy_seconds` the policy's share of
+        the workers' time.
 
         Raises:
             InvalidArgument: It has a chat model, or an environment that is made already.

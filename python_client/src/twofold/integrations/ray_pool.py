@@ -43,7 +43,7 @@ class Pool:
     """
 
     def __init__(self, actor: type[Any], number: int, options: Mapping[str, Any] | None) -> None:
-        # They don't keep their CPU, so that those of a lost node find room on the others.
+        # They don't keep their CPU, so that actors of a lost node find room on the others.
         given = {"max_restarts": -1, "max_task_retries": _RETRIES}
         remote, strategies = _ray.remote(actor), itertools.cycle(_strategies())
         self.workers = []

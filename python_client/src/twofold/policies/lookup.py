@@ -82,7 +82,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
         trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
 
     Raises:
-        InvalidArgument, NotFound: There is no such policy; the text says where it was looked for.
+        InvalidArgument, NotFound: The policy is unknown; the text says where it was looked for.
         MissingDependency: Stable-Baselines3 is not installed.
     """
     try:

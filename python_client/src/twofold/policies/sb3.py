@@ -63,7 +63,7 @@ class SB3Policy:
                 one that normalizes observations: the model's own file does not say so.
 
         Raises:
-            NotFound: There is no such file.
+            NotFound: A file does not exist.
             InvalidArgument: It is not a model of a known algorithm, or not trusted.
             MissingDependency: Stable-Baselines3 is not installed.
         """

@@ -57,7 +57,7 @@ class Heuristic:
 
     less room / (empty cells of the board), where a are the exponents of the line's cells, and rise
     and fall the sums of |a^4 - b^4| over neighbours a, b with a < b and a > b. The outer weights
-    are those of the first and last row and column, the inner ones those of the others.
+    belong to the first and last row and column, the inner ones to the others.
     """
 
     base: float = 100_000.0

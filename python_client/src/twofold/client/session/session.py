@@ -178,7 +178,7 @@ class Session(Calls):
         """The reply to the newest step, if no call has returned it.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: There is no such step.
+            gymnasium.error.NoAsyncCallError: No step is unanswered.
         """
         operation = self.unreturned_step
         if operation is None:

@@ -62,8 +62,8 @@ def make_openenv_app(
         keep_seconds: How long the episode of a lost connection is kept.
         keep_episodes: How many of them are kept; the oldest go first.
         clock: Counts those seconds.
-        arguments: Those of the environment, for all boards (size, goal, reward, endpoint …); those
-            of its observations and pictures are the adapter's own.
+        arguments: The environment's, for all boards (size, goal, reward, endpoint …); the adapter
+            decides about observations and pictures.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -116,7 +116,7 @@ class Runner:
         url: Where it listens.
 
     Raises:
-        InvalidArgument: There is no such port.
+        InvalidArgument: The port is out of range.
         OSError: The address can't be used.
     """
 

@@ -34,7 +34,7 @@ class Service:
         game: The game.
         models: The types of its messages.
         registry: The episodes.
-        arguments: Those of all boards.
+        arguments: The arguments of all boards.
         allowed: The names of the game's arguments that `reset` may set.
     """
 
