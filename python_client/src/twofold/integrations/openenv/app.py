@@ -70,8 +70,8 @@ def make_openenv_app(
         TransportError: No server.
         MissingDependency: OpenEnv is not installed.
     """
-    spec = BY_NAME[_arguments.choice("game", game, BY_NAME)].spec
-    models = MODELS[game]
+    models = MODELS[_arguments.choice("game", game, MODELS)]
+    spec = BY_NAME[game].spec
     for name in arguments:
         if name in _OWN:
             raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
