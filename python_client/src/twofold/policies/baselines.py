@@ -67,7 +67,7 @@ class FixedOrderPolicy:
     card: Mapping[str, Any] = RandomPolicy.card
 
     def __init__(self, envs: Any) -> None:
-        game: GameSpec | None = getattr(envs.unwrapped, "game", None)
+        game = GameSpec.played_by(envs)
         is_endless = game is not None and not game.request.HasField("max_episode_steps")
         if isinstance(game, Concentration) and is_endless:
             raise InvalidArgument(
