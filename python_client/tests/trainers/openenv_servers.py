@@ -13,7 +13,8 @@ from servers import PATIENCE
 from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
-from twofold.integrations.openenv.app import Runner, make_openenv_app
+from twofold.integrations.openenv.app import make_openenv_app
+from twofold.integrations.serving import Runner
 
 
 @contextlib.contextmanager

@@ -1,11 +1,8 @@
-"""The server: OpenEnv's app with these games, and the program that runs it."""
+"""OpenEnv's app with these games."""
 
 from __future__ import annotations
 
 import functools
-import gc
-import socket
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -34,10 +31,6 @@ _OWN = {
     "render_mode",
     "render_size",
 }
-# A reset with a declared reward has a few kilobytes.
-_MOST_BYTES = 2**18
-_SHUTDOWN_SECONDS = 5
-_BACKLOG = 2048
 
 
 def make_openenv_app(
@@ -102,54 +95,3 @@ def make_openenv_app(
     app.router.on_shutdown.append(close_boards)
     allow_open_files(2 * most + 256)
     return app
-
-
-class Runner:
-    """A server of an app, on an address that is bound already.
-
-    Args:
-        app: The app.
-        host: The address to listen on.
-        port: The port; 0 for a free one.
-
-    Attributes:
-        url: Where it listens.
-
-    Raises:
-        InvalidArgument: The port is out of range.
-        OSError: The address can't be used.
-    """
-
-    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000) -> None:
-        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
-        port = _arguments.integer("port", port, 0, 65535)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        if sys.platform != "win32":
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((host, port))
-        self._socket.listen(_BACKLOG)
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="warning",
-                ws_max_size=_MOST_BYTES,
-                ws_per_message_deflate=False,
-                backlog=_BACKLOG,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-            )
-        )
-
-    def run(self) -> None:
-        """Serves until a signal stops it."""
-        # OpenEnv imports Gradio: collections that look at all of it take a tenth of a second.
-        gc.collect()
-        gc.freeze()
-        self._server.run(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Has `run` return, in whatever thread it is."""
-        self._server.should_exit = True
