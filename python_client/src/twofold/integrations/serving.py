@@ -10,10 +10,8 @@ from typing import Any
 from twofold import _arguments
 from twofold._optional import optional_import
 
-_PURPOSE = "servers of OpenEnv's games"
-# A reset with a declared reward has a few kilobytes.
+# A reset of OpenEnv's with a declared reward has a few kilobytes.
 _MOST_BYTES = 2**18
-_SHUTDOWN_SECONDS = 5
 _BACKLOG = 2048
 
 
@@ -24,6 +22,7 @@ class Runner:
         app: The app.
         host: The address to listen on.
         port: The port; 0 for a free one.
+        grace: Seconds that requests and streams have to end when a signal stops it.
 
     Attributes:
         url: Where it listens.
@@ -33,8 +32,8 @@ class Runner:
         OSError: The address can't be used.
     """
 
-    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000) -> None:
-        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
+    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000, grace: int = 5) -> None:
+        uvicorn: Any = optional_import("uvicorn", "games over HTTP", "openenv")
         port = _arguments.integer("port", port, 0, 65535)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
@@ -52,7 +51,7 @@ class Runner:
                 ws_max_size=_MOST_BYTES,
                 ws_per_message_deflate=False,
                 backlog=_BACKLOG,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+                timeout_graceful_shutdown=grace,
             )
         )
 
