@@ -36,7 +36,7 @@ class Policy:
     """
 
     slot: ClassVar[str]
-    layers: int = 0
+    layers: ClassVar[int] = 0
 
     @property
     def name(self) -> str:
