@@ -10,7 +10,7 @@ import pytest
 import twofold
 from twofold import errors
 from twofold.envs import BY_NAME, GAMES
-from twofold.envs.arguments import as_json
+from twofold.envs.json_form import as_json
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.games.game2048 import Game2048, Game2048Arguments
 from twofold.games.spec import GameSpec

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
-from twofold.envs.arguments import as_json
+from twofold.envs.json_form import as_json
 from twofold.envs.results import Array
 from twofold.envs.rollouts import play_function
 from twofold.envs.seeding import draw_seed

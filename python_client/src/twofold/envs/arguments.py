@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -63,32 +61,6 @@ class VectorEnvArguments(EnvArguments, total=False):
     """False for the same arrays and the same dict of infos from every reset and from every step,
     overwritten in place and nothing allocated; True by default. (Gymnasium's name, where it means
     the observations only; here it means rewards, flags and infos, too.)"""
-
-
-def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an environment's arguments in JSON's types, without any of `ServiceArguments`.
-
-    This and an id are the form in which sessions, datasets and OpenEnv's states name a game;
-    `GameSpec.split` reads it.
-
-    Raises:
-        TypeError: JSON can't hold an argument.
-    """
-    local = ServiceArguments.__optional_keys__
-    kept = {name: value for name, value in arguments.items() if name not in local}
-    document: dict[str, Any] = json.loads(json.dumps(kept, default=_plain))
-    return document
-
-
-def _plain(value: object) -> Any:
-    """Returns an argument that `json` does not know in JSON's types."""
-    if isinstance(value, AutoresetMode):
-        return value.value
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"{value!r} can't be written as JSON")
 
 
 def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:

@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode
 
 from twofold import _arguments
 from twofold.client.session import Session
-from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments, as_json
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, RETURN
+from twofold.envs.json_form import as_json
 from twofold.envs.observations import ObservationForm
 from twofold.games.rewards import extra_info_names
 from twofold.games.spec import GameSpec

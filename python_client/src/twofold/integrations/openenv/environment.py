@@ -12,7 +12,7 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.endpoints import EMBEDDED, resolve
 from twofold.client.lookup import VERSION
-from twofold.envs.arguments import as_json
+from twofold.envs.json_form import as_json
 from twofold.envs.seeding import draw_seed
 from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
 from twofold.games.spec import GameSpec

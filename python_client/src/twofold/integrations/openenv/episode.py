@@ -7,7 +7,7 @@ import io
 import threading
 from typing import Any
 
-from twofold.envs.arguments import as_json
+from twofold.envs.json_form import as_json
 from twofold.errors import Conflict, OutOfSequence
 from twofold.integrations.openenv.models import GameModels
 from twofold.integrations.text_games import TextGame
