@@ -54,7 +54,7 @@ class ActionRecorder(Observer):
         self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the actions of some steps; the table keeps them until a lane's game ends."""
+        """Adds some steps' actions; those of lanes that play are kept."""
         actions = segment.actions
         end = self._next + len(actions)
         if end > len(self._table):

@@ -180,7 +180,7 @@ class GameSpec(abc.ABC):
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """Returns one board as a picture, its longer side `size` pixels (one less where odd)."""
 
-    # The rest is for programs that play by words; `infos` describe one board, in JSON's types.
+    # The rest is for programs that play by words; `infos` are those of one board, in JSON's types.
 
     @abc.abstractmethod
     def number(self, action: object) -> int:
