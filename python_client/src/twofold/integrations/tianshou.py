@@ -128,8 +128,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
     def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
         """Returns an attribute of the boards, once for each; a space is that of one board."""
-        name = f"single_{key}" if key.endswith("_space") else key
-        return [getattr(self.envs, name)] * self._lanes(id).size
+        return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002
         """Refused: the boards have no attributes of their own."""
