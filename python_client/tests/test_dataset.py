@@ -130,7 +130,7 @@ def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
     twofold.datasets.verify(path, endpoint="embedded")
     # A server without encryption does not admit them.
     with pytest.raises(errors.AuthenticationFailed):
-        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, curve=keys)
+        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, keys=keys)
 
 
 def spoil(path: Path, column: str, row: int, value: Any) -> None:
@@ -291,7 +291,16 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_
 
 def test_the_commands_write_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "data.parquet")
-    command = ["rollout", "random", "--out", path, "--transitions", "2000", "--num-envs", "16"]
+    command = [
+        "write-dataset",
+        "random",
+        "--out",
+        path,
+        "--transitions",
+        "2000",
+        "--num-envs",
+        "16",
+    ]
     assert cli.main([*command, "--endpoint", "embedded", "--size", "3x4"]) == 0
     assert "transitions, " in capsys.readouterr().out
     assert cli.main(["verify", path, "--endpoint", "embedded"]) == 0

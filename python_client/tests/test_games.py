@@ -1,5 +1,6 @@
 """The description of a game: arguments, words and orders of actions, copies for other processes."""
 
+import json
 import pickle
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import twofold
 from twofold import errors
 from twofold.envs import BY_NAME, GAMES
+from twofold.envs.json_form import as_json
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.games.game2048 import Game2048, Game2048Arguments
 from twofold.games.spec import GameSpec
@@ -38,6 +40,24 @@ def test_a_game_can_be_pickled(name: str, arguments: dict[str, Any]) -> None:
     game = BY_NAME[name].spec.of(**arguments)
     assert pickle.loads(pickle.dumps(game)) == game
     assert game.arguments == arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("2048", {"size": (3, np.int64(4)), "goal": np.uint8(64), "dialect": None}),
+        ("2048", {"reward": {"merge_count": np.float32(0.5)}, "max_episode_steps": 9}),
+        ("concentration", {"preset": "popgym-hard", "peeks": 3}),
+    ],
+)
+def test_a_game_written_as_json_is_read_as_the_same_game(
+    name: str, arguments: dict[str, Any]
+) -> None:
+    spec = BY_NAME[name].spec
+    written = as_json({**arguments, "copy": False, "endpoint": "embedded", "timeout": 1.0})
+    again, others = spec.split(json.loads(json.dumps(written)))
+    assert again.request == spec.of(**arguments).request
+    assert others == {"copy": False}
 
 
 @pytest.mark.parametrize("registered", GAMES, ids=lambda game: game.spec.name)

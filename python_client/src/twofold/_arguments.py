@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -165,21 +164,6 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
     if array.shape != shape:
         raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
     return array
-
-
-def plain(value: object) -> Any:
-    """An argument in JSON's types, for `json.dumps(…, default=plain)`.
-
-    Raises:
-        TypeError: JSON can't hold it.
-    """
-    if isinstance(value, AutoresetMode):
-        return value.value
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"{value!r} can't be written as JSON")
 
 
 def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:

@@ -14,7 +14,7 @@ from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
 from twofold.integrations.openenv.app import make_openenv_app
-from twofold.integrations.runner import Runner
+from twofold.integrations.serving import Runner
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ from anyio.from_thread import start_blocking_portal
 
 from twofold.integrations import mcp as served
 from twofold.integrations.mcp import make_mcp_server
-from twofold.integrations.runner import Runner
+from twofold.integrations.serving import Runner
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
 # The newer protocol, which has no sessions over HTTP, and the one before.

@@ -59,7 +59,7 @@ def head(stats: statistics.StatsReply) -> str:
 
 
 def requests_table(stats: statistics.StatsReply) -> str:
-    """One row for each kind of request; the quantiles are those of the last seconds."""
+    """Returns a row for each kind of request, with quantiles over the last seconds."""
     header = ["request", "executed", "refused", "mean", "p50 now", "p99 now"]
     rows = [
         [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 from collections.abc import Iterator
@@ -32,7 +31,8 @@ class DatasetFile:
     Attributes:
         metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
-        arguments: Those of its environment.
+        arguments: The environment's arguments.
+        game: The game that was played.
         shape: Rows and columns of the boards.
     """
 
@@ -48,13 +48,12 @@ class DatasetFile:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
-        if isinstance(self.arguments.get("size"), list):
-            self.arguments["size"] = tuple(self.arguments["size"])  # JSON has no tuples
+        self.game = self._read_game()
         self.shape = self.game.rows, self.game.columns
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
-            raise InvalidDataset(f"{path}: its columns are not those of a dataset of Twofold")
+            raise InvalidDataset(f"{path}: a dataset of Twofold has other columns")
 
     def _read_metadata(self) -> dict[str, Any]:
         entry = (self._file.metadata.metadata or {}).get(file_format.METADATA_KEY)
@@ -79,6 +78,12 @@ class DatasetFile:
             )
         return found
 
+    def _read_game(self) -> Game2048:
+        try:
+            return Game2048.split(self.arguments)[0]
+        except InvalidArgument as error:
+            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
+
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
         """The environment that the dataset was recorded from.
 
@@ -94,15 +99,6 @@ class DatasetFile:
             if getattr(error, "field", "") in ServiceArguments.__optional_keys__:
                 raise
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
-
-    @functools.cached_property
-    def game(self) -> Game2048:
-        """The game that was played."""
-        try:
-            game, _ = Game2048.split(self.arguments)
-        except InvalidArgument as error:
-            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
-        return game
 
     @property
     def num_groups(self) -> int:
@@ -160,7 +156,7 @@ def verify(
     Args:
         path: The file.
         progress: Called after each row group.
-        **service: Where to play, as for an environment: endpoint, curve, timeout.
+        **service: Where to play, as for an environment: endpoint, keys, timeout.
 
     Returns:
         The file's metadata: environment, arguments, seed, policy, versions, and the number of

@@ -80,7 +80,7 @@ def rollout(
         payload = None
         left = steps - done
         if served is not None:
-            served_policies.choose(request, served)
+            served.write(request)
             if policy_seed is not None and done == 0:
                 request.policy_seeds = True
                 payload = seeds.astype("<u8").tobytes()

@@ -169,6 +169,7 @@ class Concentration(GameSpec):
     board_numbers = "symbols"
     measures = (Measure("turns_mean", "turns", np.add), Measure("pairs_mean", "pairs", np.add))
     unseen = "cards"
+    endless = "turns the same two cards"
     text_arguments: ClassVar[dict[str, Any]] = {"peeks": 0}
 
     @classmethod

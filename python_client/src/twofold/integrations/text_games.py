@@ -89,7 +89,7 @@ class TextGame:
             What has happened, and `text()`.
 
         Raises:
-            InvalidArgument: There is no such action; nothing was played.
+            InvalidArgument: The action is unknown; nothing was played.
             FailedPrecondition: The game is over, or the last action is to be repeated.
             TransportError: No answer; the action may have been played, and repeating it does not
                 play it twice.

@@ -74,7 +74,7 @@ class Strategy:
         """The program in a file; the other arguments are the attributes.
 
         Raises:
-            NotFound: There is no such file.
+            NotFound: The file does not exist.
             InvalidArgument: It is no text.
         """
         try:

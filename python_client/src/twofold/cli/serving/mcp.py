@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     if arguments.json and not arguments.http:
         raise InvalidArgument("--json is for --http", field="json")
     from twofold.integrations.mcp import make_mcp_server
-    from twofold.integrations.runner import Runner
+    from twofold.integrations.serving import Runner
 
     service = endpoint.service_arguments(arguments)
     server = make_mcp_server(arguments.max_games, **service)
@@ -45,7 +45,9 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
         server.run()
         return
-    runner = Runner(server.streamable_http_app(host=arguments.host), arguments.host, arguments.port)
+    app = server.streamable_http_app(host=arguments.host)
+    # Its streams stay open until the end.
+    runner = Runner(app, arguments.host, arguments.port, grace=2)
     url = f"{runner.url}/mcp"
     yield Result(f"listening on {url}", {"url": url})
     runner.run()

@@ -22,7 +22,7 @@ from twofold.integrations.openenv.environment import GameEnvironment, Service
 from twofold.integrations.openenv.guard import Guard
 from twofold.integrations.openenv.models import MODELS
 from twofold.integrations.openenv.registry import Registry
-from twofold.integrations.runner import MAX_BYTES
+from twofold.integrations.serving import MAX_BYTES
 from twofold.integrations.text_games import TextGame
 
 _PURPOSE = "servers of OpenEnv's games"
@@ -64,16 +64,16 @@ def make_openenv_app(
         keep_seconds: How long the episode of a lost connection is kept.
         keep_episodes: How many of them are kept; the oldest go first.
         clock: Counts those seconds.
-        arguments: Those of the environment, for all boards (size, goal, reward, endpoint …); those
-            of its observations and pictures are the adapter's own.
+        arguments: The environment's, for all boards (size, goal, reward, endpoint …); the adapter
+            decides about observations and pictures.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: No server.
         MissingDependency: OpenEnv is not installed.
     """
-    spec = BY_NAME[_arguments.choice("game", game, BY_NAME)].spec
-    models = MODELS[game]
+    models = MODELS[_arguments.choice("game", game, MODELS)]
+    spec = BY_NAME[game].spec
     for name in arguments:
         if name in _OWN:
             raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)

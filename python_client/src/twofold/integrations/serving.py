@@ -1,4 +1,4 @@
-"""The program that serves an app over HTTP."""
+"""Servers of ASGI applications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ MAX_BYTES = 2**18
 """The size of a message; a reset with a declared reward has a few kilobytes."""
 
 _PURPOSE = "servers over HTTP"
-_SHUTDOWN_SECONDS = 5
 _BACKLOG = 2048
 
 
@@ -27,6 +26,7 @@ class Runner:
         app: The app.
         host: The address to listen on.
         port: The port; 0 for a free one.
+        grace: Seconds that requests and streams have to end when a signal stops it.
         request_seconds: The time in which a connection has to complete its first request, and each
             next one after the last answer; it is closed then.
 
@@ -43,6 +43,7 @@ class Runner:
         app: Any,
         host: str = "127.0.0.1",
         port: int = 8000,
+        grace: int = 5,
         *,
         request_seconds: float = 30.0,
     ) -> None:
@@ -70,7 +71,7 @@ class Runner:
                 ws_max_size=MAX_BYTES,
                 ws_per_message_deflate=False,
                 backlog=_BACKLOG,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+                timeout_graceful_shutdown=grace,
             )
         )
 
