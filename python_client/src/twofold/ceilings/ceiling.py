@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import functools
+import collections
+import weakref
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import Unpack
 
@@ -74,7 +76,7 @@ def concentration(
 
 
 def best_play(game: Concentration, memory: int | None) -> Solution:
-    """The best choices in every state, as `concentration` describes them; a few are kept.
+    """The best choices in every state, as `concentration` describes them; small ones are kept.
 
     Raises:
         InvalidArgument: As `concentration` does.
@@ -93,11 +95,23 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
-@functools.lru_cache(maxsize=2)
+# Solutions that are in use, and the last two of at most so many states; one takes half a kilobyte
+# for each state.
+_KEPT_STATES = 100_000
+_in_use: weakref.WeakValueDictionary[tuple[Any, ...], Solution] = weakref.WeakValueDictionary()
+_kept: collections.deque[Solution] = collections.deque(maxlen=2)
+
+
 def _solved(
     symbols: int, copies: int, capacity: int | None, rewards: StepRewards, max_steps: int | None
 ) -> Solution:
-    return solve(explore(symbols, copies, capacity), rewards, max_steps)
+    key = symbols, copies, capacity, rewards, max_steps
+    found = _in_use.get(key)
+    if found is None:
+        found = _in_use[key] = solve(explore(symbols, copies, capacity), rewards, max_steps)
+        if len(found.begins) <= _KEPT_STATES:
+            _kept.append(found)
+    return found
 
 
 # The terms that a legal turn without peeks can have, those that it never has, and the service's
