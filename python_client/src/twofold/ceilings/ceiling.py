@@ -95,8 +95,7 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
-# Solutions that are in use, and the last two of at most so many states; one takes half a kilobyte
-# for each state.
+# Solutions in use, and the last two small ones. A solution takes half a kilobyte for each state.
 _KEPT_STATES = 100_000
 _in_use: weakref.WeakValueDictionary[tuple[Any, ...], Solution] = weakref.WeakValueDictionary()
 _kept: collections.deque[Solution] = collections.deque(maxlen=2)

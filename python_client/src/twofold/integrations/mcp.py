@@ -274,7 +274,7 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
 
 
 class _SessionEnds:
-    """Notices that a client has ended its session, which the SDK tells no tool.
+    """Ends the games of a session that its client ends; the SDK notifies no tool of that.
 
     The SDK ends idle sessions after 30 minutes, when their games are idle, too.
     """

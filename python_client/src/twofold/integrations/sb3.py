@@ -132,7 +132,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the batch, once for each environment; the spaces are those of one."""
+        """An attribute of the batch, once for each environment; a space is one board's."""
         if attr_name == "action_masks":
             return [self.action_masks] * self._count(indices)
         of_all = self.envs.get_attr(attr_name)

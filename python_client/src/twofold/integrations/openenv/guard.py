@@ -21,7 +21,7 @@ class Guard:
 
     - A body has at most `max_bytes`.
     - A message at /ws that is not a JSON object would end the session, so it is answered here.
-    - An error about a message's values has them in its `message`, all that OpenEnv's client shows.
+    - An error's `message`, all that OpenEnv's client shows, says which values are accepted.
     - A connection whose client has gone is read no further.
 
     Args:
@@ -69,7 +69,7 @@ class Guard:
 
 
 class _Connection:
-    """What one WebSocket receives and sends."""
+    """The messages of one WebSocket."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
