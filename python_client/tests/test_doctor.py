@@ -108,7 +108,15 @@ def test_a_server_of_the_environment_that_has_no_room_is_named() -> None:
 
 @pytest.mark.parametrize("missing", ["numpy", "gymnasium", "zmq", "google.protobuf"])
 def test_the_import_names_a_missing_package_and_the_command_that_installs_it(missing: str) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None; import twofold"
+    code = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == {missing!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Missing())
+import twofold
+"""
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stderr.splitlines()[-1] == (
         f"ModuleNotFoundError: {missing} is not installed, and twofold needs it: run `pip install "
