@@ -85,6 +85,8 @@ BAD: list[tuple[str, Any]] = [
     ("reward", ["merge_score"] * 33),
     ("extra_infos", "chance"),
     ("extra_infos", [1]),
+    ("extra_infos", ["\ud800"]),
+    ("endpoint", "ipc:///\ud800"),
     ("extra_infos", ("chances",)),
     ("render_mode", "human"),
     ("render_size", 31),

@@ -171,6 +171,7 @@ def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
     [
         ("memory", {"memory": -1}),
         ("memory", {"memory": 1.5}),
+        ("max_episode_steps", {"memory": 1, "size": (1, 4), "max_episode_steps": 2**62}),
         ("memory", {"memory": 9, "preset": "popgym-hard"}),
         ("memory", {"memory": 103, "preset": "popgym-medium"}),
         ("preset", {"preset": "popgym"}),

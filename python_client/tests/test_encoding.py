@@ -100,6 +100,7 @@ def test_evaluation_seeds_differ_from_all_training_seeds() -> None:
         ("seed", {"seed": 1.0, "num_envs": 4}),
         ("seed", {"seed": 2**63 - 4, "num_envs": 4, "rank": 1}),
         ("num_envs", {"seed": 0, "num_envs": 0}),
+        ("num_envs", {"seed": 0, "num_envs": 2**62}),
         ("rank", {"seed": 0, "num_envs": 4, "rank": -1}),
         ("rank", {"seed": 0, "num_envs": 4, "rank": 2**62}),
         ("evaluation", {"seed": 0, "num_envs": 4, "evaluation": 1}),

@@ -82,6 +82,10 @@ def text(name: str, value: object) -> str:
     """`value` as a str."""
     if not isinstance(value, str):
         raise _wrong(name, value, "a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _wrong(name, value, "a string without halves of surrogate pairs") from None
     return value
 
 

@@ -92,9 +92,16 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
             "None; expected a limit, or such turns to cost something",
             field="reward",
         )
+    if max_steps is not None and max_steps > _MAX_STEPS:
+        raise InvalidArgument(
+            f"max_episode_steps is {max_steps}; ceilings take at most {_MAX_STEPS:,}, or None",
+            field="max_episode_steps",
+        )
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
+# The choices of each turn take memory.
+_MAX_STEPS = 1_000_000
 # Solutions in use, and the last two small ones. A solution takes half a kilobyte for each state.
 _KEPT_STATES = 100_000
 _in_use: weakref.WeakValueDictionary[tuple[Any, ...], Solution] = weakref.WeakValueDictionary()
