@@ -120,7 +120,7 @@ def test_a_connection_that_plays_outlives_that_time() -> None:
         '{"type": "step", "data": {"direction": "\\ud800"}}',
         '{"type": "\\udfff"}',
         '{"type": "step", "data": {"direction": ' + "[" * 300 + "]" * 300 + "}}",
-        '{"type": "step", "data": ' + '{"a": ' * 50_000,
+        '{"type": "step", "data": ' + '{"a": ' * 40_000,
     ],
 )
 def test_what_is_not_a_json_object_gets_an_error_and_the_episode_goes_on(
