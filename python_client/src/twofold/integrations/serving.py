@@ -10,7 +10,6 @@ from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
-from twofold.errors import InvalidArgument
 
 MAX_BYTES = 2**18
 """The size of a message; a reset with a declared reward has a few kilobytes."""
@@ -34,7 +33,7 @@ class Runner:
         url: Where it listens.
 
     Raises:
-        InvalidArgument: The host or the port is wrong; `field` names it.
+        InvalidArgument: The port is out of range.
         OSError: The address can't be used.
     """
 
@@ -54,12 +53,7 @@ class Runner:
         self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if sys.platform != "win32":
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except UnicodeError:  # of a name that can't be written for a name server
-            raise InvalidArgument(
-                f"host is {host!r}; expected an address or a name", field="host"
-            ) from None
+        self._socket.bind((host, port))
         self._socket.listen(_BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
