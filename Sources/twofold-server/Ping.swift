@@ -30,7 +30,8 @@ struct Ping: ParsableCommand {
     @Flag(help: "Any answer will do, also that of a server which is about to stop.")
     var live = false
 
-    func validate() throws {
+    mutating func validate() throws {
+        endpoint = address ?? endpoint
         guard timeout > 0, timeout <= 86_400 else {
             throw ValidationError("--timeout is \(timeout); it has to be more than 0 and at most 86400")
         }
@@ -38,7 +39,7 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let endpoint =
-            address ?? endpoint ?? ServiceSettings.variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
+            endpoint ?? ServiceSettings.variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
             ?? "tcp://127.0.0.1:5555"
         switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
         case .ready(let version):
