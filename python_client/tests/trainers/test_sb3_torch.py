@@ -235,7 +235,7 @@ def test_a_network_in_a_worker_process_plays_as_it_does_here() -> None:
 # ---- networks as policies ------------------------------------------------------------------------
 
 
-class Linear(torch.nn.Module):  # type: ignore[misc]  # mypy does not see the library
+class Linear(torch.nn.Module):  # type: ignore[misc]
     """Logits and a value from observations of any form."""
 
     def __init__(self, numbers: int) -> None:
