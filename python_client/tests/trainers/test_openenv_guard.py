@@ -76,6 +76,21 @@ def test_boards_that_are_out_of_reach_are_no_error_of_the_server(own_server: Any
         assert post(url, "/reset", "{}")[0] == 503
 
 
+def test_requests_over_http_take_no_places_of_connections() -> None:
+    with serving(max_sessions=2) as url:
+        for _ in range(3):
+            connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
+            with contextlib.closing(connection):
+                body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"})
+                connection.request("POST", "/mcp", body)
+                assert (
+                    "twofold mcp" in json.loads(connection.getresponse().read())["error"]["message"]
+                )
+        player = Connection(url)
+        assert player.reset(seed=1)["step"] == 0
+        player.close()
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -13,6 +13,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 # OpenEnv's replies echo what was wrong, and pydantic writes at most 255 levels.
 _MAX_BRACKETS = 200
+_NO_SUCH_METHOD = -32601  # of JSON-RPC
 _GONE: Message = {"type": "websocket.disconnect", "code": 1006}
 
 
@@ -20,6 +21,7 @@ class Guard:
     """An ASGI middleware between the server and OpenEnv's app.
 
     - A body has at most `max_bytes`.
+    - A session that belongs to no connection is refused: it would keep its place for good.
     - A message at /ws that is not a JSON object would end the session, so it is answered here.
     - An error's `message`, all that OpenEnv's client shows, says which values are accepted.
     - A connection whose client has gone is read no further.
@@ -51,8 +53,14 @@ class Guard:
             body += message.get("body", b"")
             is_whole = not message.get("more_body", False)
             if len(body) > self._max_bytes:
-                await self._refuse(send)
+                detail = f"the body has more than {self._max_bytes:,} bytes"
+                await _answer(send, 413, {"detail": detail})
                 return
+        if scope["path"].endswith("/mcp") and _asks_for_a_session(body):
+            text = "these games have no tools of MCP here; `twofold mcp` serves them"
+            error = {"code": _NO_SUCH_METHOD, "message": text}
+            await _answer(send, 200, {"jsonrpc": "2.0", "id": None, "error": error})
+            return
         whole: list[Message] = [{"type": "http.request", "body": bytes(body)}]
 
         async def receive_whole() -> Message:
@@ -60,12 +68,20 @@ class Guard:
 
         await self._app(scope, receive_whole, send)
 
-    async def _refuse(self, send: Send) -> None:
-        detail = f"the body has more than {self._max_bytes:,} bytes"
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        text = json.dumps({"detail": detail})
-        await send({"type": "http.response.body", "body": text.encode()})
+
+async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
+    """Answers a request over HTTP, and ends its connection."""
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(document).encode()})
+
+
+def _asks_for_a_session(body: bytes | bytearray) -> bool:
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(request, dict) and request.get("method") == "openenv/session/create"
 
 
 class _Connection:
