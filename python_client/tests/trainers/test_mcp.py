@@ -29,8 +29,10 @@ from twofold.policies import PerfectMemory
 
 pytest.importorskip("mcp", reason="`make trainers` has it")
 
+import httpx2
 import mcp
 from anyio.from_thread import start_blocking_portal
+from mcp.client.streamable_http import streamable_http_client
 
 from twofold.integrations import mcp as served
 from twofold.integrations.mcp import make_mcp_server
@@ -361,6 +363,19 @@ def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
         assert call("look", game_id=games[0]).is_error
         assert not call("new_game").is_error
         assert not call("look", game_id=games[1]).is_error
+
+
+def test_a_client_without_sessions_can_not_make_up_one() -> None:
+    with over_http("--max-games", "1") as (url, _):
+
+        def named(session_id: str) -> Any:
+            headers = {"mcp-session-id": session_id}
+            return streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers))
+
+        with connected(named("first"), "auto") as call:
+            assert not call("new_game").is_error
+        with connected(named("second"), "auto") as call:
+            assert call("new_game").text.startswith("1 games are open, and no more are allowed")
 
 
 def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ optional_import("mcp", "MCP servers", "mcp")
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import WithJsonSchema
 
 # The tool that plays each game.
@@ -311,11 +312,15 @@ def _close(games: list[_Game]) -> None:
 
 def _owner(context: Context) -> str:
     """Whose games a call may use: the session's, or without one the address's."""
-    request = context.request_context.request
-    if request is None:
+    of_call = context.request_context
+    if of_call.request is None:
         return "stdio"
-    address = request.client.host if request.client else ""
-    return str(request.headers.get("mcp-session-id") or address)
+    client = of_call.request.client
+    address = client.host if client else ""
+    # Newer clients have no sessions, and the SDK does not check the id that they send.
+    if of_call.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        return str(address)
+    return str(of_call.request.headers.get("mcp-session-id") or address)
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
