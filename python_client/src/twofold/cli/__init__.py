@@ -55,8 +55,8 @@ SUBCOMMANDS = {
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _EPILOG = (
-    "Run `twofold COMMAND --help` for the options of a command; twofold-server defines the options "
-    "of serve, keygen, ping and solve. "
+    "Run `twofold COMMAND --help` for the options of a command; those of serve, keygen, ping "
+    "and solve are twofold-server's own. "
     "Exit status: 0 success; 1 failure, or the thing asked about is not so; 2 wrong usage: an "
     "argument is unknown or refused; 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
 )

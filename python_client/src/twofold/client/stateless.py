@@ -24,7 +24,7 @@ class Client:
 
     Args:
         endpoint: From `resolve`. A private server stays until the process ends.
-        keys: Keys, or None for those that environment variables name.
+        keys: Keys, or None for the files that environment variables name.
         within: Time and connections.
     """
 

@@ -35,7 +35,7 @@ def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> I
 
     Args:
         endpoint: The address of a server.
-        keys: Keys, or None for those that environment variables name.
+        keys: Keys, or None for the files that environment variables name.
         timeout: Seconds for each of the checks.
     """
     if endpoint in (EMBEDDED, PRIVATE):

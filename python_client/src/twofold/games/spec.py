@@ -111,7 +111,7 @@ class GameSpec(abc.ABC):
     unseen: ClassVar[str | None] = None
     """The name of what copies of a board share and no player has seen: "cards"."""
     endless: ClassVar[str | None] = None
-    """What the policy fixed-order does without end, if anything: "turns the same two cards"."""
+    """The play that the policy fixed-order may repeat for ever: "turns the same two cards"."""
     text_arguments: ClassVar[Mapping[str, Any]] = {}
     """The arguments that games for language models fix."""
 

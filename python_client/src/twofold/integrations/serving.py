@@ -77,7 +77,7 @@ class Runner:
         self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Has `run` return, in whatever thread it is."""
+        """Ends `run`, from any thread."""
         self._server.should_exit = True
 
 

@@ -74,7 +74,7 @@ class Strategy:
         """The program in a file; the other arguments are the attributes.
 
         Raises:
-            NotFound: The file does not exist.
+            NotFound: There is no such file.
             InvalidArgument: It is no text.
         """
         try:

@@ -1,6 +1,6 @@
 """The file of a recording: JSON, with actions and new tiles as packed bytes; and its HTML page.
 
-docs/guides/recordings.md describes the file. Its names are the fields of `Recording`.
+docs/guides/recordings.md describes the file. Fields are those of `Recording`, by name.
 """
 
 from __future__ import annotations
