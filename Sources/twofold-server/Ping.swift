@@ -12,6 +12,9 @@ struct Ping: ParsableCommand {
             is about to stop; with --live only the answer counts.
             """)
 
+    @Argument(help: "The same as --endpoint.")
+    var address: String?
+
     @Option(help: "Whom to ask. Default: the first of TWOFOLD_ENDPOINT, or tcp://127.0.0.1:5555.")
     var endpoint: String?
 
@@ -27,7 +30,8 @@ struct Ping: ParsableCommand {
     @Flag(help: "Any answer will do, also that of a server which is about to stop.")
     var live = false
 
-    func validate() throws {
+    mutating func validate() throws {
+        endpoint = address ?? endpoint
         guard timeout > 0, timeout <= 86_400 else {
             throw ValidationError("--timeout is \(timeout); it has to be more than 0 and at most 86400")
         }

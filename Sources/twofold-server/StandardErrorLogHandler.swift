@@ -47,7 +47,21 @@ struct StandardErrorLogHandler: LogHandler {
         _ time: String, _ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata
     ) -> String {
         let pairs = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }
-        return "\(time) \(level) \(message)" + pairs.joined()
+        return Self.escaped("\(time) \(level) \(message)" + pairs.joined())
+    }
+
+    /// The text on one line: what clients send may hold line breaks, which would begin a line of theirs, and codes
+    /// that terminals obey.
+    private static func escaped(_ text: String) -> String {
+        var line = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator:
+                line.append(contentsOf: scalar.escaped(asASCII: true).unicodeScalars)
+            default: line.append(scalar)
+            }
+        }
+        return String(line)
     }
 
     private func jsonLine(

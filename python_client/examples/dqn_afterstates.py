@@ -195,7 +195,9 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Any:
     writer.close()
     save(network, options, out / "network.pt")
     report = {"options": vars(options), "curve": curve, "saved": saved}
-    (out / "curve.json").write_text(json.dumps(report, default=str))
+    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+    (out / "curve.json").write_text(json.dumps(report))
     return network
 
 

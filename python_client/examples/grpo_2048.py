@@ -143,7 +143,9 @@ def main() -> None:
     trainer.save_model(str(options.out / "model"))
     curve = [row for row in trainer.state.log_history if "reward" in row]
     report = {"options": vars(options), "curve": curve}
-    (options.out / "curve.json").write_text(json.dumps(report, default=str))
+    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+    (options.out / "curve.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -121,7 +121,9 @@ def train(
     boards.close()
     model.save(out / "model.zip")
     report = {"options": vars(options), "curve": curve.rows}
-    (out / "curve.json").write_text(json.dumps(report, default=str))
+    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+    (out / "curve.json").write_text(json.dumps(report))
     return model
 
 

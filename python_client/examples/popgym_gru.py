@@ -362,7 +362,9 @@ def main() -> None:
         for memory in (0, 1, 2, 4, None)
     }
     if options.evaluate is None:
-        (out / "result.json").write_text(json.dumps(report, default=str))
+        # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+        plain = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+        (out / "result.json").write_text(json.dumps(plain))
 
     print(f"\n{options.preset}\n")
     for name, of in (("this network", "evaluation"), ("random play of any card", "random")):

@@ -221,7 +221,9 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
     writer.close()
     torch.save({"arguments": agent.arguments, "state": agent.state_dict()}, out / "model.pt")
     report = {"options": vars(options), "curve": curve}
-    (out / "curve.json").write_text(json.dumps(report, default=str))
+    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+    (out / "curve.json").write_text(json.dumps(report))
     return agent
 
 

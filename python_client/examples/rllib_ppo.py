@@ -107,7 +107,9 @@ def train(options: argparse.Namespace, config: PPOConfig, out: Path) -> Any:
     module = algorithm.get_module()
     algorithm.stop()
     report = {"options": vars(options), "curve": curve}
-    (out / "curve.json").write_text(json.dumps(report, default=str))
+    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+    (out / "curve.json").write_text(json.dumps(report))
     return module
 
 

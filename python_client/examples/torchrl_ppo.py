@@ -109,7 +109,9 @@ def train(options: argparse.Namespace, env: Any, out: Path) -> nn.Module:
     env.close()
     torch.save(logits.module.state_dict(), out / "network.pt")
     report = {"options": vars(options), "curve": curve}
-    (out / "curve.json").write_text(json.dumps(report, default=str))
+    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
+    (out / "curve.json").write_text(json.dumps(report))
     return logits.module
 
 

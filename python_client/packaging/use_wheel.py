@@ -49,8 +49,8 @@ def use_encrypted() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             address = server.stdout.readline().split()[2]
-            curve = twofold.CurveKeys.load(keys / "server.key", keys / "client.key_secret")
-            envs = gym.make_vec(ID, num_envs=4, endpoint=address, curve=curve)
+            alice = twofold.CurveKeys.load(keys / "server.key", keys / "client.key_secret")
+            envs = gym.make_vec(ID, num_envs=4, endpoint=address, keys=alice)
             envs.reset(seed=0)
             envs.step(np.zeros(4, np.uint8))
             envs.close()

@@ -283,7 +283,7 @@ class Process:
             self.simulation._sleep(self.client, seconds)
 
     def _connect(
-        self, endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch
+        self, endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch
     ) -> SimulatedSocket:
         if self.is_dead:
             raise zmq.ZMQError(zmq.ENOTSOCK)

@@ -1,9 +1,8 @@
 """The games for all tests above the rules."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-import twofold
-from twofold import TwofoldVectorEnv
+from twofold import TwofoldVectorEnv, envs
 
 
 class MakeBatch(Protocol):
@@ -22,6 +21,5 @@ class MakeBatch(Protocol):
 
 
 GAMES: dict[str, MakeBatch] = {
-    "Game2048": twofold.Game2048VectorEnv,
-    "Concentration": twofold.ConcentrationVectorEnv,
+    game.spec.__name__: cast("MakeBatch", game.vector) for game in envs.GAMES
 }

@@ -13,8 +13,8 @@ class RawSession(Session):
 
     connection: ZeroMQConnection
 
-    def __init__(self, endpoint: str, curve: CurveKeys | None = None) -> None:
-        super().__init__(ZeroMQConnection(endpoint, curve))
+    def __init__(self, endpoint: str, keys: CurveKeys | None = None) -> None:
+        super().__init__(ZeroMQConnection(endpoint, keys))
 
 
 def statistics_of(endpoint: str) -> statistics.StatsReply:

@@ -22,6 +22,7 @@ BAD: list[tuple[str, Any]] = [
     ("num_envs", 2.0),
     ("num_envs", True),
     ("num_envs", "4"),
+    ("num_envs", 2**64),
     ("size", 9),
     ("size", 1),
     ("size", (4, 9)),
@@ -84,6 +85,8 @@ BAD: list[tuple[str, Any]] = [
     ("reward", ["merge_score"] * 33),
     ("extra_infos", "chance"),
     ("extra_infos", [1]),
+    ("extra_infos", ["\ud800"]),
+    ("endpoint", "ipc:///\ud800"),
     ("extra_infos", ("chances",)),
     ("render_mode", "human"),
     ("render_size", 31),
@@ -103,6 +106,19 @@ def test_a_wrong_argument_is_refused_by_name(server: Server, name: str, value: A
 def test_the_single_environment_checks_the_same_arguments() -> None:
     with pytest.raises(errors.InvalidArgument, match="size is 9"):
         gym.make("twofold/Game2048-v0", size=9)
+
+
+@pytest.mark.parametrize("game", ["Game2048", "Concentration"])
+@pytest.mark.parametrize("name", ["num_envs", "autoreset_mode", "copy"])
+def test_the_single_environment_refuses_arguments_of_batches(game: str, name: str) -> None:
+    arguments: dict[str, Any] = {name: 1}
+    with pytest.raises(TypeError, match=f"{game}Env got '{name}', an argument of vector"):
+        gym.make(f"twofold/{game}-v0", **arguments)
+
+
+def test_a_timeout_that_is_too_long_is_refused_with_the_range() -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"expected seconds, 0\.001 \.\.\. 1,000,000$"):
+        twofold.Game2048VectorEnv(timeout=1e9)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """However much of it a client sends, nothing stops the server or makes it grow."""
 
 import random
+import subprocess
 
+from compliance.carriers import ZeroMQConnection
 from compliance.refusals import REFUSALS
 from compliance.sessions import ENVIRONMENT_ID, Session
 from raw import RawSession
-from servers import Server
+from servers import PATIENCE, Server
 
+from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 TIMES = 10_000
@@ -87,3 +90,22 @@ def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
         assert growths[-1] < 4 << 20, growths
         session.begin()
         session.create()
+
+
+def test_what_a_client_sends_stays_on_its_line_of_the_log() -> None:
+    command = [str(find_program()), "serve", "--endpoint", "tcp://127.0.0.1:0"]
+    with subprocess.Popen(
+        [*command, "--log-level", "debug"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        connection = ZeroMQConnection(process.stdout.readline().split()[-1])
+        hello = {"client": "a\nforged\u2028\x1b[2J", "protocol_version": 1}
+        connection.exchange(envelope.Request(hello=hello).SerializeToString())
+        connection.close()
+        process.terminate()
+        log = process.communicate(timeout=PATIENCE)[1]
+    [line] = [line for line in log.split("\n") if "hello" in line]
+    assert line.endswith(r"hello from a\nforged\u{2028}\u{1B}[2J")

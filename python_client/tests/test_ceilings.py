@@ -1,6 +1,8 @@
 """Concentration's ceilings: against exact fractions, known mathematics, and games on the server."""
 
+import gc
 import math
+import weakref
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from exact_concentration import Rewards, best_return, fewest_turns
 
 import twofold
 from twofold import ConcentrationVectorEnv, ceilings, errors
-from twofold.ceilings import solution, turns
+from twofold.ceilings import ceiling, solution, turns
 from twofold.ceilings.solution import solve
 from twofold.ceilings.turns import StepRewards, count_states, explore
+from twofold.games.concentration import Concentration
 from twofold.policies import LastKMemory, PerfectMemory
 
 ID = "twofold/Concentration-v0"
@@ -168,6 +171,7 @@ def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
     [
         ("memory", {"memory": -1}),
         ("memory", {"memory": 1.5}),
+        ("max_episode_steps", {"memory": 1, "size": (1, 4), "max_episode_steps": 2**62}),
         ("memory", {"memory": 9, "preset": "popgym-hard"}),
         ("memory", {"memory": 103, "preset": "popgym-medium"}),
         ("preset", {"preset": "popgym"}),
@@ -328,3 +332,19 @@ def test_it_plays_no_other_game() -> None:
         with pytest.raises(errors.InvalidArgument, match="environment of Concentration"):
             make(envs)
     envs.close()
+
+
+def test_only_small_solutions_are_kept_when_nobody_uses_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    game = Concentration.of(size=(3, 4), max_episode_steps=31)
+    small = weakref.ref(ceiling.best_play(game, 2))
+    gc.collect()
+    assert ceiling.best_play(game, 2) is small()
+    monkeypatch.setattr(ceiling, "_KEPT_STATES", 0)
+    used = ceiling.best_play(game, 3)
+    assert ceiling.best_play(game, 3) is used
+    large = weakref.ref(used)
+    del used
+    gc.collect()
+    assert large() is None

@@ -35,7 +35,7 @@ RIGHT = {
     "evaluate": EVALUATE,
     "evaluate --against": [*EVALUATE, "--against", "greedy"],
     "replay": ["replay", "{files}/good.json"],
-    "rollout": ["rollout", "random", "--transitions", "9", "--out", "{files}/new.parquet"],
+    "write-dataset": ["write-dataset", "random", "--transitions", "9", "--out", "{files}/new"],
     "export": ["export", "{files}/good.parquet", "--huggingface", "{files}/{number}"],
     "convert-weights": ["convert-weights", "{files}/network.bin", "{files}/network.npz"],
     "verify": ["verify", "{files}/good.parquet"],
@@ -51,9 +51,9 @@ WRONG = [
     (1, "replay {files}", "IsADirectoryError"),
     (1, "replay {files}/bad.json", "InvalidRecording"),
     (1, "replay {files}/good.parquet", "InvalidRecording"),
-    (1, "rollout random --transitions 9 --out {files}/nowhere/a", "FileNotFoundError"),
-    (1, "rollout {files}/policy.py:raises --out {files}", "IsADirectoryError"),
-    (1, "rollout {files}/policy.py:raises --out {files}/nowhere/a", "FileNotFoundError"),
+    (1, "write-dataset random --transitions 9 --out {files}/nowhere/a", "FileNotFoundError"),
+    (1, "write-dataset {files}/policy.py:raises --out {files}", "IsADirectoryError"),
+    (1, "write-dataset {files}/policy.py:raises --out {files}/nowhere/a", "FileNotFoundError"),
     (1, "replay {files}/bad.json --html {files}/nowhere/a", "FileNotFoundError"),
     (1, "export {files}/nowhere.parquet --huggingface {files}/a", "FileNotFoundError"),
     (1, "export {files}/bad.json --huggingface {files}/a", "InvalidDataset"),
@@ -83,7 +83,7 @@ WRONG = [
     (2, "evaluate random --env nowhere:Dance-v0", "InvalidArgument"),
     (2, "evaluate random --env MountainCar-v0 --size 3", "InvalidArgument"),
     (2, "evaluate random --size 99", "InvalidArgument"),
-    (2, "rollout random --transitions 0 --out {files}/a", "InvalidArgument"),
+    (2, "write-dataset random --transitions 0 --out {files}/a", "InvalidArgument"),
     (2, "export {files}/good.parquet", "UsageError"),
     (2, "export {files}/good.parquet --minari a/b-v0 --huggingface {files}/a", "UsageError"),
     (2, "export {files}/good.parquet --huggingface {files}", "InvalidArgument"),
@@ -210,7 +210,7 @@ def test_the_words_of_a_policy_stay_out_of_the_json(run: Any) -> None:
 def test_a_signal_ends_a_long_command_and_its_temporary_file(
     number: int, status: int, kind: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "twofold", "rollout", "random", "--json"]
+    command = [sys.executable, "-m", "twofold", "write-dataset", "random", "--json"]
     command += ["--transitions", "1000000000", "--out", str(tmp_path / "long")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: any(tmp_path.iterdir()))

@@ -40,7 +40,7 @@ def server(keys: Keys) -> Iterator[Server]:
 
 
 def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> None:
-    envs = Game2048VectorEnv(300, endpoint=server.tcp, curve=keys.of("alice"))
+    envs = Game2048VectorEnv(300, endpoint=server.tcp, keys=keys.of("alice"))
     plain = Game2048VectorEnv(300, endpoint=server.ipc)
     assert np.array_equal(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
     rng = np.random.default_rng(0)
@@ -55,46 +55,44 @@ def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> 
 
 
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
-    with pytest.raises(errors.AuthenticationFailed, match="requires a key: pass curve="):
+    with pytest.raises(errors.AuthenticationFailed, match="requires a key: pass keys="):
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
 
 
 def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="refuses this client's key"):
-        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("eve"), timeout=LATE)
+        Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("eve"), timeout=LATE)
 
 
 def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="its key is not the given server_key"):
-        Game2048VectorEnv(
-            1, endpoint=server.tcp, curve=keys.of("alice", server="eve"), timeout=LATE
-        )
+        Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice", server="eve"), timeout=LATE)
 
 
 def test_a_client_with_a_key_at_a_plain_server_gets_an_error(
     own_server: Server, keys: Keys
 ) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="does not encrypt"):
-        Game2048VectorEnv(1, endpoint=own_server.tcp, curve=keys.of("alice"), timeout=LATE)
+        Game2048VectorEnv(1, endpoint=own_server.tcp, keys=keys.of("alice"), timeout=LATE)
 
 
 def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
-    for curve in (None, keys.of("eve"), keys.of("alice", server="eve")):
+    for given in (None, keys.of("eve"), keys.of("alice", server="eve")):
         with pytest.raises(twofold.TransportError):
-            Game2048VectorEnv(1, endpoint=server.tcp, curve=curve, timeout=0.05)
+            Game2048VectorEnv(1, endpoint=server.tcp, keys=given, timeout=0.05)
 
 
 def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
     keys: Keys, tmp_path: Path
 ) -> None:
     with Server(*keys.arguments, "--state-dir", str(tmp_path / "state")) as server:
-        envs = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
+        envs = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
         envs.reset(seed=0)
         server.terminate()
         server.start_again()
         with pytest.raises(errors.NotFound):
-            twofold.resume(envs.token, endpoint=server.tcp, curve=keys.of("bob"))
-        twofold.resume(envs.token, endpoint=server.tcp, curve=keys.of("alice")).close()
+            twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("bob"))
+        twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("alice")).close()
 
 
 def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
@@ -126,12 +124,12 @@ def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
 
 def test_sessions_of_one_key_are_limited_and_others_are_not_affected(keys: Keys) -> None:
     with Server(*keys.arguments, "--max-sessions-per-client", "2") as server:
-        held = [Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice")) for _ in "ab"]
+        held = [Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice")) for _ in "ab"]
         with pytest.raises(errors.ResourceExhausted, match="max_sessions_per_client = 2"):
-            Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice"))
-        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("bob")).close()
+            Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice"))
+        Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("bob")).close()
         held.pop().close()
-        Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("alice")).close()
+        Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice")).close()
         held.pop().close()
 
 
@@ -143,11 +141,11 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
 
         def can_come_in(name: str) -> bool:
             with contextlib.suppress(errors.AuthenticationFailed):
-                Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of(name)).close()
+                Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of(name)).close()
                 return True
             return False
 
-        alice = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
+        alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
         alice.reset(seed=0)
         assert not can_come_in("bob")
 
@@ -177,7 +175,7 @@ def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path
     fresh.write_text(keys.lines["alice"] + keys.lines["bob"])
     secret = str(keys.directory / "server.key_secret")
     with Server("--curve-secret-key", secret, "--curve-clients", str(clients)) as server:
-        alice = Game2048VectorEnv(2, endpoint=server.tcp, curve=keys.of("alice"))
+        alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
         alice.reset(seed=0)
         clients.unlink()
         os.mkfifo(clients)
@@ -192,7 +190,7 @@ def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path
 
         def bob_can_come_in() -> bool:
             with contextlib.suppress(errors.AuthenticationFailed):
-                Game2048VectorEnv(1, endpoint=server.tcp, curve=keys.of("bob")).close()
+                Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("bob")).close()
                 return True
             return False
 
@@ -204,8 +202,8 @@ def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path
 def test_statistics_show_a_client_only_its_own_sessions_with_its_name(
     server: Server, keys: Keys, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alice = Game2048VectorEnv(7, endpoint=server.tcp, curve=keys.of("alice"))
-    bob = Game2048VectorEnv(8, endpoint=server.tcp, curve=keys.of("bob"))
+    alice = Game2048VectorEnv(7, endpoint=server.tcp, keys=keys.of("alice"))
+    bob = Game2048VectorEnv(8, endpoint=server.tcp, keys=keys.of("bob"))
     files = ["--curve-server", str(keys.directory / "server.key")]
     files += ["--curve-client", str(keys.directory / "alice.key_secret")]
     assert main(["stats", "--endpoint", server.tcp, *files]) == 0
@@ -237,10 +235,10 @@ def test_keys_are_taken_from_the_environment(
 def test_every_way_to_a_server_takes_keys(
     server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    curve = keys.of("alice")
-    twofold.ConcentrationVectorEnv(2, endpoint=server.tcp, curve=curve).close()
-    twofold.Game2048Env(endpoint=server.tcp, curve=curve).close()
-    rules: dict[str, Any] = {"endpoint": server.tcp, "curve": curve}
+    alice = keys.of("alice")
+    twofold.ConcentrationVectorEnv(2, endpoint=server.tcp, keys=alice).close()
+    twofold.Game2048Env(endpoint=server.tcp, keys=alice).close()
+    rules: dict[str, Any] = {"endpoint": server.tcp, "keys": alice}
     board, after = np.zeros((4, 4), np.uint8), np.zeros((4, 4), np.uint8)
     board[1, 0] = after[0, 0] = after[3, 3] = 1
     assert twofold.rules.legal(board, **rules).tolist() == [1, 1, 1, 0]
@@ -257,21 +255,21 @@ def test_every_way_to_a_server_takes_keys(
 def test_rules_use_the_keys_of_the_call(server: Server, keys: Keys) -> None:
     board = np.ones((4, 4), np.uint8)
     for _ in range(2):
-        assert twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("alice")).any()
+        assert twofold.rules.legal(board, endpoint=server.tcp, keys=keys.of("alice")).any()
         with pytest.raises(errors.AuthenticationFailed):
-            twofold.rules.legal(board, endpoint=server.tcp, curve=keys.of("eve"))
+            twofold.rules.legal(board, endpoint=server.tcp, keys=keys.of("eve"))
     no_keys: Any
     for no_keys in ("key", {}):
         with pytest.raises(errors.InvalidArgument) as caught:
-            twofold.rules.legal(board, endpoint=server.tcp, curve=no_keys)
-        assert caught.value.field == "curve"
+            twofold.rules.legal(board, endpoint=server.tcp, keys=no_keys)
+        assert caught.value.field == "keys"
 
 
 def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
-    curve = keys.of("alice")
-    assert curve.secret_key not in repr(curve)
-    assert curve.secret_key not in str(curve)
-    assert pickle.loads(pickle.dumps(curve)) == curve
+    alice = keys.of("alice")
+    assert alice.secret_key not in repr(alice)
+    assert alice.secret_key not in str(alice)
+    assert pickle.loads(pickle.dumps(alice)) == alice
     log = tmp_path / "log"
     with log.open("w") as output:
         command = [str(find_program()), "serve", "--endpoint", "tcp://127.0.0.1:0"]
@@ -281,11 +279,11 @@ def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
         )
         assert process.stdout is not None
         endpoint = process.stdout.readline().split()[2]
-        envs = Game2048VectorEnv(1, endpoint=endpoint, curve=curve)
+        envs = Game2048VectorEnv(1, endpoint=endpoint, keys=alice)
         session = envs.token.partition("#")[2]
         envs.close()
         with pytest.raises(errors.AuthenticationFailed):
-            Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("eve"))
+            Game2048VectorEnv(1, endpoint=endpoint, keys=keys.of("eve"))
         process.terminate()
         process.wait(PATIENCE)
         process.stdout.close()
@@ -320,8 +318,8 @@ def test_keygen_writes_certificates_that_only_their_owner_can_read(tmp_path: Pat
 def test_certificates_of_zmq_auth_are_read(tmp_path: Path) -> None:
     server_file, _ = zmq.auth.create_certificates(tmp_path, "server")
     _, client_file = zmq.auth.create_certificates(tmp_path, "dave")
-    curve = CurveKeys.load(server_file, client_file)
-    assert curve.public_key.encode() == zmq.auth.load_certificate(client_file)[0]
+    loaded = CurveKeys.load(server_file, client_file)
+    assert loaded.public_key.encode() == zmq.auth.load_certificate(client_file)[0]
 
 
 def test_a_leading_tilde_in_a_path_is_a_name_like_any_other(tmp_path: Path) -> None:
@@ -348,7 +346,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
             fields = {f: getattr(good, f) for f in ("server_key", "public_key", "secret_key")}
             with pytest.raises(errors.InvalidArgument, match=name) as caught:
                 CurveKeys(**{**fields, name: bad})
-            assert caught.value.field == "curve"
+            assert caught.value.field == "keys"
             assert not bad or bad not in str(caught.value)
     with pytest.raises(errors.InvalidArgument, match="belong together"):
         CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
@@ -361,9 +359,9 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
 def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:
     for endpoint in (server.ipc, "private"):
         with pytest.raises(errors.InvalidArgument, match="for tcp endpoints"):
-            Game2048VectorEnv(1, endpoint=endpoint, curve=keys.of("alice"))
+            Game2048VectorEnv(1, endpoint=endpoint, keys=keys.of("alice"))
     with pytest.raises(errors.InvalidArgument, match=r"expected twofold\.CurveKeys"):
-        Game2048VectorEnv(1, endpoint=server.tcp, curve="alice")  # type: ignore[call-overload]
+        Game2048VectorEnv(1, endpoint=server.tcp, keys="alice")  # type: ignore[call-overload]
 
 
 def test_ping_takes_keys(server: Server, keys: Keys) -> None:
@@ -372,6 +370,11 @@ def test_ping_takes_keys(server: Server, keys: Keys) -> None:
     ping = [str(find_program()), "ping", "--endpoint", server.tcp]
     assert subprocess.run([*ping, *files]).returncode == 0
     assert subprocess.run([*ping, "--timeout", "0.3"]).returncode == 1
+
+
+def test_ping_takes_an_address_alone(own_server: Server) -> None:
+    ping = [str(find_program()), "ping", own_server.tcp, "--timeout", "60"]
+    assert subprocess.run(ping).returncode == 0
 
 
 def test_an_ipc_socket_is_its_users_alone(own_server: Server) -> None:

@@ -130,7 +130,7 @@ def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
     twofold.datasets.verify(path, endpoint="embedded")
     # A server without encryption does not admit them.
     with pytest.raises(errors.AuthenticationFailed):
-        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, curve=keys)
+        twofold.datasets.write(path, transitions=1, endpoint=server.tcp, keys=keys)
 
 
 def spoil(path: Path, column: str, row: int, value: Any) -> None:
@@ -187,6 +187,11 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),
         ({"policy": None}, (), "not a dataset"),
+        ({"arguments": {"reward": "/etc/passwd"}}, (), "not a dataset"),
+        ({"arguments": {"size": "abc"}}, (), "its environment: size is 'abc'"),
+        ({"arguments": {"size": [4]}}, (), "its environment: size is"),
+        ({"arguments": {"size": [2**40, 2**40]}}, (), "its environment: size is"),
+        ({"arguments": {"size": {"a": 1}}}, (), "its environment: size is"),
     ):
         other = tmp_path / "other.parquet"
         with parquet.ParquetWriter(other, file.schema_arrow) as writer:
@@ -195,6 +200,20 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
             writer.add_key_value_metadata({b"twofold": json.dumps(metadata | change).encode()})
         with pytest.raises(errors.InvalidDataset, match=text):
             twofold.datasets.verify(other, endpoint="embedded")
+
+
+@pytest.mark.parametrize(
+    "use", [lambda path: list(twofold.datasets.read(path)), twofold.datasets.verify]
+)
+def test_an_empty_row_group_is_reported(use: Any, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    file = parquet.ParquetFile(path)
+    with parquet.ParquetWriter(tmp_path / "other", file.schema_arrow) as writer:
+        writer.write_table(file.schema_arrow.empty_table())
+        writer.write_table(file.read())
+        writer.add_key_value_metadata({b"twofold": file.metadata.metadata[b"twofold"]})
+    with pytest.raises(errors.InvalidDataset, match="row group 0 is empty"):
+        use(tmp_path / "other")
 
 
 def test_other_files_are_not_datasets(tmp_path: Path) -> None:
@@ -272,7 +291,16 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_
 
 def test_the_commands_write_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "data.parquet")
-    command = ["rollout", "random", "--out", path, "--transitions", "2000", "--num-envs", "16"]
+    command = [
+        "write-dataset",
+        "random",
+        "--out",
+        path,
+        "--transitions",
+        "2000",
+        "--num-envs",
+        "16",
+    ]
     assert cli.main([*command, "--endpoint", "embedded", "--size", "3x4"]) == 0
     assert "transitions, " in capsys.readouterr().out
     assert cli.main(["verify", path, "--endpoint", "embedded"]) == 0

@@ -54,7 +54,8 @@ def fails(findings: Any, check: str, found: str, mend: str) -> None:
 def test_a_set_up_that_works_has_no_failures(server: Server) -> None:
     status, findings = doctor("--endpoint", server.tcp)
     assert status == 0
-    assert findings["step"]["status"] == findings["server program"]["status"] == "ok"
+    assert findings["step"]["found"] == "four boards step at 'embedded'"
+    assert findings["server program"]["status"] == "ok"
     assert findings["server"]["found"].startswith(f"version {twofold.__version__}")
 
 
@@ -94,6 +95,33 @@ def test_a_library_of_another_version_is_named(tmp_path: Path) -> None:
 def test_a_setting_of_the_library_that_is_not_valid_is_named() -> None:
     _, findings = doctor(TWOFOLD_MAX_BYTES="many")
     fails(findings, "step", "TWOFOLD_MAX_BYTES", "environment variable")
+
+
+def test_a_server_of_the_environment_that_has_no_room_is_named() -> None:
+    with Server("--max-sessions", "1") as server:
+        envs = twofold.Game2048VectorEnv(1, endpoint=server.tcp)
+        status, findings = doctor(TWOFOLD_ENDPOINT=server.tcp)
+        envs.close()
+    assert status == 1
+    fails(findings, "step", "max_sessions", "TWOFOLD_ENDPOINT")
+
+
+@pytest.mark.parametrize("missing", ["numpy", "gymnasium", "zmq", "google.protobuf"])
+def test_the_import_names_a_missing_package_and_the_command_that_installs_it(missing: str) -> None:
+    code = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == {missing!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Missing())
+import twofold
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stderr.splitlines()[-1] == (
+        f"ModuleNotFoundError: {missing} is not installed, and twofold needs it: run `pip install "
+        "twofold`"
+    )
 
 
 def test_a_server_program_that_is_not_there_is_named() -> None:

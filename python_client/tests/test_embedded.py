@@ -128,8 +128,8 @@ def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
     server, _ = (key.decode() for key in zmq.curve_keypair())
     public, secret = (key.decode() for key in zmq.curve_keypair())
     keys = twofold.CurveKeys(server, public, secret)
-    with pytest.raises(twofold.errors.InvalidArgument, match="takes no keys"):
-        twofold.Game2048VectorEnv(1, curve=keys)
+    with pytest.raises(twofold.errors.InvalidArgument, match="takes none"):
+        twofold.Game2048VectorEnv(1, keys=keys)
     envs.close()
 
 

@@ -521,6 +521,25 @@ def test_a_bad_policy_is_reported_with_call_row_and_seed(policy: Any, text: str)
         assert info.value.seed == FIRST_SEED + (info.value.episode or 0)
 
 
+class Network:
+    """A policy's network as PyTorch has them: called, it passes everything on to `forward`."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.forward(*arguments)
+
+    def forward(self, observations: Any) -> Any:
+        return observations
+
+
+@pytest.mark.parametrize("policy", [Network(), lambda observations: observations])
+def test_a_function_that_takes_no_mask_is_refused_with_the_form_that_is_expected(
+    policy: Any,
+) -> None:
+    with pytest.raises(errors.InvalidArgument, match="observations, action_mask") as caught:
+        twofold.evaluate(policy, episodes=8, endpoint="embedded")
+    assert caught.value.field == "policy"
+
+
 def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
     def cheats(observations: Any, action_mask: Any) -> Any:
         worst = action_mask.argmin(axis=1)
@@ -594,6 +613,14 @@ def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> 
     )
 
 
+@pytest.mark.parametrize(("size", "highest"), [((2, 3), 128), ((2, 2), 32), ((3, 3), 1024)])
+def test_a_report_lists_only_tiles_that_the_board_can_hold(
+    size: tuple[int, int], highest: int
+) -> None:
+    result = twofold.evaluate("random", size=size, episodes=50, endpoint="embedded")
+    assert max(result.summary["reached"]) == highest
+
+
 def test_the_summary_has_the_figures() -> None:
     summary = by_hand().summary
     assert summary["score"]["mean"] == 6175
@@ -607,17 +634,6 @@ def test_the_summary_has_the_figures() -> None:
         (4096, 8192, 16384, 32768, 65536), 0
     )
     assert summary["moves_per_second"] == 705
-
-
-def test_the_tdl_table_is_that_of_tdl2048() -> None:
-    assert by_hand().to_tdl().splitlines() == [
-        "summary 2000ms 705.00ops",
-        "total:  avg=6175 max=20000 tile=2048 win=25.00%",
-        "tile     count   score    move     rate      win",
-        "64           2     850     100   50.00%  100.00%",
-        "256          1    3000     210   25.00%   50.00%",
-        "2048         1   20000    1000   25.00%   25.00%",
-    ]
 
 
 def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
@@ -774,9 +790,9 @@ def test_the_command_evaluates_a_function_of_a_file(
     direct = twofold.evaluate(first_legal, episodes=20, size=(3, 4), endpoint="embedded")
     np.testing.assert_array_equal(again.scores, direct.scores)
 
-    assert cli.main([*command, "--against", "random", "--format", "tdl"]) == 0
+    assert cli.main([*command, "--against", "random", "--format", "markdown"]) == 0
     output = capsys.readouterr().out
-    assert output.count("summary ") == 2
+    assert output.count("### ") == 2
     assert "against random, the same 20 seeds each" in output
 
     assert cli.main([*command, "--against", "random", "--json"]) == 0
@@ -863,10 +879,9 @@ def played(observations: Any, action_mask: Any) -> Any:
         ("--plot {}/nowhere/a.png", 1, "'{}/nowhere/a.png'"),
         ("--plot {}/a.unknown", 2, "unknown"),
         ("--save {}/a.json --record best {}/a.json", 2, "the same file"),
-        (f"--format tdl --env {CONCENTRATION}", 2, "--format tdl"),
     ],
 )
-def test_the_command_checks_its_files_and_formats_before_the_first_game(
+def test_the_command_checks_its_files_before_the_first_game(
     words: str, status: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if "--plot" in words:

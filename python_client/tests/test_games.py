@@ -1,5 +1,6 @@
 """The description of a game: arguments, words and orders of actions, copies for other processes."""
 
+import json
 import pickle
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 import twofold
 from twofold import errors
 from twofold.envs import BY_NAME, GAMES
+from twofold.envs.json_form import as_json
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.games.game2048 import Game2048, Game2048Arguments
 from twofold.games.spec import GameSpec
+from twofold.integrations.text_games import TextGame
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,24 @@ def test_a_game_can_be_pickled(name: str, arguments: dict[str, Any]) -> None:
     game = BY_NAME[name].spec.of(**arguments)
     assert pickle.loads(pickle.dumps(game)) == game
     assert game.arguments == arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("2048", {"size": (3, np.int64(4)), "goal": np.uint8(64), "dialect": None}),
+        ("2048", {"reward": {"merge_count": np.float32(0.5)}, "max_episode_steps": 9}),
+        ("concentration", {"preset": "popgym-hard", "peeks": 3}),
+    ],
+)
+def test_a_game_written_as_json_is_read_as_the_same_game(
+    name: str, arguments: dict[str, Any]
+) -> None:
+    spec = BY_NAME[name].spec
+    written = as_json({**arguments, "copy": False, "endpoint": "embedded", "timeout": 1.0})
+    again, others = spec.split(json.loads(json.dumps(written)))
+    assert again.request == spec.of(**arguments).request
+    assert others == {"copy": False}
 
 
 @pytest.mark.parametrize("registered", GAMES, ids=lambda game: game.spec.name)
@@ -129,3 +150,15 @@ def test_a_single_environment_sums_up_its_episodes() -> None:
     assert env.statistics()["episodes"] == 1
     assert "reached_16" in env.statistics()
     env.close()
+
+
+def test_a_table_that_is_cleared_in_the_last_allowed_step_is_cleared() -> None:
+    arguments = {"size": (1, 2), "max_episode_steps": 2, "endpoint": "embedded"}
+    game = TextGame.for_models("concentration", arguments)
+    game.start(0)
+    game.play(0)
+    assert game.play(1).endswith("The game is over: all pairs are found.")
+    game.start(0)
+    game.play(0)
+    assert game.play(0).endswith("The game is over: the limit of steps is reached.")
+    game.env.close()

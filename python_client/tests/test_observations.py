@@ -117,6 +117,26 @@ def test_an_exponent_above_all_planes_is_in_the_last_one() -> None:
     envs.close()
 
 
+@pytest.mark.parametrize("form", ["one_hot", "one_hot_last"])
+@pytest.mark.parametrize("matched_cards", ["removed", "face_up"])
+def test_every_symbol_of_a_large_table_has_a_plane(form: Any, matched_cards: Any) -> None:
+    envs, twin = (
+        twofold.ConcentrationVectorEnv(
+            2, endpoint="embedded", size=(8, 16), matched_cards=matched_cards, obs=obs
+        )
+        for obs in (form, "array")
+    )
+    planes, _ = envs.reset(seed=1)
+    boards, _ = twin.reset(seed=1)
+    assert planes in envs.observation_space
+    peek = [128, 128]
+    planes, boards = envs.step(peek)[0], twin.step(peek)[0]
+    assert len(np.unique(boards)) == 64
+    np.testing.assert_array_equal(planes.argmax(axis=1 if form == "one_hot" else 3), boards)
+    envs.close()
+    twin.close()
+
+
 def test_planes_need_rows_and_columns() -> None:
     with pytest.raises(errors.InvalidArgument, match="'array' or 'flat'") as caught:
         twofold.ConcentrationVectorEnv(

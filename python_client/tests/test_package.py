@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 import gymnasium
 import pytest
+from games import GAMES
 
 import twofold
 import twofold.testing
@@ -68,7 +69,7 @@ def test_the_package_is_marked_as_typed() -> None:
     assert (Path(twofold.__file__).parent / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("game", ["Game2048", "Concentration"])
+@pytest.mark.parametrize("game", GAMES)
 def test_importing_registers_the_environments(game: str) -> None:
     spec = gymnasium.spec(f"twofold/{game}-v0")
     assert spec.entry_point == f"twofold:{game}Env"

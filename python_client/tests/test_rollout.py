@@ -409,6 +409,7 @@ TABLE = np.zeros(16, np.float32)
         ({"steps": 2, "actions": np.add(GOOD, [0, 0, 4])}, "actions", 2),
         ({"steps": 2, "actions": GOOD - [0, 1, 0]}, "actions", 1),
         ({"steps": 2, "policy": "random", "policy_seed": -1}, "policy_seed", None),
+        ({"steps": 2**62, "policy": "random"}, "steps", None),
         ({"steps": 2, "policy": "random", "policy_seed": [1, 2]}, "policy_seed", None),
         ({"steps": 2, "policy": "random", "policy_seed": [1, None, 2]}, "policy_seed", None),
         ({"steps": 2, "actions": GOOD, "policy_seed": 1}, "policy_seed", None),

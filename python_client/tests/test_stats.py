@@ -45,6 +45,15 @@ def test_the_steps_of_rollouts_are_counted(
     envs.close()
 
 
+@pytest.mark.parametrize("command", [["stats"], ["top", "--count", "1"], ["doctor"]])
+def test_the_address_of_a_server_can_stand_alone(
+    command: list[str], server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, server.tcp]) == 0
+    assert main([command[0], "tcp://127.0.0.1:1", "--timeout", "0.1"]) == 1
+    assert "tcp://127.0.0.1:1" in "".join(capsys.readouterr())
+
+
 def test_json_has_every_number(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,9 +121,7 @@ def test_an_environment_keeps_its_surroundings(server: Server) -> None:
 
 def test_the_connection_to_a_new_private_server_is_made_in_the_same_surroundings() -> None:
     others = Others()
-    session = Session(
-        BOARDS, endpoint="private", curve=None, timeout=30, within=others.surroundings
-    )
+    session = Session(BOARDS, endpoint="private", keys=None, timeout=30, within=others.surroundings)
     before: Any = session.link.carrier
     os.kill(before.server.pid, signal.SIGKILL)
     wait_until(lambda: before.is_dead)

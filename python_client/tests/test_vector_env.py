@@ -186,6 +186,8 @@ def test_boards_can_be_given(envs: twofold.Game2048VectorEnv) -> None:
     [
         ("options", None, {"mask": 1}),
         ("options", None, {1: 2}),
+        ("options", None, "abc"),
+        ("options", None, []),
         ("reset_mask", None, {"reset_mask": [True] * 6}),
         ("reset_mask", None, {"reset_mask": np.ones(6, np.int8)}),
         ("reset_mask", None, {"reset_mask": np.ones(5, np.bool_)}),
@@ -198,7 +200,7 @@ def test_boards_can_be_given(envs: twofold.Game2048VectorEnv) -> None:
     ],
 )
 def test_a_wrong_option_is_refused(
-    envs: twofold.Game2048VectorEnv, field: str, lane: int | None, options: dict[Any, Any]
+    envs: twofold.Game2048VectorEnv, field: str, lane: int | None, options: Any
 ) -> None:
     before, _ = envs.reset(seed=0)
     with pytest.raises(errors.InvalidArgument) as caught:

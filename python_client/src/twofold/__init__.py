@@ -10,24 +10,32 @@ Importing this package registers its environments with Gymnasium.
 
 import importlib.metadata
 
-from twofold import ceilings as ceilings
-from twofold import datasets as datasets
-from twofold import envs
-from twofold import errors as errors
-from twofold import policies as policies
-from twofold import recordings as recordings
-from twofold import rules as rules
-from twofold.client.curve import CurveKeys
-from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
-from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
-from twofold.envs.resume import resume
-from twofold.envs.rollout import Rollout
-from twofold.envs.seeding import worker_seeds
-from twofold.envs.single import TwofoldEnv
-from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import RequestError, TransportError, TwofoldError
-from twofold.evaluation import Evaluation, evaluate
-from twofold.games.encoding import one_hot, tile_values
+try:
+    from twofold import ceilings as ceilings
+    from twofold import datasets as datasets
+    from twofold import envs
+    from twofold import errors as errors
+    from twofold import policies as policies
+    from twofold import recordings as recordings
+    from twofold import rules as rules
+    from twofold.client.curve import CurveKeys
+    from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
+    from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
+    from twofold.envs.resume import resume
+    from twofold.envs.rollout import Rollout
+    from twofold.envs.seeding import worker_seeds
+    from twofold.envs.single import TwofoldEnv
+    from twofold.envs.vector import TwofoldVectorEnv
+    from twofold.errors import RequestError, TransportError, TwofoldError
+    from twofold.evaluation import Evaluation, evaluate
+    from twofold.games.encoding import one_hot, tile_values
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] == "twofold":
+        raise
+    raise ModuleNotFoundError(
+        f"{error.name} is not installed, and twofold needs it: run `pip install twofold`",
+        name=error.name,
+    ) from None
 
 __all__ = [
     "ConcentrationEnv",

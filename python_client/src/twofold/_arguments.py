@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def probability(value: object) -> float:
 
 def timeout(value: object) -> float:
     """`timeout` as a float, in seconds."""
-    return real("timeout", value, 1e-3, 1e6, "seconds, more than 0")
+    return real("timeout", value, 1e-3, 1e6, "seconds, 0.001 ... 1,000,000")
 
 
 def sides(value: object, low: int, high: int) -> tuple[int, int]:
@@ -83,7 +82,20 @@ def text(name: str, value: object) -> str:
     """`value` as a str."""
     if not isinstance(value, str):
         raise _wrong(name, value, "a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _wrong(name, value, "a string without halves of surrogate pairs") from None
     return value
+
+
+def options(value: object) -> dict[str, Any]:
+    """The options of a reset as a dict, empty for None."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong("options", value, "a dict")
+    return dict(value)
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:
@@ -156,21 +168,6 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
     if array.shape != shape:
         raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
     return array
-
-
-def plain(value: object) -> Any:
-    """An argument in JSON's types, for `json.dumps(…, default=plain)`.
-
-    Raises:
-        TypeError: JSON can't hold it.
-    """
-    if isinstance(value, AutoresetMode):
-        return value.value
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"{value!r} can't be written as JSON")
 
 
 def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:

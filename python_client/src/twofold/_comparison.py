@@ -19,7 +19,7 @@ def short(value: object, length: int = 80) -> str:
 def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
     """The first difference of two values, in words; None when they are equal.
 
-    Descends into dicts, sequences and arrays, also those of objects. NaN equals NaN.
+    Descends into dicts, sequences and arrays, including arrays of objects. NaN equals NaN.
     """
     name = path.lstrip(".") or "it"
     if isinstance(expected, Mapping) and isinstance(got, Mapping):

@@ -179,7 +179,7 @@ class StepPending(TwofoldError, RuntimeError):
 class AuthenticationFailed(TransportError, PermissionError):
     """The handshake failed: client or server requires or refuses a key. Nothing was sent.
 
-    Fix: Pass the server's public key and your own keys as `curve=`; `twofold keygen` makes keys.
+    Fix: Pass the server's public key and your own keys as `keys=`; `twofold keygen` makes keys.
     """
 
 

@@ -87,14 +87,14 @@ class Connection(abc.ABC):
 class ZeroMQConnection(Connection):
     """A DEALER socket, which may send whatever a client may and more."""
 
-    def __init__(self, endpoint: str, curve: CurveKeys | None = None) -> None:
+    def __init__(self, endpoint: str, keys: CurveKeys | None = None) -> None:
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.set(zmq.LINGER, 0)
         self.socket.set(zmq.RCVTIMEO, int(PATIENCE * 1000))
-        if curve is not None:
-            self.socket.set(zmq.CURVE_SERVERKEY, curve.server_key.encode())
-            self.socket.set(zmq.CURVE_PUBLICKEY, curve.public_key.encode())
-            self.socket.set(zmq.CURVE_SECRETKEY, curve.secret_key.encode())
+        if keys is not None:
+            self.socket.set(zmq.CURVE_SERVERKEY, keys.server_key.encode())
+            self.socket.set(zmq.CURVE_PUBLICKEY, keys.public_key.encode())
+            self.socket.set(zmq.CURVE_SECRETKEY, keys.secret_key.encode())
         self.socket.connect(endpoint)
 
     @override

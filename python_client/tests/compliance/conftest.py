@@ -48,7 +48,7 @@ def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
         if needed not in abilities:
             pytest.skip(f"{name} has no {needed.name}")
     with contextlib.ExitStack() as cleanup:
-        endpoint, curve = name, None
+        endpoint, own = name, None
         if name == "private":
             patch = cleanup.enter_context(pytest.MonkeyPatch.context())
             patch.setenv("TWOFOLD_MAX_SEARCH_MILLISECONDS", LONG_SEARCHES[1])
@@ -59,18 +59,18 @@ def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
             endpoint = server.endpoint
         elif name == "curve":
             encrypted, keys = request.getfixturevalue("encrypted_server")
-            endpoint, curve = encrypted.tcp, keys.of("alice")
+            endpoint, own = encrypted.tcp, keys.of("alice")
         elif name in ("ipc", "tcp"):
             endpoint = getattr(request.getfixturevalue("plain_server"), name)
         elif name.startswith("tcp://"):
-            curve = CurveKeys.from_environment()
+            own = CurveKeys.from_environment()
 
         def connect() -> Connection:
             connection: Connection
             if name == "library":
                 connection = EmbeddedConnection()
             else:
-                connection = ZeroMQConnection(endpoint, curve)
+                connection = ZeroMQConnection(endpoint, own)
             cleanup.callback(connection.close)
             return connection
 

@@ -13,13 +13,16 @@ from servers import PATIENCE
 from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
-from twofold.integrations.openenv.app import Runner, make_openenv_app
+from twofold.integrations.openenv.app import make_openenv_app
+from twofold.integrations.serving import Runner
 
 
 @contextlib.contextmanager
-def serving(game: str = "2048", **arguments: Any) -> Iterator[str]:
+def serving(
+    game: str = "2048", *, request_seconds: float = 30.0, **arguments: Any
+) -> Iterator[str]:
     """A server in a thread of this process; its address."""
-    runner = Runner(make_openenv_app(game, **arguments), port=0)
+    runner = Runner(make_openenv_app(game, **arguments), port=0, request_seconds=request_seconds)
     thread = threading.Thread(target=runner.run)
     thread.start()
     try:
@@ -44,6 +47,10 @@ class Connection:
 
     def send_text(self, text: str) -> None:
         self._protocol.send_text(text.encode())
+        self._flush()
+
+    def send_bytes(self, data: bytes) -> None:
+        self._protocol.send_binary(data)
         self._flush()
 
     def send(self, kind: str, data: object = None) -> None:

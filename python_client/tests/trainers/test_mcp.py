@@ -1,14 +1,15 @@
 """`twofold mcp` with the official client, over standard input and output and over HTTP."""
 
 import contextlib
-import datetime
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,19 +19,28 @@ import pytest
 from servers import PATIENCE, Server
 
 from twofold import cli
+from twofold.client.lookup import VERSION
 from twofold.envs.concentration import ConcentrationEnv
+from twofold.envs.single import TwofoldEnv
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import DIRECTIONS, Game2048
+from twofold.integrations.text_games import TextGame
 from twofold.policies import PerfectMemory
 
 pytest.importorskip("mcp", reason="`make trainers` has it")
 
+import httpx2
 import mcp
 from anyio.from_thread import start_blocking_portal
+from mcp.client.streamable_http import streamable_http_client
+
+from twofold.integrations import mcp as served
+from twofold.integrations.mcp import make_mcp_server
+from twofold.integrations.serving import Runner
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
 # The newer protocol, which has no sessions over HTTP, and the one before.
-MODES = ["auto", "legacy"] if hasattr(mcp, "Client") else ["legacy"]
+MODES = ["auto", "legacy"]
 
 
 class Answer(NamedTuple):
@@ -45,30 +55,14 @@ Call = Callable[..., Answer]
 Connect = Callable[[], contextlib.AbstractContextManager[Call]]
 
 
-@contextlib.asynccontextmanager
-async def session_of(target: Any, mode: str) -> AsyncIterator[Any]:
-    """A connected client of mcp 2, or the session of mcp 1."""
-    if hasattr(mcp, "Client"):
-        async with mcp.Client(target, mode=mode, read_timeout_seconds=PATIENCE) as client:
-            yield client
-        return
-    from mcp.client.stdio import stdio_client
-    from mcp.client.streamable_http import streamable_http_client
-
-    transport = streamable_http_client(target) if isinstance(target, str) else stdio_client(target)
-    # Its client over HTTP hears of a lost server only by this timeout.
-    timeout = datetime.timedelta(seconds=PATIENCE)
-    async with transport as streams, mcp.ClientSession(*streams[:2], timeout) as session:
-        await session.initialize()
-        yield session
-
-
 @contextlib.contextmanager
 def connected(target: Any, mode: str) -> Iterator[Call]:
     """A function that calls a tool, `call("move", game_id=…)`, on a connection of its own."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(session_of(target, mode)) as session,
+        portal.wrap_async_context_manager(
+            mcp.Client(target, mode=mode, read_timeout_seconds=PATIENCE)
+        ) as session,
     ):
 
         def call(tool: str, **arguments: object) -> Answer:
@@ -97,6 +91,13 @@ def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
             yield json.loads(process.stdout.readline())["url"], process
         finally:
             process.kill()
+
+
+def has_ipv6() -> bool:
+    """Returns whether this machine has the address ::1."""
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -210,10 +211,15 @@ def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) ->
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("new_game", {"game": "chess"}, "game is 'chess'; expected one of '2048', 'concentration'"),
-    ("new_game", {"rows": 99}, "rows is 99; expected 1 ... 16"),
-    ("new_game", {"columns": 9}, "size is 9; expected 2 ... 8"),
-    ("new_game", {"rows": "four"}, "rows is 'four'; expected an integer, 1 ... 16"),
-    ("new_game", {"game": "concentration", "rows": 3, "columns": 3}, "an even number"),
+    ("new_game", {"rows": 99}, "rows is 99; expected 2 ... 8"),
+    ("new_game", {"columns": 9}, "columns is 9; expected 2 ... 8"),
+    ("new_game", {"game": "concentration", "rows": 17}, "rows is 17; expected 1 ... 16"),
+    ("new_game", {"rows": "four"}, "rows is 'four'; expected an integer, 2 ... 8"),
+    (
+        "new_game",
+        {"game": "concentration", "rows": 3, "columns": 3},
+        "3 rows of 3 are 9 cards; expected an even number of at most 128",
+    ),
     ("new_game", {"seed": -1}, "seed is -1; expected at least 0"),
     ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
     ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense': start one"),
@@ -288,13 +294,60 @@ def test_a_session_has_no_access_to_anothers_game(transport: str, url: str) -> N
         assert not first("look", game_id=game).is_error
 
 
-@pytest.mark.skipif("auto" not in MODES, reason="mcp 1 has sessions always")
 def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
     with connected(url, "auto") as call:
         begun = call("new_game", seed=4)
     with connected(url, "auto") as call:
         again = call("look", game_id=begun.facts["game_id"])
         assert again.facts["board"] == begun.facts["board"]
+
+
+def test_a_hundred_calls_that_get_no_answer_hold_up_no_other(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, answer = threading.Semaphore(0), threading.Event()
+    for_models = TextGame.for_models
+
+    def without_answer(name: str, arguments: Mapping[str, Any]) -> TextGame:
+        if name == "concentration":
+            started.release()
+            assert answer.wait(PATIENCE)
+        return for_models(name, arguments)
+
+    monkeypatch.setattr(TextGame, "for_models", without_answer)
+    with (
+        connected(make_mcp_server(max_games=200), mode) as call,
+        ThreadPoolExecutor(100) as threads,
+    ):
+        waiting = [threads.submit(call, "new_game", game="concentration") for _ in range(100)]
+        try:
+            assert all(started.acquire(timeout=PATIENCE) for _ in range(100))
+            assert not call("new_game").is_error
+            assert not any(each.done() for each in waiting)
+        finally:
+            answer.set()
+        assert not any(each.result().is_error for each in waiting)
+
+
+def test_a_new_game_does_not_wait_for_the_end_of_an_idle_one(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_closing, answer = threading.Event(), threading.Event()
+
+    def without_answer(env: Any) -> None:
+        is_closing.set()
+        assert answer.wait(PATIENCE)
+
+    monkeypatch.setattr(served, "_IDLE_SECONDS", -PATIENCE)
+    monkeypatch.setattr(TwofoldEnv, "close", without_answer)
+    with connected(make_mcp_server(), mode) as call:
+        idle = call("new_game").facts["game_id"]
+        try:
+            assert not call("new_game").is_error
+            assert is_closing.wait(PATIENCE)
+            assert call("look", game_id=idle).is_error
+        finally:
+            answer.set()
 
 
 def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
@@ -310,6 +363,38 @@ def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
         assert call("look", game_id=games[0]).is_error
         assert not call("new_game").is_error
         assert not call("look", game_id=games[1]).is_error
+
+
+def test_a_client_without_sessions_can_not_make_up_one() -> None:
+    with over_http("--max-games", "1") as (url, _):
+
+        def named(session_id: str) -> Any:
+            headers = {"mcp-session-id": session_id}
+            return streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers))
+
+        with connected(named("first"), "auto") as call:
+            assert not call("new_game").is_error
+        with connected(named("second"), "auto") as call:
+            assert call("new_game").text.startswith("1 games are open, and no more are allowed")
+
+
+def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "_MOST_GAMES", 2)
+    server = make_mcp_server()
+    runner = Runner(server.streamable_http_app(), port=0)
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    url = f"{runner.url}/mcp"
+    try:
+        with connected(url, "legacy") as others:
+            others("new_game")
+            with connected(url, "legacy") as call:
+                assert not call("new_game").is_error
+                assert others("new_game").text == ("all 2 games of the server are taken: try later")
+            assert not others("new_game").is_error
+    finally:
+        runner.stop()
+        thread.join(PATIENCE)
 
 
 def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server, mode: str) -> None:
@@ -372,9 +457,17 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
             b'"2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}}\n'
         )
         started.stdin.flush()
-        assert json.loads(started.stdout.readline())["result"]["serverInfo"]["name"] == "twofold"
+        server = json.loads(started.stdout.readline())["result"]["serverInfo"]
+        assert (server["name"], server["version"]) == ("twofold", VERSION)
         started.send_signal(number)
         assert started.wait(PATIENCE) == status
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_an_address_of_ipv6_is_served(mode: str) -> None:
+    with over_http("--host", "::1") as (url, _), connected(url, mode) as call:
+        assert url.startswith("http://[::1]:")
+        assert not call("new_game").is_error
 
 
 def test_the_end_of_the_input_ends_the_server() -> None:
@@ -406,6 +499,7 @@ def test_a_client_reads_what_each_tool_takes(connect: Connect) -> None:
         (["--json"], 2, "--json is for --http"),
         (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
         (["--http", "--host", "192.0.2.1"], 1, ""),
+        (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),
         (["--port", "x"], 2, "invalid int value"),
     ],
 )

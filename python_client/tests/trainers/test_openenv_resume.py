@@ -163,6 +163,16 @@ def test_a_known_episode_keeps_its_seed_and_its_arguments(url: str) -> None:
     first.close()
 
 
+def test_an_episode_goes_on_whose_arguments_are_the_named_ones_in_json() -> None:
+    with serving(size=(2, 3), allow=["size"]) as url:
+        first, second = Connection(url), Connection(url)
+        episode_id = first.reset(seed=1)["episode_id"]
+        assert second.reset(episode_id=episode_id, size=[2, 3])["resumed"]
+        assert second.ask("state")["arguments"] == {"size": [2, 3]}
+        second.close()
+        first.close()
+
+
 def test_the_episode_of_a_lost_connection_is_kept_for_a_time_and_in_a_number() -> None:
     clock = Clock()
     with serving(keep_seconds=10, keep_episodes=2, clock=clock) as url:

@@ -80,7 +80,40 @@ def test_seeds_and_options_count_for_the_next_reset_only(boards: Any) -> None:
     assert boards.reset().argmax(axis=1).tolist() != [[[1, 2], [3, 0]]] * 6
 
 
+def test_some_environments_start_from_given_boards_and_the_others_from_their_seeds(
+    boards: Any,
+) -> None:
+    boards.seed(1)
+    first = boards.reset()
+    board = np.array([[1, 2], [3, 0]], np.uint8)
+    boards.seed(1)
+    boards.set_options([{}, {"board": board}, {}, {"board": board.T}, {}, {}])
+    second = boards.reset()
+    assert second[[1, 3]].argmax(axis=1).tolist() == [board.tolist(), board.T.tolist()]
+    np.testing.assert_array_equal(second[[0, 2, 4, 5]], first[[0, 2, 4, 5]])
+    assert all(info["score"] == 0 for info in boards.reset_infos)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"size": 3}, "options"),
+        (
+            [{"board": np.zeros((2, 2), np.uint8)}, *[{"board": np.zeros(4, np.uint8)}] * 5],
+            "boards",
+        ),
+    ],
+)
+def test_wrong_options_are_refused(boards: Any, options: Any, field: str) -> None:
+    boards.set_options(options)
+    with pytest.raises(errors.InvalidArgument) as caught:
+        boards.reset()
+    assert caught.value.field == field
+
+
 def test_a_board_has_what_sb3_asks_of_an_environment(boards: Any) -> None:
+    assert boards.get_attr("action_space", 0) == [gym.spaces.Discrete(4)]
+    assert boards.get_attr("observation_space") == [boards.observation_space] * 6
     assert boards.env_is_wrapped(Monitor) == [True] * 6
     assert boards.get_attr("render_mode", [0, 2]) == [None, None]
     assert boards.has_attr("action_masks")

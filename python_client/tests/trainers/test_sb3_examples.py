@@ -63,7 +63,9 @@ def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: S
         return re.findall(r"^([\d.]+) turns; ([\d.]+) with a perfect memory$", ran.stdout, re.M)
 
     [trained] = run("--seconds", "8", "--out", str(tmp_path))
-    curve = json.loads((tmp_path / "curve.json").read_text())["curve"]
+    report = json.loads((tmp_path / "curve.json").read_text(), parse_constant=pytest.fail)
+    assert report["options"]["steps"] is None
+    curve = report["curve"]
     assert curve
     assert all(row["turns_mean"] >= 2 for row in curve)
     assert [row["steps"] for row in curve] == sorted(row["steps"] for row in curve)
@@ -170,7 +172,8 @@ def test_an_example_keeps_its_agents_of_given_times(
     words = [*words, "--seconds", "6", "--save-at", "3", "6", "--num-envs", "32"]
     options = module.parse_arguments([*words, "--threads", "1"])
     module.train(options, module.make_boards(options), tmp_path)
-    early, late = json.loads((tmp_path / "curve.json").read_text())["saved"]
+    report = json.loads((tmp_path / "curve.json").read_text(), parse_constant=pytest.fail)
+    early, late = report["saved"]
     assert [early["file"], late["file"]] == [f"{name}-3.pt", f"{name}-6.pt"]
     assert 3 <= early["seconds"] < late["seconds"]
     assert 0 < early["steps"] < late["steps"]

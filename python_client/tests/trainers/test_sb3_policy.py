@@ -134,6 +134,27 @@ def test_a_trained_model_plays_whole_games(
     assert printed["score"]["mean"] > 100
 
 
+def test_dropout_is_for_training_only() -> None:
+    package = pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
+    import torch
+    from stable_baselines3.common.torch_layers import FlattenExtractor
+
+    class WithDropout(FlattenExtractor):  # type: ignore[misc]  # mypy does not see the library
+        def forward(self, observations: Any) -> Any:
+            return torch.nn.functional.dropout(super().forward(observations), 0.5, self.training)
+
+    env = gym.make("twofold/Game2048-v0", endpoint="embedded")
+    extractor = {"features_extractor_class": WithDropout}
+    model = package.PPO("MlpPolicy", env, device="cpu", policy_kwargs=extractor, seed=0)
+    env.close()
+    model.policy.set_training_mode(True)
+    policy = sb3.SB3Policy(model, "PPO")
+    boards = np.repeat(BOARDS, 20, axis=0)
+    mask = np.ones((100, 4), np.int8)
+    np.testing.assert_array_equal(policy(boards, mask), policy(boards, mask))
+    assert not model.policy.training
+
+
 @pytest.mark.parametrize("pickler", [pickle, cloudpickle])
 @pytest.mark.parametrize("name", ["PPO", "DQN"])
 def test_a_pickled_model_plays_the_same_games(name: str, pickler: Any, tmp_path: Path) -> None:

@@ -230,3 +230,71 @@ def test_a_network_in_a_worker_process_plays_as_it_does_here() -> None:
     assert_same(envs.rollout(50, policy), twin.rollout(50, Network()))
     envs.close()
     twin.close()
+
+
+# ---- networks as policies ------------------------------------------------------------------------
+
+
+class Linear(torch.nn.Module):  # type: ignore[misc]
+    """Logits and a value from observations of any form."""
+
+    def __init__(self, numbers: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weights = torch.nn.Parameter(torch.randn(numbers, 4, generator=generator))
+
+    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        flat = observations.flatten(1).float()
+        return flat @ self.weights, flat.sum(1)
+
+
+FORMED = {"array": 6, "flat": 6, "one_hot": 48, "one_hot_last": 48}
+
+
+@pytest.mark.parametrize(("obs", "numbers"), FORMED.items())
+def test_a_network_plays_the_same_whoever_forms_its_observations(obs: Any, numbers: int) -> None:
+    policy = twofold.policies.TorchPolicy(Linear(numbers), obs, planes=8)
+    boards, formed = make(size=(2, 3)), make(size=(2, 3), obs=obs)
+    assert_same(boards.rollout(50, policy), formed.rollout(50, policy))
+    boards.close()
+    formed.close()
+
+
+def test_a_network_plays_the_legal_action_that_it_values_the_most() -> None:
+    net = Linear(16)
+    policy = twofold.policies.TorchPolicy(net, "flat")
+    envs = make()
+    observations, infos = envs.reset(seed=3)
+    mask = infos["action_mask"]
+    values = net(torch.from_numpy(observations))[0].detach().numpy()
+    for row, action in enumerate(policy(observations, mask)):
+        legal = np.flatnonzero(mask[row])
+        assert action == legal[values[row, legal].argmax()]
+    envs.close()
+
+
+def test_a_report_names_the_network_and_its_size() -> None:
+    policy = twofold.policies.TorchPolicy(Linear(288))
+    result = twofold.evaluate(policy, episodes=3, endpoint="embedded", record=True)
+    assert result.policy == "Linear"
+    assert result.card["weights, MB"] == 288 * 4 * 4 / 1e6
+    assert result.card["search depth"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("net", "arguments", "text"),
+    [
+        (None, {}, "expected a torch.nn.Module"),
+        (Linear(6), {"obs": "dict"}, "obs is 'dict'"),
+        (Linear(6), {"planes": 0}, "planes is 0"),
+    ],
+)
+def test_a_wrong_network_or_form_is_refused(net: Any, arguments: Any, text: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=text):
+        twofold.policies.TorchPolicy(net, **arguments)
+
+
+def test_a_network_with_another_number_of_values_is_a_policys_error() -> None:
+    policy = twofold.policies.TorchPolicy(torch.nn.Flatten(), "flat")
+    with pytest.raises(errors.PolicyError, match=r"returns shape \(1000, 16\)"):
+        twofold.evaluate(policy, endpoint="embedded")

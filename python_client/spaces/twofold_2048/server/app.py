@@ -3,7 +3,8 @@
 import argparse
 import os
 
-from twofold.integrations.openenv.app import Runner, make_openenv_app
+from twofold.integrations.openenv.app import make_openenv_app
+from twofold.integrations.serving import Runner
 
 app = make_openenv_app(
     os.environ.get("TWOFOLD_GAME", "2048"),

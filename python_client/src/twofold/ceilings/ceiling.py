@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import functools
+import collections
+import weakref
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import Unpack
 
@@ -74,7 +76,7 @@ def concentration(
 
 
 def best_play(game: Concentration, memory: int | None) -> Solution:
-    """The best choices in every state, as `concentration` describes them; a few are kept.
+    """The best choices in every state, as `concentration` describes them; small ones are kept.
 
     Raises:
         InvalidArgument: As `concentration` does.
@@ -90,14 +92,32 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
             "None; expected a limit, or such turns to cost something",
             field="reward",
         )
+    if max_steps is not None and max_steps > _MAX_STEPS:
+        raise InvalidArgument(
+            f"max_episode_steps is {max_steps}; ceilings take at most {_MAX_STEPS:,}, or None",
+            field="max_episode_steps",
+        )
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
-@functools.lru_cache(maxsize=2)
+# The choices of each turn take memory.
+_MAX_STEPS = 1_000_000
+# Solutions in use, and the last two small ones. A solution takes half a kilobyte for each state.
+_KEPT_STATES = 100_000
+_in_use: weakref.WeakValueDictionary[tuple[Any, ...], Solution] = weakref.WeakValueDictionary()
+_kept: collections.deque[Solution] = collections.deque(maxlen=2)
+
+
 def _solved(
     symbols: int, copies: int, capacity: int | None, rewards: StepRewards, max_steps: int | None
 ) -> Solution:
-    return solve(explore(symbols, copies, capacity), rewards, max_steps)
+    key = symbols, copies, capacity, rewards, max_steps
+    found = _in_use.get(key)
+    if found is None:
+        found = _in_use[key] = solve(explore(symbols, copies, capacity), rewards, max_steps)
+        if len(found.begins) <= _KEPT_STATES:
+            _kept.append(found)
+    return found
 
 
 # The terms that a legal turn without peeks can have, those that it never has, and the service's

@@ -101,7 +101,7 @@ class _Chooser:
 
         Args:
             after: float64 (3, targets), the values of the states that can follow.
-            values: float64 (3, S), the values; those of a state without choices stay as they are.
+            values: float64 (3, S), the values; a state without choices keeps its own.
             chosen: int8 (S,), the choices.
             states: The number of states, the first ones, that are needed; others may be left out.
         """

@@ -40,7 +40,7 @@ FIRST, MATCH, LAST_MATCH, MISMATCH = range(len(StepRewards._fields))
 
 
 class Ways(NamedTuple):
-    """Ways to turn a card, those of one state after those of another: W ways in S states."""
+    """Ways to turn a card, grouped by state: W ways in S states."""
 
     number: Array
     """uint8 (S,), the number of ways that each state has."""
@@ -49,7 +49,7 @@ class Ways(NamedTuple):
     kind: Array
     """uint8 (W,), the kind of the step, by its place in `StepRewards`."""
     weight: Array
-    """uint8 (W,), of a card that is not remembered the number of such cards of its symbol, those of
+    """uint8 (W,), of a card that is not remembered the number of such cards of its symbol, with
     equal columns counted in the first; else 1."""
     choice: Array
     """uint8 (W,), 0 if the card is not remembered, else 1 and its number among the choices."""

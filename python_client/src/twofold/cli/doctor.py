@@ -17,7 +17,7 @@ _MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold doctor --endpoint tcp://10.0.0.7:5555"
-    endpoint.add_arguments(parser, None, "none: only this machine is checked")
+    endpoint.add_arguments(parser, None, "none: only this machine is checked", is_positional=True)
     add_output_arguments(parser)
 
 

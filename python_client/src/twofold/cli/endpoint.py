@@ -12,7 +12,7 @@ from typing import Any
 from twofold.cli.common import positive
 from twofold.client.carrier import Call
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import check_address, check_curve
+from twofold.client.endpoints import check_address, check_keys
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
@@ -26,12 +26,22 @@ def add_arguments(
     default: str | None = DEFAULT_ENDPOINT,
     otherwise: str = DEFAULT_ENDPOINT,
     timeout: float = 5.0,
+    is_positional: bool = False,
 ) -> None:
     """Adds --endpoint, --curve-server, --curve-client and --timeout.
 
+    With `is_positional` the address can also stand alone.
     `default` is the address without --endpoint and TWOFOLD_ENDPOINT, `otherwise` says so in words.
     """
     add = parser.add_argument
+    if is_positional:
+        add(
+            "endpoint",
+            nargs="?",
+            default=argparse.SUPPRESS,
+            metavar="ADDRESS",
+            help="address of the server (default: --endpoint)",
+        )
     add(
         "--endpoint",
         metavar="ADDRESS",
@@ -66,13 +76,13 @@ def keys(arguments: argparse.Namespace) -> CurveKeys | None:
     if arguments.curve_server is None and arguments.curve_client is None:
         return None
     if arguments.curve_server is None or arguments.curve_client is None:
-        raise InvalidArgument("--curve-server and --curve-client belong together", field="curve")
+        raise InvalidArgument("--curve-server and --curve-client belong together", field="keys")
     return CurveKeys.load(arguments.curve_server, arguments.curve_client)
 
 
 def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The given ones among an environment's arguments endpoint, curve and timeout."""
-    names = {"endpoint": arguments.endpoint, "curve": keys(arguments), "timeout": arguments.timeout}
+    """The given ones among an environment's arguments endpoint, keys and timeout."""
+    names = {"endpoint": arguments.endpoint, "keys": keys(arguments), "timeout": arguments.timeout}
     return {name: value for name, value in names.items() if value is not None}
 
 
@@ -83,7 +93,7 @@ def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics
     It raises TransportError without an answer in time, and RequestError if the server refuses.
     """
     endpoint = check_address(arguments.endpoint)
-    carrier = ZeroMQCarrier(endpoint, curve=check_curve(endpoint, keys(arguments)))
+    carrier = ZeroMQCarrier(endpoint, keys=check_keys(endpoint, keys(arguments)))
     request = envelope.Request(stats=statistics.StatsRequest()).SerializeToString()
 
     def query() -> statistics.StatsReply:

@@ -16,7 +16,6 @@ from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, evaluate
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, episode_seeds
-from twofold.games.game2048 import Game2048
 from twofold.judging.chat import PROMPT
 from twofold.policies import ChatModel, Strategy
 from twofold.policies.choosers import PolicyLike
@@ -25,7 +24,6 @@ from twofold.policies.lookup import NAMES, load, resolve
 FORMATS: dict[str, Callable[[Evaluation], str]] = {
     "table": str,
     "markdown": Evaluation.to_markdown,
-    "tdl": Evaluation.to_tdl,
 }
 
 
@@ -223,14 +221,10 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
     """Checks what is needed only after this number of games.
 
     Raises:
-        InvalidArgument: A format, a recorded game or a name of a file can't be as it is.
+        InvalidArgument: A recorded game or a name of a file can't be as it is.
         MissingDependency: matplotlib is not installed.
         OSError: A file can't be written.
     """
-    if arguments.format == "tdl" and arguments.env != Game2048.environment_id:
-        raise InvalidArgument(
-            f"--format tdl lists tiles; it needs --env {Game2048.environment_id}", field="format"
-        )
     for which, _ in arguments.record:
         _arguments.game(which, games)
     if arguments.plot:

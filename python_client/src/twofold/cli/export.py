@@ -16,7 +16,7 @@ from twofold.cli.common import Result, add_output_arguments
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold export data.parquet --minari twofold/random-v0"
-    parser.add_argument("file", type=Path, help="Parquet file written by `twofold rollout`")
+    parser.add_argument("file", type=Path, help="Parquet file written by `twofold write-dataset`")
     add = parser.add_mutually_exclusive_group(required=True).add_argument
     add("--minari", metavar="ID", help="id of the dataset to make in Minari's local storage")
     add("--huggingface", type=Path, metavar="FOLDER", help="folder to make, for Hugging Face")

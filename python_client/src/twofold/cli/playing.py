@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) 
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser, formats)
     endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
-    # The environments have these defaults; those of other packages have no such arguments.
+    # Our environments have these defaults; other packages' have no such arguments.
     parser.set_defaults(endpoint=None, timeout=None)
 
 

@@ -19,7 +19,7 @@ from twofold.v1 import statistics_pb2 as statistics
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold stats --endpoint tcp://10.0.0.7:5555 --json"
-    endpoint.add_arguments(parser)
+    endpoint.add_arguments(parser, is_positional=True)
     add_output_arguments(parser, list(FORMATS))
 
 
@@ -59,7 +59,7 @@ def head(stats: statistics.StatsReply) -> str:
 
 
 def requests_table(stats: statistics.StatsReply) -> str:
-    """One row for each kind of request; the quantiles are those of the last seconds."""
+    """Returns a row for each kind of request, with quantiles over the last seconds."""
     header = ["request", "executed", "refused", "mean", "p50 now", "p99 now"]
     rows = [
         [

@@ -20,7 +20,7 @@ from twofold.v1 import statistics_pb2 as statistics
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold top --interval 5"
-    endpoint.add_arguments(parser)
+    endpoint.add_arguments(parser, is_positional=True)
     add_output_arguments(parser)
     add = parser.add_argument
     add(

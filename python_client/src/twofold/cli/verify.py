@@ -15,7 +15,7 @@ from twofold.cli.common import Result
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold verify data.parquet"
-    parser.add_argument("file", type=Path, help="Parquet file written by `twofold rollout`")
+    parser.add_argument("file", type=Path, help="Parquet file written by `twofold write-dataset`")
     playing.add_arguments(parser)
 
 

@@ -53,9 +53,9 @@ class CurveKeys:
             key = getattr(self, name)
             if not isinstance(key, str) or not _KEY.fullmatch(key):
                 # Without the value: it may be a secret with a typo.
-                raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="curve")
+                raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="keys")
         if zmq.curve_public(self.secret_key.encode()).decode() != self.public_key:
-            raise InvalidArgument("secret_key and public_key do not belong together", field="curve")
+            raise InvalidArgument("secret_key and public_key do not belong together", field="keys")
 
     @classmethod
     def load(cls, server: str | os.PathLike[str], client: str | os.PathLike[str]) -> CurveKeys:
@@ -70,7 +70,7 @@ class CurveKeys:
         """
         public, secret = _load(client)
         if secret is None:
-            raise InvalidArgument(f"{os.fspath(client)} has no secret-key", field="curve")
+            raise InvalidArgument(f"{os.fspath(client)} has no secret-key", field="keys")
         return cls(server_key=_load(server)[0], public_key=public, secret_key=secret)
 
     @classmethod
@@ -88,7 +88,7 @@ class CurveKeys:
             return None
         if not server or not client:
             raise InvalidArgument(
-                f"{_SERVER_VARIABLE} and {_CLIENT_VARIABLE} belong together", field="curve"
+                f"{_SERVER_VARIABLE} and {_CLIENT_VARIABLE} belong together", field="keys"
             )
         return cls.load(server, client)
 
@@ -99,9 +99,9 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
         public, secret = zmq.auth.load_certificate(path)
     except OSError as error:
         reason = error.strerror or "no such file"
-        raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="curve") from None
+        raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="keys") from None
     except ValueError:
-        raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="curve") from None
+        raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys") from None
     return public.decode(errors="replace"), secret.decode(errors="replace") if secret else None
 
 
@@ -149,7 +149,7 @@ class HandshakeWatch:
                 raise AuthenticationFailed(
                     f"{self._endpoint} does not encrypt, or is not a ZeroMQ endpoint"
                     if self._has_keys
-                    else f"{self._endpoint} requires a key: pass curve=twofold.CurveKeys(…), "
+                    else f"{self._endpoint} requires a key: pass keys=twofold.CurveKeys(…), "
                     "unless it is not a ZeroMQ endpoint"
                 )
             elif event["value"] != _TEMPORARY:

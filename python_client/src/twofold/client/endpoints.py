@@ -84,15 +84,15 @@ def _embedded(surroundings: Surroundings) -> Carrier:
 
 
 def open_carrier(
-    endpoint: str, curve: CurveKeys | None, deadline: float, surroundings: Surroundings
+    endpoint: str, keys: CurveKeys | None, deadline: float, surroundings: Surroundings
 ) -> Carrier:
-    """A carrier to an endpoint from `resolve`, with keys as in `check_curve`.
+    """A carrier to an endpoint from `resolve`, with keys as in `check_keys`.
 
     Raises:
         InvalidArgument: The endpoint takes no keys.
         ServerStartFailed: No service is available.
     """
-    keys = check_curve(endpoint, curve)
+    keys = check_keys(endpoint, keys)
     if endpoint == EMBEDDED:
         try:
             return _embedded(surroundings)
@@ -103,23 +103,21 @@ def open_carrier(
 
         server = private_server.acquire(deadline)
         return ZeroMQCarrier(server.endpoint, server=server, surroundings=surroundings)
-    return ZeroMQCarrier(endpoint, curve=keys, surroundings=surroundings)
+    return ZeroMQCarrier(endpoint, keys=keys, surroundings=surroundings)
 
 
-def check_curve(endpoint: str, curve: object) -> CurveKeys | None:
+def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
     """The keys for an endpoint: those given, or for tcp those that the environment variables name.
 
     Raises:
         InvalidArgument: This is not a CurveKeys, or the endpoint takes no keys.
     """
-    if curve is None:
+    if keys is None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
-    if not isinstance(curve, CurveKeys):
+    if not isinstance(keys, CurveKeys):
         raise InvalidArgument(
-            f"curve is a {type(curve).__name__}; expected twofold.CurveKeys", field="curve"
+            f"keys is a {type(keys).__name__}; expected twofold.CurveKeys", field="keys"
         )
     if not endpoint.startswith("tcp://"):
-        raise InvalidArgument(
-            f"curve is for tcp endpoints; {endpoint!r} takes no keys", field="curve"
-        )
-    return curve
+        raise InvalidArgument(f"keys are for tcp endpoints; {endpoint!r} takes none", field="keys")
+    return keys

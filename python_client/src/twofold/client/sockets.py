@@ -40,19 +40,19 @@ class Socket(Protocol):
         """Closes it; a message that was not sent yet is dropped."""
 
 
-def connect(endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch) -> Socket:
+def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Socket:
     """A REQ socket that is being connected; nothing waits for the server.
 
     Args:
         endpoint: A checked address.
-        curve: Keys for an encrypted endpoint.
+        keys: Keys for an encrypted endpoint.
         watch: Watches the socket's handshakes; the caller detaches it before it closes the socket.
 
     Raises:
         TransportError: The process may open no more files.
     """
     try:
-        return _connected(endpoint, curve, watch)
+        return _connected(endpoint, keys, watch)
     except (zmq.ZMQError, OSError) as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
@@ -63,7 +63,7 @@ def connect(endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch) -> So
         ) from None
 
 
-def _connected(endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch) -> zmq.Socket[bytes]:
+def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> zmq.Socket[bytes]:
     socket = context().socket(zmq.REQ)
     try:
         socket.linger = 0
@@ -71,10 +71,10 @@ def _connected(endpoint: str, curve: CurveKeys | None, watch: HandshakeWatch) ->
         socket.set(zmq.REQ_CORRELATE, 1)
         if "[" in endpoint:
             socket.set(zmq.IPV6, 1)
-        if curve is not None:
-            socket.curve_serverkey = curve.server_key.encode()
-            socket.curve_publickey = curve.public_key.encode()
-            socket.curve_secretkey = curve.secret_key.encode()
+        if keys is not None:
+            socket.curve_serverkey = keys.server_key.encode()
+            socket.curve_publickey = keys.public_key.encode()
+            socket.curve_secretkey = keys.secret_key.encode()
         watch.attach(socket)
         # libzmq connects later, in a thread of its own, and goes on trying without files.
         system.check_descriptors(socket.FD)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from twofold.client import system
 from twofold.client.carrier import Answer, Call, Carrier
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import check_curve, open_carrier, resolve
+from twofold.client.endpoints import check_keys, open_carrier, resolve
 from twofold.client.surroundings import Surroundings, surroundings
 from twofold.errors import DeadlineExceeded
 from twofold.v1 import envelope_pb2 as envelope
@@ -24,12 +24,12 @@ class Client:
 
     Args:
         endpoint: From `resolve`. A private server stays until the process ends.
-        curve: Keys, or None for those that environment variables name.
+        keys: Keys, or None for the files that environment variables name.
         within: Time and connections.
     """
 
-    def __init__(self, endpoint: str, curve: CurveKeys | None, within: Surroundings) -> None:
-        self._endpoint, self._curve, self._surroundings = endpoint, curve, within
+    def __init__(self, endpoint: str, keys: CurveKeys | None, within: Surroundings) -> None:
+        self._endpoint, self._keys, self._surroundings = endpoint, keys, within
         self._lock = threading.Lock()
         self._carrier: Carrier | None = None
 
@@ -69,7 +69,7 @@ class Client:
                 self._carrier.close()
                 self._carrier = None
             if self._carrier is None:
-                carrier = open_carrier(self._endpoint, self._curve, deadline, self._surroundings)
+                carrier = open_carrier(self._endpoint, self._keys, deadline, self._surroundings)
                 carrier.hello(deadline)
                 self._carrier = carrier
             yield self._carrier
@@ -80,16 +80,16 @@ class Client:
 _clients: dict[tuple[str, CurveKeys | None, Surroundings], Client] = {}
 
 
-def client(endpoint: str | None, curve: CurveKeys | None = None) -> Client:
+def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
     """The client for an endpoint and keys, as an environment takes them.
 
     Raises:
-        InvalidArgument: The endpoint is not valid, or takes no keys, or `curve` is not a CurveKeys.
+        InvalidArgument: The endpoint is not valid, or takes no keys, or `keys` is not a CurveKeys.
     """
     endpoint = resolve(endpoint)
-    if curve is not None:
-        check_curve(endpoint, curve)
-    key = endpoint, curve, surroundings.get()
+    if keys is not None:
+        check_keys(endpoint, keys)
+    key = endpoint, keys, surroundings.get()
     return _clients.setdefault(key, Client(*key))
 
 

@@ -33,4 +33,4 @@ class Surroundings:
 SYSTEM = Surroundings()
 
 surroundings: ContextVar[Surroundings] = ContextVar("twofold_surroundings", default=SYSTEM)
-"""Those of the sessions that are made from now on."""
+"""The surroundings of the sessions that are made from now on."""

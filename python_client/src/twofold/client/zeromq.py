@@ -58,7 +58,7 @@ class ZeroMQCarrier(Carrier):
 
     Args:
         endpoint: A checked address.
-        curve: Keys for an encrypted endpoint.
+        keys: Keys for an encrypted endpoint.
         server: The private server at this address, which is released at the end.
         surroundings: Time for deadlines and retries, and the sockets.
     """
@@ -67,15 +67,15 @@ class ZeroMQCarrier(Carrier):
         self,
         endpoint: str,
         *,
-        curve: CurveKeys | None = None,
+        keys: CurveKeys | None = None,
         server: PrivateServer | None = None,
         surroundings: Surroundings = SYSTEM,
     ) -> None:
         super().__init__(endpoint, is_ours=server is not None)
         self.server, self._surroundings = server, surroundings
-        self._curve = curve
+        self._keys = keys
         self._socket: Socket | None = None
-        self._handshakes = HandshakeWatch(endpoint, has_keys=curve is not None)
+        self._handshakes = HandshakeWatch(endpoint, has_keys=keys is not None)
         # From before a request goes out until its reply is there: after an interrupt the next
         # request needs another socket.
         self._is_under_way = False
@@ -187,7 +187,7 @@ class ZeroMQCarrier(Carrier):
 
     def _open(self) -> Socket:
         connect = self._surroundings.connect
-        socket = self._socket = connect(self.endpoint, self._curve, self._handshakes)
+        socket = self._socket = connect(self.endpoint, self._keys, self._handshakes)
         self._receive_timeout = -1
         return socket
 

@@ -78,9 +78,9 @@ def to_huggingface(
 ) -> list[Path]:
     """Writes a dataset as a folder for the Hugging Face Hub; memory stays bounded.
 
-    The folder has README.md, a dataset card, and data/train-*.parquet. Its columns are those of
-    `read`: boards are arrays of two dimensions, masks lists. `datasets.load_dataset(folder)` loads
-    it; `hf upload NAME FOLDER --repo-type dataset` uploads it.
+    The folder has README.md, a dataset card, and data/train-*.parquet, with the columns of `read`:
+    boards are arrays of two dimensions, masks lists. `datasets.load_dataset(folder)` loads it;
+    `hf upload NAME FOLDER --repo-type dataset` uploads it.
 
     Args:
         path: The file.

@@ -107,7 +107,7 @@ def _new_folder(dataset_id: str) -> Path:
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
-    """One board like those of the dataset; raises InvalidDataset where it cannot be made."""
+    """Returns an environment like the dataset's, with one board; raises InvalidDataset."""
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 from collections.abc import Iterator
@@ -32,7 +31,8 @@ class DatasetFile:
     Attributes:
         metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
-        arguments: Those of its environment.
+        arguments: The environment's arguments.
+        game: The game that was played.
         shape: Rows and columns of the boards.
     """
 
@@ -48,14 +48,12 @@ class DatasetFile:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
-        size = self.arguments.get("size", 4)
-        if isinstance(size, list):
-            self.arguments["size"] = size = tuple(size)  # JSON has no tuples
-        self.shape = size if isinstance(size, tuple) else (size, size)
+        self.game = self._read_game()
+        self.shape = self.game.rows, self.game.columns
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
-            raise InvalidDataset(f"{path}: its columns are not those of a dataset of Twofold")
+            raise InvalidDataset(f"{path}: a dataset of Twofold has other columns")
 
     def _read_metadata(self) -> dict[str, Any]:
         entry = (self._file.metadata.metadata or {}).get(file_format.METADATA_KEY)
@@ -64,6 +62,8 @@ class DatasetFile:
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
             is_right &= all(isinstance(found[name], str) for name in TEXTS)
+            # A path would be one of the reader's own files.
+            is_right &= not isinstance(found["arguments"].get("reward"), str)
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
@@ -77,6 +77,12 @@ class DatasetFile:
                 f"{file_format.VERSION}"
             )
         return found
+
+    def _read_game(self) -> Game2048:
+        try:
+            return Game2048.split(self.arguments)[0]
+        except InvalidArgument as error:
+            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
         """The environment that the dataset was recorded from.
@@ -94,15 +100,6 @@ class DatasetFile:
                 raise
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
-    @functools.cached_property
-    def game(self) -> Game2048:
-        """The game that was played."""
-        try:
-            game, _ = Game2048.split(self.arguments)
-        except InvalidArgument as error:
-            raise InvalidDataset(f"{self.path}: its environment: {error}") from None
-        return game
-
     @property
     def num_groups(self) -> int:
         """Number of row groups."""
@@ -115,6 +112,8 @@ class DatasetFile:
                 table = self._file.read_row_group(group).combine_chunks()
             except (self._error, OSError) as error:
                 raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
+            if not table.num_rows:
+                raise InvalidDataset(f"{self.path}: row group {group} is empty")
             columns: dict[str, Array] = {}
             for name in table.column_names:
                 column = table.column(name).combine_chunks()
@@ -157,7 +156,7 @@ def verify(
     Args:
         path: The file.
         progress: Called after each row group.
-        **service: Where to play, as for an environment: endpoint, curve, timeout.
+        **service: Where to play, as for an environment: endpoint, keys, timeout.
 
     Returns:
         The file's metadata: environment, arguments, seed, policy, versions, and the number of
@@ -192,7 +191,7 @@ def _verify_group(
 ) -> int:
     """Plays a row group again, from its first row and step on; returns its number of steps."""
     lanes, rows = envs.num_envs, len(recorded["time"])
-    steps = int(recorded["time"].max()) + 1 - time if rows else 0
+    steps = int(recorded["time"].max()) + 1 - time
     is_possible = (recorded["time"] >= time) & (recorded["lane"] < lanes)
     if not is_possible.all() or not 0 < steps * lanes <= 2 * rows + file_format.GROUP_ROWS:
         bad = row + int((~is_possible).argmax())

@@ -18,6 +18,7 @@ import numpy as np
 from twofold import _arguments
 from twofold.datasets import file_format
 from twofold.envs import make_vec
+from twofold.envs.json_form import as_json
 from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
@@ -305,7 +306,7 @@ def _appearing(path: str | Path) -> Iterator[Path]:
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The environment's arguments as the file records them, without those of this machine.
+    """The environment's arguments as the file records them.
 
     Raises:
         InvalidArgument: A dataset cannot have one of them.
@@ -313,10 +314,7 @@ def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
     for name in ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key"):
         if name in arguments:
             raise InvalidArgument(f"{name} has no use in a dataset", field=name)
-    local = ("endpoint", "curve", "timeout")
-    kept = {name: value for name, value in arguments.items() if name not in local}
     try:
-        recorded: dict[str, Any] = json.loads(json.dumps(kept, default=_arguments.plain))
-        return recorded
+        return as_json(arguments)
     except TypeError as error:
         raise InvalidArgument(f"an argument cannot be recorded: {error}") from None

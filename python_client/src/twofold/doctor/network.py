@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twofold.client.carrier import PROTOCOL_VERSION
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import EMBEDDED, PRIVATE, check_address, check_curve
+from twofold.client.endpoints import EMBEDDED, PRIVATE, check_address, check_keys
 from twofold.client.lookup import VERSION
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.doctor.findings import Finding, failed, ok, warning
@@ -30,12 +30,12 @@ _KEYS = (
 )
 
 
-def network_findings(endpoint: str, curve: CurveKeys | None, timeout: float) -> Iterator[Finding]:
+def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:
     """Findings about one server; the first failure is the last finding.
 
     Args:
         endpoint: The address of a server.
-        curve: Keys, or None for those that environment variables name.
+        keys: Keys, or None for the files that environment variables name.
         timeout: Seconds for each of the checks.
     """
     if endpoint in (EMBEDDED, PRIVATE):
@@ -48,7 +48,7 @@ def network_findings(endpoint: str, curve: CurveKeys | None, timeout: float) -> 
         return
     yield ok("endpoint", endpoint)
     try:
-        keys = check_curve(endpoint, curve)
+        keys = check_keys(endpoint, keys)
     except TwofoldError as error:
         yield failed(
             "keys",
@@ -103,7 +103,7 @@ def _reach_path(endpoint: str) -> Finding:
 
 def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:
     """What a hello returns."""
-    carrier = ZeroMQCarrier(endpoint, curve=keys)
+    carrier = ZeroMQCarrier(endpoint, keys=keys)
     began = time.monotonic()
     try:
         carrier.hello(began + timeout)

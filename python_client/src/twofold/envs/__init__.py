@@ -47,7 +47,7 @@ def make_vec(env: str, num_envs: int, **arguments: Any) -> VectorEnv[Any, Any, A
     """`gymnasium.make_vec` for ids and arguments that a user chose.
 
     Raises:
-        InvalidArgument: There is no such environment, or it has no such argument.
+        InvalidArgument: The environment or one of its arguments is unknown, or wrong.
     """
     try:
         return gymnasium.make_vec(env, num_envs=num_envs, **arguments)

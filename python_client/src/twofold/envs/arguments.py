@@ -20,7 +20,7 @@ class ServiceArguments(TypedDict, total=False):
     """"embedded" for this process itself, "private" for a server of this process's own, the address
     of a running one, or None for the environment variable TWOFOLD_ENDPOINT and without it
     "embedded"."""
-    curve: CurveKeys | None
+    keys: CurveKeys | None
     """Keys for an encrypted tcp endpoint, or None for the files that the environment variables
     TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""
     timeout: float

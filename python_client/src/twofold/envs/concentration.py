@@ -10,7 +10,7 @@ from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
 from twofold.envs.results import AllInfos, Array, BoardsT
-from twofold.envs.single import TwofoldEnv
+from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.concentration import Concentration, ConcentrationArguments
 
@@ -63,7 +63,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     Reward, float32, by default: 1 for a pair, -0.1 for two cards that are not a pair and for
     touching a card that is not face down, -0.5 for a peek.
 
-    Infos: those of `ConcentrationInfos`, whose mask has the cards that can be turned, and the peek
+    Infos: see `ConcentrationInfos`, whose mask has the cards that can be turned, and the peek
     while any is left. On request (`extra_infos`) are `reward_terms`, `episode` and `flips`.
 
     Args:
@@ -71,7 +71,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes, in front of a board's axes or
             behind them; "flat" for float32 (N, cells); "dict" for {"observation": …, "action_mask":
             …}, the form of which `mask_key` allows for the others.
-        arguments: Those of `ConcentrationArguments` (preset, size, peeks, reward …) and of
+        arguments: See `ConcentrationArguments` (preset, size, peeks, reward …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
     Raises:
@@ -113,7 +113,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
 class ConcentrationEnv(TwofoldEnv[BoardsT]):
     """One game of Concentration; `gymnasium.make("twofold/Concentration-v0")`.
 
-    Arguments, observations, infos and errors are those of `ConcentrationVectorEnv`, for one game.
+    It has the arguments, observations, infos and errors of `ConcentrationVectorEnv`, for one game.
     """
 
     @overload
@@ -138,5 +138,6 @@ class ConcentrationEnv(TwofoldEnv[BoardsT]):
         **arguments: Unpack[ConcentrationEnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:
+        refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = ConcentrationVectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
         super().__init__(batch)

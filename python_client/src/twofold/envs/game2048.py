@@ -10,7 +10,7 @@ from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
 from twofold.envs.results import AllInfos, Array, BoardsT
-from twofold.envs.single import TwofoldEnv
+from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
@@ -66,7 +66,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
     an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
 
-    Infos: those of `Game2048Infos`. On request (`extra_infos`) are `episode`, and `reward_terms`,
+    Infos: see `Game2048Infos`. On request (`extra_infos`) are `episode`, and `reward_terms`,
     `merges`, `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode. On
     boards of at most nine cells also `optimal_value`, `action_values` and `regret` (0 on such a
     step), from the table that `twofold solve` makes (docs/reference/optimum.md).
@@ -76,7 +76,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes, in front of a board's axes or
             behind them; "flat" for float32 (N, cells); "dict" for {"observation": …, "action_mask":
             …}, the form of which `mask_key` allows for the others.
-        arguments: Those of `Game2048Arguments` (size, goal, reward, dialect …) and of
+        arguments: See `Game2048Arguments` (size, goal, reward, dialect …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
     Raises:
@@ -120,7 +120,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
 class Game2048Env(TwofoldEnv[BoardsT]):
     """One board of 2048; `gymnasium.make("twofold/Game2048-v0")`.
 
-    Arguments, observations, infos and errors are those of `Game2048VectorEnv`, for one board.
+    It has the arguments, observations, infos and errors of `Game2048VectorEnv`, for one board.
     """
 
     @overload
@@ -145,6 +145,7 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         **arguments: Unpack[Game2048EnvArguments],
     ) -> None: ...
     def __init__(self, **arguments: Any) -> None:
+        refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
         super().__init__(batch)
 

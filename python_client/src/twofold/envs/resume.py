@@ -6,7 +6,7 @@ import json
 
 from twofold import _arguments
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import EMBEDDED, check_curve, resolve
+from twofold.client.endpoints import EMBEDDED, check_keys, resolve
 from twofold.client.session import Session
 from twofold.envs import BY_ID
 from twofold.envs.settings import Settings
@@ -19,7 +19,7 @@ def resume(
     token: str,
     *,
     endpoint: str | None = None,
-    curve: CurveKeys | None = None,
+    keys: CurveKeys | None = None,
     timeout: float = _arguments.DEFAULT_TIMEOUT,
     recover: bool | None = None,
 ) -> TwofoldVectorEnv:
@@ -32,7 +32,7 @@ def resume(
     Args:
         token: The value of `envs.unwrapped.token`.
         endpoint: The server's address, where it is not the one in the token any more.
-        curve: Keys for an encrypted endpoint; a session belongs to the key that made it.
+        keys: Keys for an encrypted endpoint; a session belongs to the key that made it.
         timeout: Seconds that each call may take.
         recover: Whether to make boards anew that the server loses from now on; None for the maker's
             choice. It needs a snapshot, which the first call takes, whatever that is: until then a
@@ -61,7 +61,7 @@ def resume(
     session = Session(
         environment.CreateRequest(),
         endpoint=endpoint,
-        curve=check_curve(endpoint, curve),
+        keys=check_keys(endpoint, keys),
         timeout=_arguments.timeout(timeout),
         resumed_id=session_id,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def rollout(
     progress: Progress | None,
 ) -> Rollout:
     """Returns the rollout for these arguments of `TwofoldVectorEnv.rollout`."""
-    steps = _arguments.integer("steps", steps, 1)
+    steps = _arguments.integer("steps", steps, 1, sys.maxsize // session.spec.step.size)
     if isinstance(infos, str):
         raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
     if progress is not None and not callable(progress):
@@ -78,7 +79,7 @@ def rollout(
         payload = None
         left = steps - done
         if served is not None:
-            served_policies.choose(request, served)
+            served.write(request)
             if policy_seed is not None and done == 0:
                 request.policy_seeds = True
                 payload = seeds.astype("<u8").tobytes()

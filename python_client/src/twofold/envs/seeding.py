@@ -55,7 +55,7 @@ def worker_seeds(
     Raises:
         InvalidArgument: An argument is wrong, or the seeds would reach 2^63; `field` names it.
     """
-    num_envs = _arguments.integer("num_envs", num_envs, 1)
+    num_envs = _arguments.integer("num_envs", num_envs, 1, 2**40)
     rank = _arguments.integer("rank", rank, 0)
     highest = 2**63 - (rank + 1) * num_envs
     if highest < 0:

@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode
 
 from twofold import _arguments
 from twofold.client.session import Session
-from twofold.envs.arguments import RENDER_MODES, ServiceArguments, VectorEnvArguments
+from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, RETURN
+from twofold.envs.json_form import as_json
 from twofold.envs.observations import ObservationForm
 from twofold.games.rewards import extra_info_names
 from twofold.games.spec import GameSpec
@@ -38,7 +39,7 @@ class Settings:
         render_mode: The render mode.
         render_size: Pixels along the longer side of a board's picture.
         extra_infos: The names of the infos on request.
-        given: All arguments by name, as they were given, without those of the game.
+        given: The arguments by name, as they were given, without the game's own.
     """
 
     game: GameSpec
@@ -55,7 +56,7 @@ class Settings:
         """Returns the settings of these arguments; `owner` is the name of the environment's class.
 
         Raises:
-            TypeError: There is no such argument.
+            TypeError: An argument is unknown.
             InvalidArgument: An argument is wrong; `field` names it.
         """
         known = {"obs", *VectorEnvArguments.__optional_keys__}
@@ -92,16 +93,20 @@ class Settings:
         """
         create = environment.CreateRequest()
         create.CopyFrom(self.game.request)
-        create.num_envs = _arguments.integer("num_envs", num_envs, 1)
+        create.num_envs = _arguments.integer("num_envs", num_envs, 1, 2**63 - 1)
         create.autoreset_mode = _AUTORESET[self.autoreset_mode]
-        create.extra_infos.extend(RETURN if name == EPISODE else name for name in self.extra_infos)
+        for name in self.extra_infos:
+            if name != EPISODE:
+                create.extra_infos.append(name)
+            elif RETURN not in self.extra_infos:
+                create.extra_infos.append(RETURN)
         create.client_arguments = self._as_text(owner)
         get = self.given.get
         endpoint = get("endpoint")
         return Session(
             create,
             endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
-            curve=get("curve"),
+            keys=get("keys"),
             timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
             recover=_arguments.boolean("recover", get("recover", False)),
         )
@@ -111,12 +116,7 @@ class Settings:
 
         Older clients look the class up by its name.
         """
-        arguments = {
-            name: value
-            for name, value in {**self.game.arguments, **self.given}.items()
-            if name not in ServiceArguments.__optional_keys__
-        }
         try:
-            return json.dumps([owner, arguments], default=_arguments.plain)
+            return json.dumps([owner, as_json({**self.game.arguments, **self.given})])
         except TypeError:
             return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, NoReturn
 
 import gymnasium as gym
@@ -75,7 +76,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
-        options = dict(options or {})
+        options = _arguments.options(options)
         board = options.pop("board", None)
         if options:
             raise InvalidArgument(
@@ -202,3 +203,17 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         observation, only = self._seen(observations, infos)
         flags = bool(terminations[0]), bool(truncations[0])
         return observation, float(rewards[0]), *flags, only
+
+
+def refuse_arguments_of_batches(owner: str, arguments: Mapping[str, Any]) -> None:
+    """Refuses what only vector environments take; `owner` is the name of the environment's class.
+
+    Raises:
+        TypeError: One of these is among the arguments.
+    """
+    for name in ("num_envs", "autoreset_mode", "copy"):
+        if name in arguments:
+            raise TypeError(
+                f"{owner} got {name!r}, an argument of vector environments: use "
+                "gymnasium.make_vec, or leave it out"
+            )

@@ -189,7 +189,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
         """A reset inside a call."""
         seeds, seeded = board_seeds(seed, self.num_envs)
-        options = options or {}
+        options = _arguments.options(options)
         mask = reset_mask(options, self.num_envs)
         boards = options.get("boards")
         if boards is not None:

@@ -1,4 +1,4 @@
-"""Reports of an evaluation's summary: text, Markdown, HTML, TDL2048's block, and a picture."""
+"""Reports of an evaluation's summary: text, Markdown, HTML, and a picture."""
 
 from __future__ import annotations
 
@@ -165,29 +165,6 @@ def html(summary: dict[str, Any]) -> str:
         f"<p><b>{title}</b></p>{tables}<p>{speed}</p>"
         f"<details><summary>Rule card</summary>{card}</details>{prompt}"
     )
-
-
-def tdl(scores: Array, moves: Array, exponents: Array, seconds: float) -> str:
-    """The summary block of TDL2048: a line for each highest tile, figures cut to integers.
-
-    `rate` is the share of games that end with this highest tile, `win` of those that reach it.
-    Scores, moves, and the exponents of the highest tiles are (E,).
-    """
-    total = len(scores)
-    lines = [
-        f"summary {seconds * 1000:.0f}ms {moves.sum() / seconds:.2f}ops",
-        f"total:  avg={int(scores.sum()) // total} max={int(scores.max())} "
-        f"tile={2 ** int(exponents.max())} win={(exponents >= 11).mean():.2%}",
-        f"{'tile':<6}{'count':>8}{'score':>8}{'move':>8}{'rate':>9}{'win':>9}",
-    ]
-    for exponent in range(int(exponents.min()), int(exponents.max()) + 1):
-        here = exponents == exponent
-        count = int(here.sum())
-        if count:
-            score, move = int(scores[here].sum()) // count, int(moves[here].sum()) // count
-            rate, reached = f"{count / total:.2%}", f"{(exponents >= exponent).mean():.2%}"
-            lines.append(f"{2**exponent:<6}{count:>8}{score:>8}{move:>8}{rate:>9}{reached:>9}")
-    return "\n".join(lines)
 
 
 def plot(

@@ -6,6 +6,7 @@ import functools
 import html
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,11 @@ class Evaluation:
             result["tiles"] = {int(v): int(c) for v, c in zip(values, counts, strict=True)}
             # Small boards cannot reach the usual tiles.
             wanted = [t for t in (4, 8, 16, 32, 64, 128) if highest < TILES[0] and 8 * t >= highest]
-            result["reached"] = {tile: self._reached(tiles, tile) for tile in [*wanted, *TILES]}
+            result["reached"] = {
+                tile: self._reached(tiles, tile)
+                for tile in [*wanted, *TILES]
+                if tile <= self._possible_tile()
+            }
         if self.failures is not None:
             result["failures"] = self._failures(self.failures)
         if self.player:
@@ -127,6 +132,11 @@ class Evaluation:
         if self.secret is None:
             return {"first_seed": int(self.seeds[0])}
         return {"secret": self.secret}
+
+    def _possible_tile(self) -> float:
+        """Returns the highest tile of boards of the rule card's size: 2^(cells + 1)."""
+        size = re.fullmatch(r"(\d+) x (\d+)", str(self.card.get("size", "")))
+        return math.inf if size is None else 2.0 ** (int(size[1]) * int(size[2]) + 1)
 
     def _reached(self, tiles: Array, tile: int) -> dict[str, Any]:
         games = int((tiles >= tile).sum())
@@ -209,16 +219,6 @@ class Evaluation:
     def to_markdown(self) -> str:
         """The tables in Markdown."""
         return report.markdown(self.summary)
-
-    def to_tdl(self) -> str:
-        """The summary block that TDL2048 prints: games by their highest tile.
-
-        Raises:
-            InvalidArgument: The environment has no tiles.
-        """
-        if self.max_exponents is None:
-            raise InvalidArgument("this environment has no tiles; TDL2048's table needs them")
-        return report.tdl(self.scores, self.moves, self.max_exponents, self.seconds)
 
     def to_json(self, *, games: bool = False) -> str:
         """The summary as JSON; with `games`, every game's result too, for `from_json`."""

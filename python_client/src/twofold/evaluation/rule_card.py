@@ -74,8 +74,8 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
 def _depth_text(max_layers: int) -> str:
     """A search depth in both of the literature's ways of counting.
 
-    Yeh et al. count the layers in which the player chooses. Guei counts plies, those of chance
-    included: a choice among afterstates is 1 layer and 1 ply, a second choice after the chance
+    Yeh et al. count the layers in which the player chooses. Guei counts plies, including
+    chance: a choice among afterstates is 1 layer and 1 ply, a second choice after the chance
     makes 2 layers and 3 plies.
     """
     if max_layers == 0:

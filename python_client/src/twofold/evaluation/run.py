@@ -276,7 +276,7 @@ def episode_seeds(
     first_seed: int | None,
     secret: str | None,
 ) -> Seeds:
-    """The seeds of an evaluation's episodes; the arguments are those of `evaluate`.
+    """Returns the seeds of an evaluation's episodes, for these arguments of `evaluate`.
 
     Raises:
         InvalidArgument: One of them is wrong.

@@ -38,6 +38,7 @@ _ILLEGAL_ACTIONS = {
     "end_turn": (concentration.UNTURNABLE_CARD_END_TURN, "ends the turn"),
     "terminate": (concentration.UNTURNABLE_CARD_TERMINATE, "ends the game"),
 }
+_SIDES = (1, 16)
 _MAX_CARDS = 128
 _UNLIMITED = "unlimited"
 
@@ -102,11 +103,12 @@ PRESETS: dict[str, ConcentrationArguments] = {
 
 
 def _size(_: str, value: object) -> tuple[int, int]:
-    rows, columns = _arguments.sides(value, 1, 16)
+    rows, columns = _arguments.sides(value, *_SIDES)
     cards = rows * columns
     if cards % 2 or cards > _MAX_CARDS:
         raise InvalidArgument(
-            f"size is {value!r}, {cards} cards; expected an even number of at most {_MAX_CARDS}",
+            f"{rows} rows of {columns} are {cards} cards; expected an even number of at most "
+            f"{_MAX_CARDS}",
             field="size",
         )
     return rows, columns
@@ -168,9 +170,11 @@ class Concentration(GameSpec):
         "deck_info": Argument(False, _arguments.boolean),
         **SHARED_ARGUMENTS,
     }
+    sides = _SIDES
     board_numbers = "symbols"
     measures = (Measure("turns_mean", "turns", np.add), Measure("pairs_mean", "pairs", np.add))
     unseen = "cards"
+    endless = "turns the same two cards"
     text_arguments: ClassVar[dict[str, Any]] = {"peeks": 0}
 
     @classmethod

@@ -22,11 +22,11 @@ def one_hot(
     """One plane of zeros and ones for each exponent, as input for convolutions.
 
     Plane 0 has the empty cells, plane k the tiles of value 2^k. 18 planes are enough for any 4 x 4
-    board: its highest tile is 131,072.
+    board: its highest tile is 131,072. The symbols of Concentration have planes in the same way.
 
     Args:
-        observations: Exponents (…, rows, columns) of any integer dtype.
-        planes: Number of planes, 1 ... 32.
+        observations: Exponents or symbols (…, rows, columns) of any integer dtype.
+        planes: Number of planes, 1 ... 256.
         layout: "chw" for planes first, "hwc" for planes last.
         out: The array to write to, of any dtype; a new float32 array by default.
 
@@ -36,11 +36,11 @@ def one_hot(
     Raises:
         InvalidArgument: An exponent has no plane, or an argument is wrong; `field` names it.
     """
-    boards = _exponents(observations)
-    planes = _arguments.integer("planes", planes, 1, 32)
+    boards = _integers(observations, 256, "(…, rows, columns)", dimensions=2)
+    planes = _arguments.integer("planes", planes, 1, 256)
     if boards.size and int(boards.max()) >= planes:
         raise InvalidArgument(
-            f"planes is {planes}; observations hold exponent {boards.max()}",
+            f"planes is {planes}; observations hold {boards.max()}, which needs one more plane",
             field="planes",
         )
     *batch, rows, columns = boards.shape
@@ -80,22 +80,25 @@ def tile_values(observations: ArrayLike) -> NDArray[np.int64]:
     Raises:
         InvalidArgument: The observations are not integers, or out of range.
     """
-    boards = _exponents(observations, dimensions=0)
+    boards = _integers(observations, len(_VALUES), "exponents")
     tiles: NDArray[np.int64] = _VALUES[boards]
     return tiles
 
 
-def _exponents(observations: ArrayLike, dimensions: int = 2) -> NDArray[np.integer[Any]]:
+def _integers(
+    observations: ArrayLike, end: int, expected: str, dimensions: int = 0
+) -> NDArray[np.integer[Any]]:
+    """Returns the observations as integers in 0 ... end - 1."""
     boards = np.asarray(observations)
     if boards.dtype.kind not in "iu" or boards.ndim < dimensions:
         raise InvalidArgument(
             f"observations have dtype {boards.dtype} and shape {boards.shape}; expected integers, "
-            "(…, rows, columns)",
+            f"{expected}",
             field="observations",
         )
-    if boards.size and not (int(boards.min()) >= 0 and int(boards.max()) < len(_VALUES)):
+    if boards.size and not (int(boards.min()) >= 0 and int(boards.max()) < end):
         raise InvalidArgument(
-            f"observations hold {boards.min()} ... {boards.max()}; expected exponents, 0 ... 31",
+            f"observations hold {boards.min()} ... {boards.max()}; expected 0 ... {end - 1}",
             field="observations",
         )
     return boards

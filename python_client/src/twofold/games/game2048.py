@@ -30,6 +30,7 @@ from twofold.v1 import game2048_pb2 as game2048
 DIRECTIONS = ("up", "right", "down", "left")
 """The server's actions by number."""
 
+_SIDES = (2, 8)
 # The wire's number of each, and the words for the rule card.
 _ILLEGAL_ACTIONS = {
     "noop": (game2048.ILLEGAL_ACTION_NOOP, "nothing happens"),
@@ -185,7 +186,7 @@ class Game2048(GameSpec):
         "2048: slide the tiles of a board up, right, down or left; equal ones merge and score"
     )
     known_arguments: ClassVar[dict[str, Argument]] = {
-        "size": Argument(4, lambda _, value: _arguments.sides(value, 2, 8)),
+        "size": Argument(4, lambda _, value: _arguments.sides(value, *_SIDES)),
         "four_probability": Argument(
             0.1,
             lambda _, value: _arguments.probability(value),
@@ -221,6 +222,7 @@ class Game2048(GameSpec):
         "dialect": Argument(None, lambda name, value: _arguments.choice(name, value, _DIALECTS)),
         **SHARED_ARGUMENTS,
     }
+    sides = _SIDES
     board_numbers = "exponents"
     measures = (
         Measure("score_mean", "score", np.add),

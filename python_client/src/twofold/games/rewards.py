@@ -94,7 +94,7 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
             f'extra_infos is {extra_infos!r}; expected a tuple of names, such as ("chance",)',
             field="extra_infos",
         )
-    return names
+    return [_arguments.text("extra_infos", name) for name in names]
 
 
 def _terms(terms: object) -> list[environment.RewardTerm]:

@@ -103,6 +103,8 @@ class GameSpec(abc.ABC):
     """The game in a sentence."""
     known_arguments: ClassVar[Mapping[str, Argument]]
     """The arguments by name."""
+    sides: ClassVar[tuple[int, int]]
+    """The fewest and the most rows, and columns."""
     board_numbers: ClassVar[str]
     """The name of the numbers on a board, for messages: "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
@@ -111,6 +113,8 @@ class GameSpec(abc.ABC):
     """The quantities that an optimum can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None
     """The name of what copies of a board share and no player has seen: "cards"."""
+    endless: ClassVar[str | None] = None
+    """The play that the policy fixed-order may repeat for ever: "turns the same two cards"."""
     text_arguments: ClassVar[Mapping[str, Any]] = {}
     """The arguments that games for language models fix."""
 
@@ -125,7 +129,10 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Returns the game made with its own among an environment's arguments, and the others."""
+        """Returns the game made with its own among an environment's arguments, and the others.
+
+        `as_json` may have written the arguments.
+        """
         own = {name: value for name, value in arguments.items() if name in cls.known_arguments}
         return cls.of(**own), {name: arguments[name] for name in arguments if name not in own}
 
@@ -187,7 +194,7 @@ class GameSpec(abc.ABC):
         """Returns an action's number by its word.
 
         Raises:
-            InvalidArgument: There is no such action.
+            InvalidArgument: The action is unknown.
         """
 
     @abc.abstractmethod

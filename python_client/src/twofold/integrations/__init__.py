@@ -7,8 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from twofold.envs import BY_ID
 from twofold.errors import InvalidArgument
-from twofold.games.concentration import PRESETS
 
 MAX_EPISODE_STEPS = 65_536
 """The default limit of an adapter's episodes.
@@ -29,7 +29,8 @@ def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: An
     for name in own:
         if name in arguments:
             raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
+    game = BY_ID.get(env_id.rpartition(":")[2])
     # A preset's own limit is part of its rules.
-    if "max_episode_steps" not in PRESETS.get(arguments.get("preset", ""), {}):
+    if game is None or not game.spec.split(arguments)[0].request.HasField("max_episode_steps"):
         arguments.setdefault("max_episode_steps", MAX_EPISODE_STEPS)
     return gym.make_vec(env_id, n_envs, **own, **arguments)

@@ -15,7 +15,7 @@ import functools
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from typing_extensions import Unpack
 from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.lookup import VERSION
+from twofold.envs import BY_NAME
 from twofold.envs.arguments import ServiceArguments
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.errors import InvalidArgument, NotFound, ResourceExhausted, TwofoldError
@@ -34,23 +35,17 @@ from twofold.policies.baselines import PerfectMemory
 
 optional_import("mcp", "MCP servers", "mcp")
 
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import WithJsonSchema
-
-try:
-    from mcp.server.mcpserver import Context, MCPServer
-
-    _IS_MCP_1 = False
-except ImportError:
-    from mcp.server.fastmcp import Context
-    from mcp.server.fastmcp import FastMCP as MCPServer
-
-    _IS_MCP_1 = True
 
 # The tool that plays each game.
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
 # Of all sessions together, and the time after which a game may give way to another.
 _MOST_GAMES = 1000
+_MAX_CALLS = 1000
 _IDLE_SECONDS = 30 * 60
 
 _INSTRUCTIONS = (
@@ -65,7 +60,7 @@ def _described(description: str, **schema: Any) -> Any:
 
 
 _Kind = Annotated[Any, _described("Which game.", type="string", enum=list(_TOOLS))]
-_Side = "2 ... 8 for 2048, 1 ... 16 for Concentration, with an even number of cards."
+_Side = "2 ... 8 for 2048; 1 ... 16 for Concentration, with an even number of cards, at most 128."
 _Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")]
 _Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
 _Seed = Annotated[
@@ -90,13 +85,17 @@ class _Game:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-def _answered(tool: Callable[..., CallToolResult]) -> Callable[..., CallToolResult]:
-    """The tool with our errors as its answers: sentences for the model."""
+def _answered(
+    tool: Callable[..., CallToolResult],
+) -> Callable[..., Coroutine[Any, Any, CallToolResult]]:
+    """The tool in a thread, with our errors as its answers: sentences for the model."""
 
     @functools.wraps(tool)
-    def answered(*arguments: Any, **named: Any) -> CallToolResult:
+    async def answered(games: ServedGames, *arguments: Any, **named: Any) -> CallToolResult:
+        call = functools.partial(tool, games, *arguments, **named)
         try:
-            return tool(*arguments, **named)
+            result: CallToolResult = await anyio.to_thread.run_sync(call, limiter=games._threads)
+            return result
         except TwofoldError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], isError=True)
 
@@ -107,8 +106,8 @@ def _result(text: str, **facts: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structuredContent=facts)
 
 
-class GameTools:
-    """The tools of an MCP server; calls may come from several threads.
+class ServedGames:
+    """The open games of an MCP server, and the tools that play them.
 
     Args:
         max_games: Open games of one session, or of one address where there are no sessions.
@@ -120,6 +119,8 @@ class GameTools:
         self._service = service
         self._games: dict[str, _Game] = {}
         self._lock = threading.Lock()
+        # By default it is 40 threads, all of which may wait for a server of boards that is down.
+        self._threads = anyio.CapacityLimiter(_MAX_CALLS)
 
     @_answered
     def new_game(
@@ -137,7 +138,8 @@ class GameTools:
         """
         name = _arguments.choice("game", game, _TOOLS)
         sides = [("rows", rows), ("columns", columns)]
-        size = tuple(_arguments.integer(name, side, 1, 16) for name, side in sides)
+        span = BY_NAME[name].spec.sides
+        size = tuple(_arguments.integer(side, value, *span) for side, value in sides)
         text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
         text.start(seed)
         memory = PerfectMemory(text.env) if name == "concentration" else None
@@ -195,6 +197,12 @@ class GameTools:
             game.text.env.close()
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
+    def end(self, owner: str) -> None:
+        """Closes the games of a session that has ended."""
+        with self._lock:
+            own = [game_id for game_id, game in self._games.items() if game.owner == owner]
+            _close([self._games.pop(game_id) for game_id in own])
+
     def _play(self, context: Context, game_id: object, tool: str, action: object) -> CallToolResult:
         with self._game(context, game_id) as game:
             own = _TOOLS[game.text.game.name]
@@ -222,8 +230,7 @@ class GameTools:
                 for other_id, other in self._games.items()
                 if other.used < game.used - _IDLE_SECONDS and not other.lock.locked()
             ]
-            for other_id in idle:
-                self._games.pop(other_id).text.env.close()
+            _close([self._games.pop(other_id) for other_id in idle])
             own = [other_id for other_id, other in self._games.items() if other.owner == game.owner]
             if len(own) < self._max_games and len(self._games) < _MOST_GAMES:
                 self._games[game_id] = game
@@ -241,30 +248,86 @@ class GameTools:
         """One of the session's games, which no other call uses meanwhile."""
         with self._lock:
             game = self._games.get(game_id) if isinstance(game_id, str) else None
+        refusal = NotFound(f"there is no game {game_id!r}: start one with new_game")
         if game is None or game.owner != _owner(context):
-            raise NotFound(f"there is no game {game_id!r}: start one with new_game")
+            raise refusal
         with game.lock:
+            if game_id not in self._games:  # another call has ended it meanwhile
+                raise refusal
             game.used = time.monotonic()
             yield game
 
 
+class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
+    """An MCP server whose games end with their sessions."""
+
+    def __init__(self, games: ServedGames) -> None:
+        super().__init__(
+            "twofold", version=VERSION, instructions=_INSTRUCTIONS, log_level="WARNING"
+        )
+        self._games = games
+
+    def streamable_http_app(self, **options: Any) -> Any:
+        """The app that serves over HTTP; arguments as the SDK has them."""
+        app = super().streamable_http_app(**options)
+        app.add_middleware(_SessionEnds, games=self._games)
+        return app
+
+
+class _SessionEnds:
+    """Ends the games of a session that its client ends; the SDK notifies no tool of that.
+
+    The SDK ends idle sessions after 30 minutes, when their games are idle, too.
+    """
+
+    def __init__(self, app: Any, games: ServedGames) -> None:
+        self._app, self._games = app, games
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "DELETE":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        session_id = headers.get(b"mcp-session-id", b"").decode("latin-1")
+
+        async def send_and_end(message: Any) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                self._games.end(session_id)
+            await send(message)
+
+        await self._app(scope, receive, send_and_end)
+
+
+def _close(games: list[_Game]) -> None:
+    """Closes games in a thread, since each may wait for a server of boards that is down."""
+
+    def close() -> None:
+        for game in games:
+            with game.lock:
+                game.text.env.close()
+
+    if games:
+        threading.Thread(target=close, daemon=True).start()
+
+
 def _owner(context: Context) -> str:
     """Whose games a call may use: the session's, or without one the address's."""
-    request = context.request_context.request
-    if request is None:
+    of_call = context.request_context
+    if of_call.request is None:
         return "stdio"
-    address = request.client.host if request.client else ""
-    return str(request.headers.get("mcp-session-id") or address)
+    client = of_call.request.client
+    address = client.host if client else ""
+    # Newer clients have no sessions, and the SDK does not check the id that they send.
+    if of_call.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        return str(address)
+    return str(of_call.request.headers.get("mcp-session-id") or address)
 
 
-def make_mcp_server(
-    max_games: int = 16, *, host: str = "127.0.0.1", **service: Unpack[ServiceArguments]
-) -> MCPServer:
+def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
     """An MCP server, from the official package, with the tools of both games.
 
     Args:
         max_games: Open games of one session, or of one address where there are no sessions.
-        host: The address that it is to be served on, if over HTTP.
         service: Where the boards are, as for an environment.
 
     Returns:
@@ -273,21 +336,10 @@ def make_mcp_server(
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
     """
-    options: dict[str, Any] = {"host": host} if _IS_MCP_1 else {"version": VERSION}
-    server = MCPServer("twofold", instructions=_INSTRUCTIONS, log_level="WARNING", **options)
-    tools = GameTools(max_games, **service)
+    tools = ServedGames(max_games, **service)
+    server = _Server(tools)
     for tool in (tools.new_game, tools.move, tools.turn_card, tools.end_game):
         server.add_tool(tool)
     for tool in (tools.look, tools.hint):
         server.add_tool(tool, annotations=ToolAnnotations(readOnlyHint=True))
     return server
-
-
-def make_mcp_app(server: MCPServer, host: str = "127.0.0.1") -> Any:
-    """The server as an ASGI application, whose path is /mcp.
-
-    Args:
-        server: From `make_mcp_server`.
-        host: The address that it is served on.
-    """
-    return server.streamable_http_app(**({} if _IS_MCP_1 else {"host": host}))

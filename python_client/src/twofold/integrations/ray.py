@@ -61,8 +61,8 @@ class RayExecutor:
     def evaluate(self, plan: Plan, progress: Progress | None) -> Evaluation:
         """Plays an evaluation, each worker on separate boards.
 
-        `seconds` are those of the whole, and `policy_seconds` the policy's share of the workers'
-        time.
+        `seconds` is the time of the whole evaluation, and `policy_seconds` the policy's share of
+        the workers' time.
 
         Raises:
             InvalidArgument: It has a chat model, or an environment that is made already.
@@ -163,8 +163,7 @@ class _Evaluator:
 
     def play(self, packed: list[Any], part: range) -> Evaluation:
         """Plays the episodes with these numbers."""
-        plan: Plan
-        [plan] = ray_pool.unpacked(packed)
+        plan: Plan = ray_pool.unpacked(packed)
         return plan.play(ray_pool.stop_if_canceled, part)
 
     def close(self) -> None:
@@ -214,8 +213,7 @@ class _Player:
         """
         if self._lanes is None or self._lanes.time > time:
             self.close()
-            [plan] = ray_pool.unpacked(packed)
-            self._lanes = writer.Lanes(plan, numbers)
+            self._lanes = writer.Lanes(ray_pool.unpacked(packed), numbers)
         most = max(1, file_format.GROUP_ROWS // len(numbers))
         while self._lanes.time < time:
             self._lanes.columns(min(most, time - self._lanes.time), ray_pool.stop_if_canceled)

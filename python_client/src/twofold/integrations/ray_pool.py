@@ -43,7 +43,7 @@ class Pool:
     """
 
     def __init__(self, actor: type[Any], number: int, options: Mapping[str, Any] | None) -> None:
-        # They don't keep their CPU, so that those of a lost node find room on the others.
+        # They don't keep their CPU, so that actors of a lost node find room on the others.
         given = {"max_restarts": -1, "max_task_retries": _RETRIES}
         remote, strategies = _ray.remote(actor), itertools.cycle(_strategies())
         self.workers = []
@@ -125,16 +125,16 @@ def _strategies() -> list[Any]:
     return [prefer(node, soft=True) for _, node in turns] or ["SPREAD"]
 
 
-def packed(*values: Any) -> Any:
-    """A reference to values, one of them with the policy, in the cluster's store.
+def packed(plan: Any) -> Any:
+    """Returns a reference to a plan in the cluster's store.
 
-    They are pickled here because arrays that Ray itself sends are read-only, also a policy's own.
+    It is pickled here because arrays that Ray itself sends are read-only, also a policy's own.
 
     Raises:
-        InvalidArgument: They can't be pickled.
+        InvalidArgument: The policy can't be pickled.
     """
     try:
-        pickled = _ray.cloudpickle.dumps(values)
+        pickled = _ray.cloudpickle.dumps(plan)
     except Exception as error:  # whatever the policy's classes raise
         raise InvalidArgument(
             f"the policy can't be pickled: {type(error).__name__}: {error}", field="policy"
@@ -142,27 +142,26 @@ def packed(*values: Any) -> Any:
     return _ray.put(pickled)
 
 
-def unpacked(packed: list[Any]) -> tuple[Any, ...]:
-    """The values, in an actor; its service then has as many threads as the actor has CPUs.
+def unpacked(packed: list[Any]) -> Any:
+    """Returns the plan, in an actor; its service then has as many threads as the actor has CPUs.
 
     Args:
-        packed: The reference, in a list: so Ray fetches the values only here.
+        packed: The reference, in a list: so Ray fetches the plan only here.
 
     Raises:
-        InvalidArgument: They can't be unpickled on this machine.
+        InvalidArgument: The policy can't be unpickled on this machine.
     """
     cpus = _ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
     os.environ.setdefault("TWOFOLD_THREADS", str(max(1, int(cpus))))
     pickled = _ray.get(packed[0])
     try:
-        values: tuple[Any, ...] = _ray.cloudpickle.loads(pickled)
+        return _ray.cloudpickle.loads(pickled)
     except Exception as error:
         raise InvalidArgument(
             f"the policy can't be unpickled on a worker: {type(error).__name__}: {error}; "
             "ray.init(runtime_env={'working_dir': '.'}) brings modules of this folder",
             field="policy",
         ) from error
-    return values
 
 
 def stop_if_canceled(*_: object) -> None:

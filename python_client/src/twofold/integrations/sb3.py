@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twofold._optional import optional_import
 from twofold.envs.results import Array, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import InvalidArgument
 from twofold.integrations import make_batch
 
 _PURPOSE = "the boards of make_sb3_vec"
@@ -69,19 +70,37 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
     def reset(self) -> Any:
         """Starts new episodes; the observations (N, …).
 
-        With the seeds that `seed` has set, and the options of `set_options`: "board" for each
-        environment, uint8 (rows, columns), to start from.
+        With the seeds that `seed` has set, and the options of `set_options`: "board", uint8 (rows,
+        columns), for each environment that is to start from a board of the caller's.
+
+        Raises:
+            InvalidArgument: An option is wrong; `field` names it.
+            TransportError: No answer.
         """
-        seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
-        options = None
-        if any(self._options):
-            options = {"boards": np.stack([each["board"] for each in self._options])}
-        observations, infos = self.envs.reset(seed=seeds, options=options)
+        observations, infos = self._reset_boards()
         self._masks = infos["action_mask"]
         self.reset_infos = [infos_of(infos, lane) for lane in range(self.num_envs)]
         self._reset_seeds()
         self._reset_options()
         return observations
+
+    def _reset_boards(self) -> tuple[Any, Any]:
+        seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
+        unknown = {name for options in self._options for name in options} - {"board"}
+        if unknown:
+            raise InvalidArgument(
+                f"options have {', '.join(map(repr, sorted(unknown)))}; expected board alone",
+                field="options",
+            )
+        mask = np.array(["board" in options for options in self._options])
+        if not mask.any():
+            return self.envs.reset(seed=seeds)
+        given = [options["board"] for options in self._options if options]
+        boards = [options.get("board", given[0]) for options in self._options]
+        if mask.all():
+            return self.envs.reset(seed=seeds, options={"boards": boards})
+        self.envs.reset(seed=seeds)
+        return self.envs.reset(seed=seeds, options={"boards": boards, "reset_mask": mask})
 
     def step_async(self, actions: Array) -> None:
         """Begins a step with actions (N,)."""
@@ -113,9 +132,11 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the batch, once for each environment."""
-        owner = self if attr_name == "action_masks" else self.envs
-        return [getattr(owner, attr_name)] * self._count(indices)
+        """An attribute of the batch, once for each environment; a space is one board's."""
+        if attr_name == "action_masks":
+            return [self.action_masks] * self._count(indices)
+        of_all = self.envs.get_attr(attr_name)
+        return [of_all[index] for index in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Refused: the boards have no attributes of their own."""

@@ -89,7 +89,7 @@ class TextGame:
             What has happened, and `text()`.
 
         Raises:
-            InvalidArgument: There is no such action; nothing was played.
+            InvalidArgument: The action is unknown; nothing was played.
             FailedPrecondition: The game is over, or the last action is to be repeated.
             TransportError: No answer; the action may have been played, and repeating it does not
                 play it twice.
@@ -108,11 +108,11 @@ class TextGame:
         except TransportError:
             self._unanswered = number
             raise
-        if truncated:
-            self.end = "the limit of steps is reached"
-        elif terminated:
+        if terminated:  # perhaps in the last step of the limit, which truncates it, too
             is_legal = before["action_mask"][number]
             self.end = self.game.end(self.infos) if is_legal else "that action was illegal"
+        elif truncated:
+            self.end = "the limit of steps is reached"
         outcome = self.game.outcome(number, self.board, before, self.infos)
         return f"{outcome}\n{self.text()}" if outcome else self.text()
 

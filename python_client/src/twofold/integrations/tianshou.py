@@ -105,7 +105,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
             Observations, rewards float32 (k,), terminated and truncated bool (k,), and infos.
 
         Raises:
-            InvalidArgument: An action is wrong, or there is no such board.
+            InvalidArgument: An action is wrong, or a board is out of range.
             TransportError: No answer.
         """
         lanes = self._lanes(id)
@@ -127,9 +127,8 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return [None if seed is None else seed + i for i in range(self.env_num)]
 
     def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
-        """An attribute of the boards, once for each; the spaces are those of one board."""
-        name = f"single_{key}" if key.endswith("_space") else key
-        return [getattr(self.envs, name)] * self._lanes(id).size
+        """Returns an attribute of the boards, once for each; spaces describe one board."""
+        return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002
         """Refused: the boards have no attributes of their own."""

@@ -66,7 +66,7 @@ class Game2048Tools(GameTools):
     """A game of 2048 for a language model.
 
     Args:
-        arguments: Those of `Game2048Env` (size, goal, reward, max_episode_steps, endpoint …)
+        arguments: See `Game2048Env` (size, goal, reward, max_episode_steps, endpoint …)
             without the form of its observations.
 
     Raises:
@@ -95,7 +95,7 @@ class ConcentrationTools(GameTools):
     """A game of Concentration for a language model, without peeks.
 
     Args:
-        arguments: Those of `ConcentrationEnv` (preset, size, reward, max_episode_steps, endpoint …)
+        arguments: See `ConcentrationEnv` (preset, size, reward, max_episode_steps, endpoint …)
             without peeks and the form of its observations.
 
     Raises:

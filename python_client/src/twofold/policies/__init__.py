@@ -22,6 +22,7 @@ from twofold.policies.served_policies import (
     Policy,
     Random,
 )
+from twofold.policies.torch_policy import TorchPolicy
 
 __all__ = [
     "ChatModel",
@@ -39,5 +40,6 @@ __all__ = [
     "Random",
     "SB3Policy",
     "Strategy",
+    "TorchPolicy",
     "read_network",
 ]

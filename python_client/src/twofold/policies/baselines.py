@@ -67,15 +67,16 @@ class FixedOrderPolicy:
     card: Mapping[str, Any] = RandomPolicy.card
 
     def __init__(self, envs: Any) -> None:
-        game: GameSpec | None = getattr(envs.unwrapped, "game", None)
-        is_endless = game is not None and not game.request.HasField("max_episode_steps")
-        if isinstance(game, Concentration) and is_endless:
+        game = GameSpec.played_by(envs)
+        self._actions: NDArray[Any] | None = None
+        if game is None:
+            return
+        if game.endless is not None and not game.request.HasField("max_episode_steps"):
             raise InvalidArgument(
-                "fixed-order turns the same two cards for ever; pass max_episode_steps",
+                f"fixed-order {game.endless} for ever; pass max_episode_steps",
                 field="max_episode_steps",
             )
-        self._actions: NDArray[Any] | None = None
-        if game is not None and game.server_actions is not None:
+        if game.server_actions is not None:
             self._actions = game.from_server(np.arange(len(game.actions)))
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:

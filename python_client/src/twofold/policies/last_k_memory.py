@@ -52,7 +52,7 @@ class LastKMemory(CardPlayer):
         self._is_bounded = self._best.memory.capacity is not None
         self._rng = np.random.default_rng(seed)
         capacity = self._best.memory.capacity
-        # The symbol of each card that was ever visible. Choices depend only on those of the cards
+        # The symbol of each card that was ever visible. Choices depend only on the symbols of cards
         # that are open, remembered, or found.
         self._symbol = np.full((lanes, game.cards), -1, np.int64)
         # The remembered cards, newest first; -1 behind the last.

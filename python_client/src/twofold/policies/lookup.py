@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -56,12 +57,18 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         return replace(found, name=name or found.name)
     if isinstance(policy, (Strategy, ChatModel)):
         return PlayerChooser(name or policy.name, policy.card, policy=policy)
-    if isinstance(policy, served_policies.CLASSES):
-        own_name, own_card = _describe(policy)
-        return ServedChooser(name or own_name, own_card, policy=policy)
+    if isinstance(policy, served_policies.Policy):
+        return ServedChooser(name or policy.name, policy.card, policy=policy)
     if not callable(policy) or isinstance(policy, type):
         raise InvalidArgument(
             f"policy is {policy!r}; expected a function (observations, action_mask) -> actions",
+            field="policy",
+        )
+    if not _takes_both(policy):
+        raise InvalidArgument(
+            f"policy {type(policy).__name__} does not take two arguments; expected a function "
+            "(observations, action_mask) -> actions. twofold.policies.TorchPolicy makes a network "
+            "of PyTorch one",
             field="policy",
         )
     card = getattr(policy, "card", {})
@@ -73,6 +80,19 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
     return FunctionChooser(name or own_name, card, make=functools.partial(given, policy))
 
 
+def _takes_both(policy: Callable[..., Any]) -> bool:
+    """Returns whether observations and a mask can be passed to a function."""
+    # PyTorch's modules take anything when called, and pass it on to their `forward`.
+    called = getattr(policy, "forward", policy)
+    try:
+        inspect.signature(called).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # of some functions that are written in C
+        pass
+    return True
+
+
 def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     """Returns the chooser that an argument of the command line names.
 
@@ -82,7 +102,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
         trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
 
     Raises:
-        InvalidArgument, NotFound: There is no such policy; the text says where it was looked for.
+        InvalidArgument, NotFound: The policy is unknown; the text says where it was looked for.
         MissingDependency: Stable-Baselines3 is not installed.
     """
     try:
@@ -142,29 +162,6 @@ def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFuncti
 
 def _random(envs: object) -> RandomPolicy:
     return RandomPolicy()
-
-
-def _describe(policy: served_policies.Policy) -> tuple[str, dict[str, Any]]:
-    """Name and card of a policy that runs in the server."""
-    card: dict[str, Any] = {"search_max_layers": 0, "symmetry_averaging": False, "weights_mb": 0.0}
-    if isinstance(policy, served_policies.Expectimax):
-        name = f"expectimax, depth {policy.depth}"
-        if policy.extension:
-            name += f" and one more at {policy.extension} empty cells or fewer"
-        return name, card | {"search_max_layers": policy.depth}
-    if isinstance(policy, served_policies.NTuple):
-        return "ntuple", {
-            "search_max_layers": 1,
-            "symmetry_averaging": policy.symmetric,
-            "weights_mb": sum(table.nbytes for table in policy.weights) / 1e6,
-        }
-    if isinstance(policy, served_policies.Optimal):
-        return "optimal", card
-    if isinstance(policy, served_policies.FixedOrder):
-        return "fixed-order", card
-    if isinstance(policy, served_policies.Greedy):
-        return "greedy", card | {"search_max_layers": 1}
-    return "random", card
 
 
 def _load_function(text: str) -> Chooser:

@@ -18,6 +18,7 @@ from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
 from twofold.policies.choosers import Chooser, FunctionChooser, given
+from twofold.policies.torch_policy import best_legal
 
 
 class SB3Policy:
@@ -62,7 +63,7 @@ class SB3Policy:
                 one that normalizes observations: the model's own file does not say so.
 
         Raises:
-            NotFound: There is no such file.
+            NotFound: A file does not exist.
             InvalidArgument: It is not a model of a known algorithm, or not trusted.
             MissingDependency: Stable-Baselines3 is not installed.
         """
@@ -94,6 +95,7 @@ class SB3Policy:
         import torch
 
         policy = self._model.policy
+        policy.set_training_mode(False)  # for dropout and batch normalisation, as in `predict`
         fitted = fit_observations(observations, action_mask, self._model.observation_space)
         if self._normalize is not None:
             fitted = self._normalize(fitted)
@@ -105,8 +107,7 @@ class SB3Policy:
                 values = policy.quantile_net(tensor).mean(dim=1)
             else:
                 values = policy.get_distribution(tensor).distribution.logits
-        values = values.cpu().numpy()
-        return np.asarray(np.where(action_mask == 1, values, -np.inf).argmax(axis=1))
+        return best_legal(values.cpu().numpy(), action_mask)
 
 
 def load_model(path: Path, *, trust_pickle: bool) -> Chooser:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,23 +27,55 @@ from twofold.v1 import rollout_pb2 as wire
 _PIECE_BYTES = 16 << 20
 
 
+class Policy:
+    """A policy that plays in the service.
+
+    Attributes:
+        slot: The name of its message in a rollout's request.
+        layers: Layers of own moves that it looks ahead, for the rule card.
+    """
+
+    slot: ClassVar[str]
+    layers: ClassVar[int] = 0
+
+    @property
+    def name(self) -> str:
+        """The name in reports."""
+        return self.slot.replace("_", "-")
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """The entries of the rule card."""
+        return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
+
+    def write(self, request: wire.RolloutRequest) -> None:
+        """Has a rollout's actions chosen by the policy; a network has to be uploaded before."""
+        getattr(request, self.slot).SetInParent()
+
+
 @dataclass(frozen=True)
-class Random:
+class Random(Policy):
     """A legal action, each with the same probability."""
 
+    slot = "random"
+
 
 @dataclass(frozen=True)
-class FixedOrder:
+class FixedOrder(Policy):
     """The first legal action: in 2048 of up, right, down, left, in Concentration of the cards.
 
     It uses no randomness, and is the constant that a trained policy has to beat: on 4 x 4 it scores
     twice as much as random play. In Concentration it turns the same two cards again and again.
     """
 
+    slot = "fixed_order"
+
 
 @dataclass(frozen=True)
-class Greedy:
+class Greedy(Policy):
     """The highest reward of the next move; ties at random."""
+
+    slot, layers = "greedy", 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +89,7 @@ class Heuristic:
 
     less room / (empty cells of the board), where a are the exponents of the line's cells, and rise
     and fall the sums of |a^4 - b^4| over neighbours a, b with a < b and a > b. The outer weights
-    are those of the first and last row and column, the inner ones those of the others.
+    belong to the first and last row and column, the inner ones to the others.
     """
 
     base: float = 100_000.0
@@ -71,7 +103,7 @@ class Heuristic:
 
 
 @dataclass(frozen=True)
-class Expectimax:
+class Expectimax(Policy):
     """Full-width search for 2048 on 4 x 4: moves, all new tiles, moves …, then a `Heuristic`.
 
     Args:
@@ -84,6 +116,7 @@ class Expectimax:
         heuristic: None for the standard weights.
     """
 
+    slot = "expectimax"
     depth: int = 2
     extension: int = 3
     table_bytes: int | None = None
@@ -95,17 +128,40 @@ class Expectimax:
         if self.table_bytes is not None:
             _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
 
+    @property
+    def name(self) -> str:
+        """The name with the depth."""
+        name = f"expectimax, depth {self.depth}"
+        if self.extension:
+            name += f" and one more at {self.extension} empty cells or fewer"
+        return name
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """The entries of the rule card."""
+        return super().card | {"search_max_layers": self.depth}
+
+    def write(self, request: wire.RolloutRequest) -> None:
+        """Has a rollout's actions chosen by the search."""
+        message = request.expectimax
+        message.depth, message.extension = self.depth, self.extension
+        message.table_bytes = self.table_bytes or 0
+        if self.heuristic is not None:
+            message.heuristic.CopyFrom(wire.Heuristic(**asdict(self.heuristic)))
+
 
 @dataclass(frozen=True)
-class Optimal:
+class Optimal(Policy):
     """Optimal play on a board of at most nine cells, for the environment's `objective`.
 
     The service needs the table that `twofold solve` makes (docs/reference/optimum.md). Of equally
     good actions it takes the one with the lowest number.
     """
 
+    slot = "optimal"
 
-class NTuple:
+
+class NTuple(Policy):
     """The highest reward + V(afterstate), by an n-tuple network (Szubert and Jaśkowski 2014).
 
     V is the sum of one weight for each tuple and each image of the board. A weight's place in its
@@ -128,6 +184,8 @@ class NTuple:
     Raises:
         InvalidArgument: `field` names the wrong argument, and `lane` the tuple.
     """
+
+    slot, layers = "ntuple", 1
 
     def __init__(
         self,
@@ -167,6 +225,12 @@ class NTuple:
             np.ascontiguousarray(table, "<f4") for table in tables
         )
 
+    @property
+    def card(self) -> dict[str, Any]:
+        """The entries of the rule card."""
+        size = sum(table.nbytes for table in self.weights) / 1e6
+        return super().card | {"symmetry_averaging": self.symmetric, "weights_mb": size}
+
     def save(self, path: str | PathLike[str]) -> None:
         """Writes everything as a numpy .npz file."""
         arrays: dict[str, Any] = {"exponents": self.exponents, "symmetric": self.symmetric}
@@ -200,10 +264,6 @@ class NTuple:
                 ) from error
 
 
-Policy: TypeAlias = "Random | FixedOrder | Greedy | Expectimax | NTuple | Optimal"
-"""A policy that plays in the service."""
-
-CLASSES = (Random, FixedOrder, Greedy, Expectimax, NTuple, Optimal)
 NAMES: dict[str, Policy] = {
     "random": Random(),
     "fixed-order": FixedOrder(),
@@ -222,27 +282,6 @@ def _cells(index: int, cells: Sequence[int]) -> list[int]:
             lane=index,
         )
     return numbers
-
-
-def choose(request: wire.RolloutRequest, policy: Policy) -> None:
-    """Has a rollout's actions chosen by a policy; a network has to be uploaded before."""
-    if isinstance(policy, Expectimax):
-        expectimax = wire.ExpectimaxPolicy(
-            depth=policy.depth, extension=policy.extension, table_bytes=policy.table_bytes or 0
-        )
-        if policy.heuristic is not None:
-            expectimax.heuristic.CopyFrom(wire.Heuristic(**asdict(policy.heuristic)))
-        request.expectimax.CopyFrom(expectimax)
-    elif isinstance(policy, NTuple):
-        request.ntuple.SetInParent()
-    elif isinstance(policy, Optimal):
-        request.optimal.SetInParent()
-    elif isinstance(policy, Greedy):
-        request.greedy.SetInParent()
-    elif isinstance(policy, FixedOrder):
-        request.fixed_order.SetInParent()
-    else:
-        request.random.SetInParent()
 
 
 def upload(session: Session, network: NTuple) -> None:

@@ -9,7 +9,7 @@ board; an error's `lane` counts the rows in C order. Actions: 0 up, 1 right, 2 d
 *chance outcome* is one integer: the cell for a new 2, cells + the cell for a new 4, -1 for none.
 
 `afterstates`, `move`, `legal`, `spawn` and `explain` ask the service, in several requests where one
-would be too large or take long; `endpoint`, `curve` and `timeout` (`ServiceArguments`) say where
+would be too large or take long; `endpoint`, `keys` and `timeout` (`ServiceArguments`) say where
 and for how long, as an environment's do. `chance`, `place`, `symmetries` and `canonical` only look
 at cells, and are computed here. Arrays handed out are fresh.
 

@@ -93,7 +93,7 @@ class Spawn:
 
 MoveAction: TypeAlias = "Slide | Merge | Spawn"
 """One thing that a move did to a tile. Cells count row by row, values are 2, 4, 8 …, tiles have
-numbers: those of the board from 1 on, row by row, then each new one the next."""
+numbers: on the board from 1 on, row by row, and each new tile gets the next number."""
 
 
 def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> Afterstates:
@@ -239,7 +239,7 @@ def _ask(
     extra: Sequence[NDArray[np.uint8]] = (),
     four_probability: float = 0.1,
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """The first row and the arrays of each reply; the arguments are those of `_expand`."""
+    """Yields the first row and the arrays of each reply, for the arguments of `_expand`."""
     unknown = service.keys() - ServiceArguments.__optional_keys__
     if unknown:
         raise TypeError(f"got unexpected keyword arguments {sorted(unknown)}")
@@ -249,7 +249,7 @@ def _ask(
     if endpoint is not None:
         endpoint = _arguments.text("endpoint", endpoint)
     timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
-    client = stateless.client(endpoint, service.get("curve"))
+    client = stateless.client(endpoint, service.get("keys"))
     deadline = client.deadline(timeout)
     rows, columns = boards.shape[-2:]
     reply_arrays = _reply_arrays(operation, rows, columns)

@@ -1,1 +1,1 @@
-"""The subcommands that run until a signal ends them, and those of twofold-server beside them."""
+"""The subcommands that run until a signal ends them, and twofold-server's other commands."""

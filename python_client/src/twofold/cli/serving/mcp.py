@@ -5,18 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 from collections.abc import Iterator
-from typing import Any
 
 from twofold._arguments import DEFAULT_TIMEOUT
-from twofold._optional import optional_import
 from twofold.cli import INTERRUPTED, TERMINATED, endpoint
 from twofold.cli.common import Result, add_listening_arguments, add_output_arguments
 from twofold.errors import InvalidArgument
-
-# Seconds that open streams have to end when a signal stops the server.
-_GRACE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,23 +34,20 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Serves until the client or a signal ends it; with --http yields the address first."""
     if arguments.json and not arguments.http:
         raise InvalidArgument("--json is for --http", field="json")
-    from twofold.integrations.mcp import make_mcp_app, make_mcp_server
+    from twofold.integrations.mcp import make_mcp_server
+    from twofold.integrations.serving import Runner
 
     service = endpoint.service_arguments(arguments)
-    server = make_mcp_server(arguments.max_games, host=arguments.host, **service)
+    server = make_mcp_server(arguments.max_games, **service)
     if not arguments.http:
         # The thread that reads the input can't be interrupted, and would be waited for.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
         server.run()
         return
-    uvicorn: Any = optional_import("uvicorn", "MCP servers over HTTP", "mcp")
-    with socket.create_server((arguments.host, arguments.port)) as listener:
-        url = f"http://{arguments.host}:{listener.getsockname()[1]}/mcp"
-        yield Result(f"listening on {url}", {"url": url})
-        config = uvicorn.Config(
-            make_mcp_app(server, arguments.host),
-            log_level="warning",
-            timeout_graceful_shutdown=_GRACE,
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+    app = server.streamable_http_app(host=arguments.host)
+    # Its streams stay open until the end.
+    runner = Runner(app, arguments.host, arguments.port, grace=2)
+    url = f"{runner.url}/mcp"
+    yield Result(f"listening on {url}", {"url": url})
+    runner.run()

@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Serves until a signal ends it; yields the address first."""
-    from twofold.integrations.openenv.app import Runner, make_openenv_app
+    from twofold.integrations.openenv.app import make_openenv_app
+    from twofold.integrations.serving import Runner
 
     arguments.env = BY_NAME[arguments.game].spec.environment_id
     game = playing.environment_arguments(arguments)

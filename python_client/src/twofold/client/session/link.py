@@ -32,7 +32,7 @@ class Link:
 
     Args:
         endpoint: As a `Session` takes it, and the attribute as resolved.
-        curve: Keys for an encrypted endpoint.
+        keys: Keys for an encrypted endpoint.
         deadline: When to give up starting a server.
         surroundings: Of the session.
 
@@ -45,13 +45,13 @@ class Link:
     def __init__(
         self,
         endpoint: str | None,
-        curve: CurveKeys | None,
+        keys: CurveKeys | None,
         deadline: float,
         surroundings: Surroundings,
     ) -> None:
-        self.endpoint, self.curve = resolve(endpoint), curve
+        self.endpoint, self.keys = resolve(endpoint), keys
         self._surroundings = surroundings
-        self.carrier = open_carrier(self.endpoint, curve, deadline, surroundings)
+        self.carrier = open_carrier(self.endpoint, keys, deadline, surroundings)
         # Of a resume that shuts copies of this session's own requests out, until it is answered.
         self._holder: bytes | None = None
 
@@ -92,7 +92,7 @@ class Link:
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
-            self.carrier = open_carrier(self.endpoint, self.curve, deadline, self._surroundings)
+            self.carrier = open_carrier(self.endpoint, self.keys, deadline, self._surroundings)
             dead.close()
 
     def transmit(

@@ -58,7 +58,7 @@ class Session(Calls):
         create: The boards to make.
         endpoint: "embedded", "private", an address, or None for TWOFOLD_ENDPOINT and without it the
             first of these that is available.
-        curve: Keys for an encrypted endpoint.
+        keys: Keys for an encrypted endpoint.
         timeout: Seconds that each call may take.
         recover: Whether to make lost boards again, on whatever server answers.
         resumed_id: The session to take over, instead of making one; `create` is then not used.
@@ -83,7 +83,7 @@ class Session(Calls):
         create: environment.CreateRequest,
         *,
         endpoint: str | None,
-        curve: CurveKeys | None,
+        keys: CurveKeys | None,
         timeout: float,
         recover: bool = False,
         resumed_id: bytes | None = None,
@@ -100,7 +100,7 @@ class Session(Calls):
         self.rollouts = BufferPool(capacity=2)
 
         deadline = self.surroundings.now() + timeout
-        self.link = Link(endpoint, curve, deadline, self.surroundings)
+        self.link = Link(endpoint, keys, deadline, self.surroundings)
         self._journal = Journal() if recover and self.link.carrier.is_remote else None
         self._recovery: Recovery | None = None
         self._owner = system.generation
@@ -178,7 +178,7 @@ class Session(Calls):
         """The reply to the newest step, if no call has returned it.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: There is no such step.
+            gymnasium.error.NoAsyncCallError: No step is unanswered.
         """
         operation = self.unreturned_step
         if operation is None:
@@ -328,7 +328,7 @@ class Session(Calls):
         return Session(
             create,
             endpoint=self.link.endpoint,
-            curve=self.link.curve,
+            keys=self.link.keys,
             timeout=self._timeout,
             recover=self._journal is not None,
             within=self.surroundings,

@@ -1,11 +1,8 @@
-"""The server: OpenEnv's app with these games, and the program that runs it."""
+"""OpenEnv's app with these games."""
 
 from __future__ import annotations
 
 import functools
-import gc
-import socket
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,14 +11,23 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.system import allow_open_files
 from twofold.envs import BY_NAME
-from twofold.errors import InvalidArgument
+from twofold.errors import (
+    InvalidArgument,
+    ResourceExhausted,
+    ShuttingDown,
+    TransportError,
+    TwofoldError,
+)
 from twofold.integrations.openenv.environment import GameEnvironment, Service
+from twofold.integrations.openenv.guard import Guard
 from twofold.integrations.openenv.models import MODELS
 from twofold.integrations.openenv.registry import Registry
+from twofold.integrations.serving import MAX_BYTES
 from twofold.integrations.text_games import TextGame
 
 _PURPOSE = "servers of OpenEnv's games"
 _server: Any = optional_import("openenv.core.env_server.http_server", _PURPOSE, "openenv")
+_responses: Any = optional_import("starlette.responses", _PURPOSE, "openenv")
 
 # The adapter decides these.
 _OWN = {
@@ -34,10 +40,6 @@ _OWN = {
     "render_mode",
     "render_size",
 }
-# A reset with a declared reward has a few kilobytes.
-_MOST_BYTES = 2**18
-_SHUTDOWN_SECONDS = 5
-_BACKLOG = 2048
 
 
 def make_openenv_app(
@@ -62,16 +64,16 @@ def make_openenv_app(
         keep_seconds: How long the episode of a lost connection is kept.
         keep_episodes: How many of them are kept; the oldest go first.
         clock: Counts those seconds.
-        arguments: Those of the environment, for all boards (size, goal, reward, endpoint …); those
-            of its observations and pictures are the adapter's own.
+        arguments: The environment's, for all boards (size, goal, reward, endpoint …); the adapter
+            decides about observations and pictures.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: No server.
         MissingDependency: OpenEnv is not installed.
     """
-    spec = BY_NAME[_arguments.choice("game", game, BY_NAME)].spec
-    models = MODELS[game]
+    models = MODELS[_arguments.choice("game", game, MODELS)]
+    spec = BY_NAME[game].spec
     for name in arguments:
         if name in _OWN:
             raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
@@ -100,56 +102,17 @@ def make_openenv_app(
             episode.close()
 
     app.router.on_shutdown.append(close_boards)
+    app.add_exception_handler(TwofoldError, _answer)
+    app.add_middleware(Guard, max_bytes=MAX_BYTES)
     allow_open_files(2 * most + 256)
     return app
 
 
-class Runner:
-    """A server of an app, on an address that is bound already.
-
-    Args:
-        app: The app.
-        host: The address to listen on.
-        port: The port; 0 for a free one.
-
-    Attributes:
-        url: Where it listens.
-
-    Raises:
-        InvalidArgument: There is no such port.
-        OSError: The address can't be used.
-    """
-
-    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000) -> None:
-        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
-        port = _arguments.integer("port", port, 0, 65535)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        if sys.platform != "win32":
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((host, port))
-        self._socket.listen(_BACKLOG)
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="warning",
-                ws_max_size=_MOST_BYTES,
-                ws_per_message_deflate=False,
-                backlog=_BACKLOG,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-            )
-        )
-
-    def run(self) -> None:
-        """Serves until a signal stops it."""
-        # OpenEnv imports Gradio: collections that look at all of it take a tenth of a second.
-        gc.collect()
-        gc.freeze()
-        self._server.run(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Has `run` return, in whatever thread it is."""
-        self._server.should_exit = True
+async def _answer(_: Any, error: Exception) -> Any:
+    """Returns the answer to a request over HTTP that is refused."""
+    status = 409
+    if isinstance(error, InvalidArgument):
+        status = 422
+    elif isinstance(error, (ResourceExhausted, ShuttingDown, TransportError)):
+        status = 503
+    return _responses.JSONResponse({"detail": str(error)}, status)

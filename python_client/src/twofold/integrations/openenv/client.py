@@ -21,7 +21,7 @@ _PAUSES = (0.0, 0.1, 0.5, 2.0)
 
 
 class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the library
-    """A connection to a server of one of the games; its arguments are those of `EnvClient`.
+    """A connection to a server of one of the games; see `EnvClient` for its arguments.
 
     A step numbers its action. When the connection is lost, it goes on with the episode on a new
     one and sends the action again, and the server plays it once.

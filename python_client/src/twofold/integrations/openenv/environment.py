@@ -12,6 +12,7 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.endpoints import EMBEDDED, resolve
 from twofold.client.lookup import VERSION
+from twofold.envs.json_form import as_json
 from twofold.envs.seeding import draw_seed
 from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
 from twofold.games.spec import GameSpec
@@ -33,7 +34,7 @@ class Service:
         game: The game.
         models: The types of its messages.
         registry: The episodes.
-        arguments: Those of all boards.
+        arguments: The arguments of all boards.
         allowed: The names of the game's arguments that `reset` may set.
     """
 
@@ -98,7 +99,8 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         if entry is None:
             raise FailedPrecondition(
                 "this connection has no episode: send reset first, with the episode_id to go on "
-                "with an episode of a lost connection"
+                "with an episode of a lost connection. Requests over HTTP have no connection: "
+                "play over the WebSocket at /ws"
             )
         with entry.episode.lock:
             self._service.registry.check(entry, self)
@@ -192,7 +194,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     def _go_on(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
         """Takes over a known episode; the last observation again."""
         episode = entry.episode
-        own = {"seed": episode.seed, **episode.game.arguments}
+        own = {"seed": episode.seed, **as_json(episode.game.game.arguments)}
         for name, value in asked.items():
             if value is not None and value != own.get(name):
                 raise Conflict(

@@ -7,6 +7,7 @@ import io
 import threading
 from typing import Any
 
+from twofold.envs.json_form import as_json
 from twofold.errors import Conflict, OutOfSequence
 from twofold.integrations.openenv.models import GameModels
 from twofold.integrations.text_games import TextGame
@@ -87,7 +88,7 @@ class Episode:
             episode_return=self.game.reward,
             terminated=self._terminated,
             truncated=self._truncated,
-            arguments=dict(self.game.game.arguments),
+            arguments=as_json(self.game.game.arguments),
             **self._shown(self._models.state),
         )
 

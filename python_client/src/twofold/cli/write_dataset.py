@@ -1,4 +1,4 @@
-"""`twofold rollout`."""
+"""`twofold write-dataset`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from twofold.policies.lookup import load
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.epilog = "Example: twofold rollout greedy --out data.parquet --transitions 10000000"
+    parser.epilog = (
+        "Example: twofold write-dataset greedy --out data.parquet --transitions 10000000"
+    )
     add = parser.add_argument
     add("policy", help="a policy, as for `twofold evaluate`")
     add("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")

@@ -1,0 +1,39 @@
+"""A game as JSON: its id, and the arguments of its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from twofold.envs.arguments import ServiceArguments
+
+
+def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an environment's arguments in JSON's types, without any of `ServiceArguments`.
+
+    This and an id are the form in which sessions, datasets and OpenEnv's states name a game;
+    `GameSpec.split` reads it.
+
+    Raises:
+        TypeError: JSON can't hold an argument.
+    """
+    local = ServiceArguments.__optional_keys__
+    kept = {name: value for name, value in arguments.items() if name not in local}
+    document: dict[str, Any] = json.loads(json.dumps(kept, default=_plain))
+    return document
+
+
+def _plain(value: object) -> Any:
+    """Returns an argument that `json` does not know in JSON's types."""
+    if isinstance(value, AutoresetMode):
+        return value.value
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{value!r} can't be written as JSON")

@@ -1,0 +1,114 @@
+"""Servers of ASGI applications."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import sys
+from typing import Any
+
+from twofold import _arguments
+from twofold._optional import optional_import
+
+MAX_BYTES = 2**18
+"""The size of a message; a reset with a declared reward has a few kilobytes."""
+
+_PURPOSE = "servers over HTTP"
+_BACKLOG = 2048
+
+
+class Runner:
+    """A server of an app, on an address that is bound already.
+
+    Args:
+        app: The app.
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+        grace: Seconds that requests and streams have to end when a signal stops it.
+        request_seconds: The time in which a connection has to complete its first request, and each
+            next one after the last answer; it is closed then.
+
+    Attributes:
+        url: Where it listens.
+
+    Raises:
+        InvalidArgument: The port is out of range.
+        OSError: The address can't be used.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        grace: int = 5,
+        *,
+        request_seconds: float = 30.0,
+    ) -> None:
+        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
+        port = _arguments.integer("port", port, 0, 65535)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        if sys.platform != "win32":
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind((host, port))
+        self._socket.listen(_BACKLOG)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http=_with_deadline(request_seconds),
+                log_level="warning",
+                ws_max_size=MAX_BYTES,
+                ws_per_message_deflate=False,
+                backlog=_BACKLOG,
+                timeout_graceful_shutdown=grace,
+            )
+        )
+
+    def run(self) -> None:
+        """Serves until a signal stops it."""
+        # OpenEnv imports Gradio: collections that look at all of it take a tenth of a second.
+        gc.collect()
+        gc.freeze()
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Ends `run`, from any thread."""
+        self._server.should_exit = True
+
+
+def _with_deadline(seconds: float) -> Any:
+    """Returns uvicorn's protocol of a connection, with a deadline for its requests.
+
+    uvicorn keeps a connection for ever that sends nothing, or half a request.
+    """
+    base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, "openenv").AutoHTTPProtocol
+
+    class WithDeadline(base):  # type: ignore[misc]  # mypy does not see the library
+        _deadline: asyncio.TimerHandle
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._deadline = self.loop.call_later(seconds, self._close_if_incomplete)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._deadline.cancel()
+            super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._deadline.cancel()
+            self._deadline = self.loop.call_later(seconds, self._close_if_incomplete)
+
+        def _close_if_incomplete(self) -> None:
+            cycle = self.cycle
+            is_incomplete = cycle is None or cycle.response_complete or cycle.more_body
+            # A WebSocket has another protocol by now.
+            if is_incomplete and self.transport.get_protocol() is self:
+                self.transport.close()
+
+    return WithDeadline

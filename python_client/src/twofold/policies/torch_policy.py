@@ -1,0 +1,92 @@
+"""Networks of PyTorch as policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import _arguments
+from twofold.errors import InvalidArgument
+from twofold.games.encoding import one_hot
+
+
+class TorchPolicy:
+    """The legal action that a PyTorch network values the most.
+
+        policy = twofold.policies.TorchPolicy(net.eval(), obs="flat")
+        print(twofold.evaluate(policy))
+
+    Args:
+        net: A module, or another function from a tensor of K observations to a value of each
+            action, (K, actions): logits or Q-values. Of several results the first one counts.
+        obs: The form of observations that it was trained on, by the name that it has as an
+            environment's argument. Boards get this form; observations that the environment has
+            formed already stay as they are.
+        planes: Planes of the one-hot forms. 18 hold every 4 x 4 board of 2048 that play can reach.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+    """
+
+    def __init__(
+        self,
+        net: Callable[[Any], Any],
+        obs: Literal["array", "one_hot", "one_hot_last", "flat"] = "one_hot",
+        planes: int = 18,
+    ) -> None:
+        if not callable(net):
+            raise InvalidArgument(f"net is {net!r}; expected a torch.nn.Module", field="net")
+        self._net = net
+        self._obs = _arguments.choice("obs", obs, ("array", "one_hot", "one_hot_last", "flat"))
+        self._planes = _arguments.integer("planes", planes, 1, 256)
+        self.__name__ = type(net).__name__
+        size = sum(each.numel() * each.element_size() for each in self._parameters())
+        self.card: Mapping[str, Any] = {
+            "search_max_layers": 0,
+            "symmetry_averaging": False,
+            "weights_mb": size / 1e6,
+        }
+
+    def _parameters(self) -> list[Any]:
+        """Returns the network's parameters; none of a plain function."""
+        parameters = getattr(self._net, "parameters", None)
+        return [] if parameters is None else list(parameters())
+
+    def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
+        """Returns actions (K,) for observations (K, …) and action_mask (K, actions)."""
+        import torch
+
+        tensor = torch.from_numpy(self._formed(observations))
+        for parameter in self._parameters()[:1]:
+            tensor = tensor.to(parameter.device)
+        with torch.no_grad():
+            values = self._net(tensor)
+        if isinstance(values, (tuple, list)):
+            values = values[0]
+        if tuple(values.shape) != action_mask.shape:
+            raise InvalidArgument(
+                f"the network returns shape {tuple(values.shape)}; expected {action_mask.shape}, a "
+                "value of each action",
+                field="net",
+            )
+        return best_legal(values.float().cpu().numpy(), action_mask)
+
+    def _formed(self, observations: Any) -> NDArray[Any]:
+        """Returns observations (K, …) in the network's form."""
+        if isinstance(observations, dict):
+            raise InvalidArgument("the observations are dicts; leave out obs and mask_key")
+        boards = np.asarray(observations)
+        if self._obs == "array" or boards.dtype != np.uint8:
+            return boards
+        if self._obs == "flat":
+            return boards.reshape(len(boards), -1).astype(np.float32)
+        layout: Literal["chw", "hwc"] = "chw" if self._obs == "one_hot" else "hwc"
+        return one_hot(np.minimum(boards, self._planes - 1), self._planes, layout)
+
+
+def best_legal(values: NDArray[Any], action_mask: NDArray[Any]) -> NDArray[Any]:
+    """Returns the legal actions (K,) with the highest of values (K, actions)."""
+    return np.asarray(np.where(action_mask == 1, values, -np.inf).argmax(axis=1))

@@ -1,0 +1,177 @@
+"""OpenEnv's server and clients that send too much, too little, or what is not a message."""
+
+import contextlib
+import http.client
+import json
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import PATIENCE
+
+pytest.importorskip("openenv", reason="`make openenv-test` has it")
+
+from openenv.core.generic_client import GenericEnvClient
+from openenv_servers import Connection, serving
+
+TOO_MUCH = 2**18 + 1
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(allow=["size"]) as url:
+        yield url
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[Connection]:
+    connection = Connection(url)
+    yield connection
+    connection.close()
+
+
+def address(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def post(url: str, path: str, body: Any) -> tuple[int, str]:
+    """The status and the detail of an answer that is an error."""
+    connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())["detail"]
+
+
+@pytest.mark.parametrize("path", ["/reset", "/step", "/mcp"])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_body_that_is_too_long_is_refused(url: str, path: str, is_chunked: bool) -> None:
+    body = b" " * TOO_MUCH
+    status, detail = post(url, path, iter([body]) if is_chunked else body)
+    assert (status, detail) == (413, "the body has more than 262,144 bytes")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "detail"),
+    [
+        ("/step", {"action": {"direction": "up"}}, 409, "this connection has no episode"),
+        ("/reset", {"size": 99}, 422, "size is 99; expected 2 ... 8"),
+        ("/reset", {"goal": 64}, 422, "reset can't set 'goal' here"),
+    ],
+)
+def test_a_refusal_over_http_says_why(
+    url: str, path: str, body: Any, status: int, detail: str
+) -> None:
+    answer = post(url, path, json.dumps(body))
+    assert answer[0] == status
+    assert answer[1].startswith(detail)
+
+
+def test_boards_that_are_out_of_reach_are_no_error_of_the_server(own_server: Any) -> None:
+    with serving(endpoint=own_server.tcp, timeout=0.2) as url:
+        own_server.kill()
+        assert post(url, "/reset", "{}")[0] == 503
+
+
+def test_requests_over_http_take_no_places_of_connections() -> None:
+    with serving(max_sessions=2) as url:
+        for _ in range(3):
+            connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
+            with contextlib.closing(connection):
+                body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"})
+                connection.request("POST", "/mcp", body)
+                assert (
+                    "twofold mcp" in json.loads(connection.getresponse().read())["error"]["message"]
+                )
+        player = Connection(url)
+        assert player.reset(seed=1)["step"] == 0
+        player.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /health HTTP/1.1\r\nHost: a",
+        b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+        b"POST /reset HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{",
+        b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /health",
+    ],
+)
+def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
+    with serving(request_seconds=0.1) as url, socket.create_connection(address(url)) as half:
+        half.settimeout(PATIENCE)
+        half.sendall(sent)
+        while half.recv(65536):
+            pass
+
+
+def test_a_connection_that_plays_outlives_that_time() -> None:
+    with serving(request_seconds=0.1) as url:
+        connection = None
+        while connection is None:  # a handshake may be cut on a busy machine
+            with contextlib.suppress(OSError, AssertionError):
+                connection = Connection(url)
+        connection.reset(seed=1)
+        with socket.create_connection(address(url)) as later:
+            later.settimeout(PATIENCE)
+            assert later.recv(1) == b""
+        assert connection.step(direction="up")["step"] == 1
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        "null",
+        "3",
+        '"reset"',
+        "1" * 5000,
+        '{"type": "reset", "data": {"seed": ' + "1" * 5000 + "}}",
+        '{"type": "step", "data": {"direction": "\\ud800"}}',
+        '{"type": "\\udfff"}',
+        '{"type": "step", "data": {"direction": ' + "[" * 300 + "]" * 300 + "}}",
+        '{"type": "step", "data": ' + '{"a": ' * 40_000,
+    ],
+)
+def test_what_is_not_a_json_object_gets_an_error_and_the_episode_goes_on(
+    connection: Connection, text: str
+) -> None:
+    connection.reset(seed=1)
+    connection.send_text(text)
+    reply = connection.receive()
+    assert (reply["type"], reply["data"]["code"]) == ("error", "INVALID_JSON")
+    assert reply["data"]["message"].startswith("Invalid JSON: ")
+    assert connection.step(direction="up")["step"] == 1
+
+
+def test_bytes_get_an_error_and_the_episode_goes_on(connection: Connection) -> None:
+    connection.reset(seed=1)
+    connection.send_bytes(b'{"type": "state"}')
+    assert connection.receive()["data"]["message"] == "Invalid JSON: expected text, not bytes"
+    assert connection.step(direction="up")["step"] == 1
+
+
+def test_openenvs_own_client_reads_which_values_are_accepted(url: str) -> None:
+    with GenericEnvClient(base_url=url).sync() as client:
+        client.reset(seed=1)
+        words = r"direction: Input should be 'up', 'right', 'down' or 'left'"
+        with pytest.raises(RuntimeError, match=words):
+            client.step({"direction": "north"})
+        with pytest.raises(RuntimeError, match="steps: Extra inputs are not permitted"):
+            client.step({"direction": "up", "steps": 3})
+
+
+def test_a_lost_client_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), serving() as url:
+        for _ in range(5):
+            lost = Connection(url)
+            lost.reset(seed=1)
+            for _ in range(500):
+                lost.send("step", {"direction": "up"})
+            lost.cut()
+    assert not caplog.records
