@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
-from twofold.client.session import Session, exactly_once, explain
+from twofold.client.session import Session, exactly_once, explain, in_parts
 from twofold.envs.batch import Batch
 from twofold.envs.results import Array
 from twofold.envs.rollout import Collected, Rollout, storage
@@ -106,12 +106,15 @@ def _play(
 ) -> Rollout:
     """The steps of as many requests as it takes; `room` are the bytes of the largest reply."""
     session, steps = envs._session, collected.steps
+    session.is_busy = True  # except for `progress`
     following = request(0)
     while True:
         reply, payload = session.call("rollout", *following, room)
         begin, done = collected.done, collected.done + reply.rollout.steps
         if progress is not None:
+            session.is_busy = False
             progress(done)
+            session.is_busy = True
         if done < steps:
             # The server goes on while this process copies the reply.
             following = request(done)
@@ -121,7 +124,7 @@ def _play(
             return _whole(envs, collected)
 
 
-@exactly_once
+@in_parts
 def play_function(
     envs: Envs,
     chooser: CheckedChooser,
