@@ -30,6 +30,11 @@ def share(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2%}".replace("%", " %")
 
 
+def figure(value: float) -> str:
+    """A number with four digits: "5,468", "0.01235"; "-" for nan."""
+    return "-" if math.isnan(value) else f"{value:,.4g}"
+
+
 def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> str:
     """Both ends of an interval: "1 ... 2"."""
     return f"{form(ends[0])} ... {form(ends[1])}"
@@ -69,12 +74,17 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     for name, key in named.items():
         if key in regret:
             estimate = regret[key]
-            ends = interval(estimate["mean_interval"], "{:,.4g}".format)
-            rows.append([name, f"{estimate['mean']:,.4g}", ends])
+            ends = interval(estimate["mean_interval"], figure)
+            rows.append([name, figure(estimate["mean"]), ends])
+    unplayed = regret["unplayed"]
+    if unplayed["games"]:
+        games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"
+        name = f"unplayed, in {games}"
+        rows.insert(1, [name, figure(unplayed["mean"]), f"{share(unplayed['share'])} of it"])
     tables = [table([unit, "mean", "95 % interval"], rows, "lrr", style)]
     for name, key in (("tile sum", "by_tile_sum"), ("empty cells", "by_empty_cells")):
         rows = [
-            [place, f"{entry['steps']:,}", f"{entry['mean']:,.4g}", share(entry["share"])]
+            [place, f"{entry['steps']:,}", figure(entry["mean"]), share(entry["share"])]
             for place, entry in regret[key].items()
         ]
         tables.append(table([name, "steps", "mean regret", "of all"], rows, "lrrr", style))

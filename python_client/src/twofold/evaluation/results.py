@@ -88,8 +88,9 @@ class Evaluation:
         or a higher tile on their final board: games, share and its interval (Wilson).
         `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
         `failures` and `model` are those of the attributes `failures` and `player`. `regret` holds
-        its mean per_game and per_move, by_tile_sum and by_empty_cells steps, mean and share of all,
-        and where the games' results say so the optimum: results and regrets together.
+        its mean per_game and per_move, the number, mean and share of all of games that ended early
+        (unplayed), by_tile_sum and by_empty_cells steps, mean and share, and where the games'
+        results say so the optimum: results and regrets together.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
