@@ -618,6 +618,22 @@ def strategy(board):
     assert (result.scores <= expected.scores).all()
 
 
+@sandboxed
+def test_an_exceptions_text_is_only_text_in_each_report() -> None:
+    words = "a|b <script>alert(1)</script> ![x](http://evil/y) `z` &amp; *w*"
+    result = judged(f"def strategy(board):\n    raise ValueError({words!r})\n", name="<i>|.py")
+    text, markdown, html = str(result), result.to_markdown(), result._repr_html_()
+    assert words in text
+    shown = (
+        r"a\|b &lt;script&gt;alert(1)&lt;/script&gt; !\[x\](http://evil/y) \`z\` &amp;amp; \*w\*"
+    )
+    assert shown in markdown
+    assert "### &lt;i&gt;\\|.py on " in markdown
+    for report in (markdown, html):
+        assert "<script>" not in report
+        assert "<i>" not in report
+
+
 # ---- programs that can't be judged ---------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from twofold._optional import optional_import
 from twofold._tables import Style, table
+from twofold._text import markdown as escaped
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
@@ -161,7 +162,7 @@ def text(summary: dict[str, Any]) -> str:
 def markdown(summary: dict[str, Any]) -> str:
     """The report for a README."""
     card = table(["rule card", ""], _card(summary), "ll", "pipe")
-    title, tables = f"### {_title(summary)}", _tables(summary, "pipe")
+    title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
     return "\n\n".join([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
