@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, naming, positive
 from twofold.errors import InvalidArgument
@@ -164,7 +164,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
     elif arguments.chat is not None:
         if arguments.model is None:
             raise InvalidArgument("--chat needs --model NAME", field="model")
-        prompt = PROMPT if arguments.prompt is None else arguments.prompt.read_text()
+        prompt = PROMPT if arguments.prompt is None else _text.read(arguments.prompt, "prompt")
         yield ChatModel(
             arguments.chat,
             arguments.model,
