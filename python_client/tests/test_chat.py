@@ -618,6 +618,10 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
         (["--chat", "ftp://x", "--model", "m"], "expected http"),
         (["--chat", "http://x", "--model", "m", "--options", "[]"], "is no JSON object"),
         (["--chat", "http://x", "--model", "m", "--options", "{"], "invalid"),
+        (["--chat", "http://x", "--model", "m", "--options", "[" * 100_000], "too deeply"),
+        (["--chat", "http://x", "--model", "m", "--options", '{"a": NaN}'], "options can't be"),
+        (["--chat", "http://x:0", "--model", "m"], "host or port"),
+        (["--chat", "http://x", "--model", "m", "--prompt", "/dev/null"], "not a regular file"),
     ],
 )
 def test_the_command_refuses_wrong_usage(

@@ -123,6 +123,9 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reward.json").write_text("merge_score: 1")
     with pytest.raises(errors.InvalidArgument, match=r"reward\.json.*not JSON"):
         reward_spec(tmp_path / "reward.json")
+    (tmp_path / "reward.json").write_text("[" * 100_000)
+    with pytest.raises(errors.InvalidArgument, match="not JSON"):
+        reward_spec(tmp_path / "reward.json")
 
 
 def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:

@@ -145,7 +145,10 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _fields(text: str) -> dict[str, Any]:
     """A JSON object."""
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise argparse.ArgumentTypeError("the JSON is nested too deeply") from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text} is no JSON object")
     return value

@@ -74,7 +74,7 @@ def read_reward(reward: Reward) -> Reward:
         ) from error
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(
             f"the reward file {path!r} is not JSON: {error}", field="reward"
         ) from error
