@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     verification = recording.verify()
     if arguments.html:
         with naming(arguments.html):
-            # In any locale; a name from the command line may have bytes that are no text.
+            # In any locale; a name from the command line may hold bytes that are not text.
             arguments.html.write_text(recording.to_html(), "utf-8", "xmlcharrefreplace")
     elif not (arguments.verify or arguments.json):
         if arguments.boards or sys.stdout.isatty():

@@ -15,6 +15,7 @@ import numpy as np
 from twofold._optional import optional_import
 from twofold._tables import Style, table
 from twofold._text import markdown as escaped
+from twofold._text import printable
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
@@ -128,7 +129,7 @@ def _prompt(summary: dict[str, Any]) -> list[str]:
 def _title(summary: dict[str, Any]) -> str:
     environment = summary["rule_card"].get("environment", "")
     games = "1 game" if summary["episodes"] == 1 else f"{summary['episodes']:,} games"
-    return f"{summary['policy']} on {environment}: {games}"
+    return f"{printable(summary['policy'])} on {environment}: {games}"
 
 
 def _speed(summary: dict[str, Any]) -> str:
@@ -152,18 +153,24 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
     return [*lines, ["seeds", f"{seeds} and the {games - 1:,} after it"]]
 
 
+def printed(parts: Sequence[str]) -> str:
+    """Paragraphs, without what could steer a terminal: names and saved reports are of anyone."""
+    lines = "\n\n".join(parts).split("\n")
+    return "\n".join(printable(line.expandtabs()) for line in lines)
+
+
 def text(summary: dict[str, Any]) -> str:
     """The report for a terminal."""
     (first, *rest), tables = _card(summary), _tables(summary, "plain")
     card, prompt = table(first, rest, "ll"), _prompt(summary)
-    return "\n\n".join([_title(summary), *tables, _speed(summary), card, *prompt])
+    return printed([_title(summary), *tables, _speed(summary), card, *prompt])
 
 
 def markdown(summary: dict[str, Any]) -> str:
     """The report for a README."""
     card = table(["rule card", ""], _card(summary), "ll", "pipe")
     title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
-    return "\n\n".join([title, *tables, _speed(summary), card, *_prompt(summary)])
+    return printed([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:
