@@ -220,12 +220,10 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "each loss of the boards gives a call its whole timeout again",
             _SESSION,
-            "        deadline = self.surroundings.now() + self._timeout\n"
-            "        while True:\n"
-            "            try:\n",
-            "        while True:\n"
-            "            deadline = self.surroundings.now() + self._timeout\n"
-            "            try:\n",
+            "            while True:\n                try:\n",
+            "            while True:\n"
+            "                deadline = self.surroundings.now() + self._timeout\n"
+            "                try:\n",
         ),
     ),
     "rules": (

@@ -1,4 +1,4 @@
-"""KeyboardInterrupts at chosen bytecodes of the package's own code."""
+"""KeyboardInterrupts and signal handlers at chosen bytecodes of the package's own code."""
 
 import dis
 import sys
@@ -21,10 +21,11 @@ class InterruptAt:
 
     Args:
         moment: The bytecode's number, from 0.
+        handler: Called there, as a signal handler is, instead of an interrupt.
     """
 
-    def __init__(self, moment: int) -> None:
-        self._left = moment
+    def __init__(self, moment: int, handler: Callable[[], object] | None = None) -> None:
+        self._left, self._handler = moment, handler
         self._outermost: types.FrameType | None = None
         self.has_fired = False
 
@@ -53,7 +54,10 @@ class InterruptAt:
             return self._look
         if self._left == 0:
             self.has_fired = True
-            raise KeyboardInterrupt
+            if self._handler is None:
+                raise KeyboardInterrupt
+            self._handler()
+            return self._look
         self._left -= 1
         return self._look
 

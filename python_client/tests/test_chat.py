@@ -4,9 +4,11 @@ import json
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
+import urllib.error
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,9 @@ def test_the_page_shows_the_prompt() -> None:
         ("<think>it must be up", None),
         ("up</think><think>left", None),
         ("upwards, rightly, downhill", None),
+        ("r\u0131ght, r\u0130ght", None),
+        ("überup, upé", None),
+        ("left. r\u0131ght", "left"),
         ("W", None),
         ("0", None),
         ("", None),
@@ -248,6 +253,32 @@ def test_a_service_that_is_busy_is_asked_again_after_the_time_that_it_names() ->
     assert "authorization" not in server.requests[0][1]
 
 
+def test_an_endpoint_can_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer(status=400, reason=f"No {evil[:-1]}", body=f"no {evil} such model".encode())
+
+    with ChatServer(rule) as server:
+        command = ["evaluate", "--chat", server.url, "--model", "stub", "--episodes", "1"]
+        assert cli.main(command) == 1
+        said = capsys.readouterr().err
+        assert cli.main([*command, "--json"]) == 1
+        printed = json.loads(capsys.readouterr().out)["error"]["message"]
+    assert "HTTP 400 No ?]0;owned??[2J?31m: no ?]0;owned??[2J?31m? such model" in said
+    assert said.removesuffix("\n").isprintable()
+    assert printed.isprintable()
+
+
+def test_a_message_has_the_beginning_of_an_endpoints_words() -> None:
+    with (
+        ChatServer(lambda document, number: Answer(status=400, reason="x" * 50_000)) as server,
+        pytest.raises(errors.ModelUnavailable, match="HTTP 400 xxx") as info,
+    ):
+        ChatEndpoint(server.url, "", 60.0).complete([], {})
+    assert len(str(info.value)) < 600
+
+
 def test_a_long_wait_is_cut() -> None:
     waits = Waits()
 
@@ -335,6 +366,28 @@ def test_a_reply_that_drips_is_over_when_its_time_is(beginning: bytes) -> None:
         with pytest.raises(errors.ModelUnavailable, match=r"timed out: no whole reply in 0.2 s"):
             endpoint.complete([], {})
     assert waits.slept == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("end", ["timeout", "close"])
+def test_a_handshake_that_drips_is_over_when_its_time_is_and_at_the_end(end: str) -> None:
+    waits = Waits()
+    # The beginning of a ServerHello in a record of 16 KiB.
+    with dripping(b"\x16\x03\x03\x40\x00\x02") as url:
+        secure = url.replace("http", "https")
+        timeout = 0.2 if end == "timeout" else PATIENCE
+        endpoint = ChatEndpoint(secure, "", timeout, waits.surroundings)
+        if end == "close":
+            ender = threading.Thread(target=close_when_connected, args=(endpoint,))
+            ender.start()
+        problem = "timed out" if end == "timeout" else "closed"
+        with pytest.raises(errors.ModelUnavailable, match=problem):
+            endpoint.complete([], {})
+    assert waits.slept == ([1, 2, 4, 8, 16] if end == "timeout" else waits.slept[:1])
+
+
+def close_when_connected(endpoint: ChatEndpoint) -> None:
+    wait_until(lambda: any(each._socket is not None for each in list(endpoint._exchanges)))
+    endpoint.close()
 
 
 def test_an_error_of_one_board_waits_for_no_other() -> None:
@@ -453,14 +506,56 @@ def test_a_key_that_the_endpoint_echoes_is_masked(echo: str, status: int) -> Non
         ("http://127.0.0.1:token-2/v1", "host or port"),
         ("http://[token-2/v1", "host or port"),
         ("http://127.0.0.1:9/v1?key=token-2 3", "printable"),
+        ("http://127.0.0.1:99999/v1?key=token-2", "host or port"),
+        ("http://127.0.0.1:0/v1?key=token-2", "host or port"),
+        ("http://[::1]80/v1?key=token-2", "host or port"),
+        ("http://:80/v1?key=token-2", "host or port"),
+        ("http://token-2..com/v1", "host or port"),
+        ("http://token-2\x1b/v1", "host or port"),
+        (b"http://127.0.0.1/token-2", "type bytes"),
     ],
 )
-def test_a_url_that_is_refused_keeps_its_secrets(url: str, words: str) -> None:
+def test_a_url_that_is_refused_keeps_its_secrets(url: Any, words: str) -> None:
     with pytest.raises(errors.InvalidArgument, match=re.escape(words)) as info:
         ChatEndpoint(url, "", 60.0)
     assert info.value.field == "url"
     assert "token-2" not in str(info.value)
     assert "token-2" not in repr(ChatModel(url, "m"))
+
+
+@pytest.mark.parametrize("proxy", ["http://a..b", "http://a:port"])
+def test_a_proxy_that_can_not_be_one_is_not_tried_again(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    waits = Waits()
+    with pytest.raises(errors.ModelUnavailable):
+        ChatEndpoint("http://127.0.0.1:9/v1", "", 5.0, waits.surroundings).complete([], {})
+    assert waits.slept == []
+
+
+def test_a_certificate_that_is_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = Waits()
+    endpoint = ChatEndpoint("https://127.0.0.1:9/v1", "", 5.0, waits.surroundings)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise urllib.error.URLError(ssl.SSLCertVerificationError("self-signed"))
+
+    monkeypatch.setattr(endpoint._opener, "open", refuse)
+    with pytest.raises(errors.ModelUnavailable, match="self-signed"):
+        endpoint.complete([], {})
+    assert waits.slept == []
+
+
+def test_international_hosts_and_addresses_are_valid() -> None:
+    for url in (
+        "http://münchen.de/v1",
+        "https://[::1]:8000/v1",
+        "HTTP://Host:080/v1",
+        "http://h:/",
+    ):
+        ChatEndpoint(url, "", 1.0)
 
 
 def test_a_url_with_a_key_is_in_no_report_and_in_no_message() -> None:
@@ -484,6 +579,11 @@ def test_a_url_with_a_key_is_in_no_report_and_in_no_message() -> None:
         ({"url": "localhost:8000"}, "url"),
         ({"model": 5}, "model"),
         ({"prompt": "choose"}, "prompt"),
+        ({"options": [("a", 1)]}, "options"),
+        ({"options": {"temperature": float("nan")}}, "options"),
+        ({"options": {"stop": {1}}}, "options"),
+        ({"options": {"stream": True}}, "options"),
+        ({"api_key": 5}, "api_key"),
         ({"retries": -1}, "retries"),
         ({"timeout": 0}, "timeout"),
     ],
@@ -525,6 +625,10 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
         (["--chat", "ftp://x", "--model", "m"], "expected http"),
         (["--chat", "http://x", "--model", "m", "--options", "[]"], "is no JSON object"),
         (["--chat", "http://x", "--model", "m", "--options", "{"], "invalid"),
+        (["--chat", "http://x", "--model", "m", "--options", "[" * 100_000], "too deeply"),
+        (["--chat", "http://x", "--model", "m", "--options", '{"a": NaN}'], "options can't be"),
+        (["--chat", "http://x:0", "--model", "m"], "host or port"),
+        (["--chat", "http://x", "--model", "m", "--prompt", "/dev/null"], "not a regular file"),
     ],
 )
 def test_the_command_refuses_wrong_usage(

@@ -645,6 +645,15 @@ def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
     assert re.search(r"^\| score +\| +6,175 \|", result.to_markdown(), re.MULTILINE)
 
 
+def test_names_in_a_report_do_not_steer_the_terminal() -> None:
+    result = by_hand("\x1b[2J\x9b31m\u202eevil\nname")
+    comparison = result.compare(by_hand("\x1b]0;other\x07"))
+    for report in (str(result), result.to_markdown(), str(comparison)):
+        assert all(line.isprintable() for line in report.split("\n"))
+    assert "?[2J?31m?evil?name on" in str(result)
+    assert "against ?]0;other?, the same" in str(comparison)
+
+
 def test_a_saved_evaluation_comes_back() -> None:
     result = by_hand()
     again = twofold.Evaluation.from_json(result.to_json(games=True))

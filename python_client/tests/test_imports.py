@@ -26,7 +26,7 @@ ROOMS = [
     {"ceilings"},
     {"games"},
     {"client"},
-    {"_arguments", "_comparison", "_optional", "_tables"},
+    {"_arguments", "_comparison", "_optional", "_tables", "_text"},
     {"errors"},
     {"v1"},
 ]

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.error import AlreadyPendingCallError
 from loops import flat, interrupt, number
 from opcodes import InterruptAt
 
 import twofold
+from twofold.client import stateless
 
 # Over tcp the package executes the same bytecodes as over ipc.
 over_carriers = pytest.mark.parametrize(
@@ -169,3 +171,91 @@ def test_an_interrupt_at_any_bytecode_of_a_single_environments_step_loses_nothin
         return board.tobytes(), others, flat(plain)
 
     assert through_interrupts(make, step, result) > 200
+
+
+# ---- signal handlers that use the environment ----------------------------------------------------
+
+
+# With the bytecodes from one signal to the next, odd numbers.
+DEEDS: dict[str, tuple[Callable[[Any, int], Any], int]] = {
+    "step": (lambda envs, turn: envs.step(actions(turn)), 3),
+    "observe": (lambda envs, turn: envs.observe(), 3),
+    "rollout": (lambda envs, turn: rolled(envs.rollout(2, "random", policy_seed=turn)), 31),
+}
+
+
+def rolled(data: twofold.Rollout) -> Any:
+    return data.observations, data.actions, data.rewards, data.valid, data.infos
+
+
+@over_carriers
+@pytest.mark.parametrize(("deed", "stride"), DEEDS.values(), ids=DEEDS)
+def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whole_step(
+    endpoint: str, deed: Callable[[Any, int], Any], stride: int
+) -> None:
+    envs, twin = (twofold.Game2048VectorEnv(3, endpoint=endpoint) for _ in range(2))
+    envs.reset(seed=1)
+    twin.reset(seed=1)
+    moment, refused, has_fired = 0, 0, True
+    while has_fired:
+        # The actions of a step and of the handler's are the same half of the time.
+        other = actions(moment + moment % 2)
+        seen: list[int] = []
+
+        def step(other: Any = other, seen: list[int] = seen) -> None:
+            try:
+                seen.append(number(envs.step(other)))
+            except AlreadyPendingCallError:
+                if moment // 2 % 2:  # noqa: B023
+                    raise
+
+        at = InterruptAt(moment, step)
+        try:
+            told = number(at.call(deed, envs, moment))
+        except (AlreadyPendingCallError, twofold.errors.InvalidArgument):
+            # While actions are read, any exception means that they can't be.
+            told = number(deed(envs, moment))
+        has_fired = at.has_fired
+        refused += has_fired and not seen
+        standing = twin.snapshot()
+        after = [number(deed(twin, moment))]
+        if seen:
+            after.append(number(twin.step(other)))
+        if seen and [told, *seen] != after:
+            # The handler's step came first.
+            twin.restore(standing)
+            after = [number(twin.step(other)), number(deed(twin, moment))][::-1]
+        assert [told, *seen] == after, f"bytecode {moment}"
+        moment += stride
+    assert moment / stride > refused > 20
+    envs.close()
+    twin.close()
+
+
+@over_carriers
+def test_a_handler_may_close_the_environment_that_it_interrupts(endpoint: str) -> None:
+    moment, has_fired = 0, True
+    while has_fired:
+        envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
+        envs.reset(seed=1)
+        at = InterruptAt(moment, envs.close)
+        try:
+            at.call(envs.step, actions(1))
+        except twofold.errors.ClosedError:
+            assert at.has_fired
+        envs.close()
+        has_fired = at.has_fired
+        moment += 7
+
+
+def test_a_handler_that_asks_for_rules_in_the_middle_of_such_a_call_is_refused(
+    endpoint: str,
+) -> None:
+    boards = np.array([[[1, 1], [0, 2]]], np.uint8)
+    expected = twofold.rules.afterstates(boards, endpoint=endpoint)
+    client = stateless.client(endpoint)
+    with client._turn(client.deadline(1e6)), pytest.raises(AlreadyPendingCallError):
+        twofold.rules.afterstates(boards, endpoint=endpoint)
+    again = twofold.rules.afterstates(boards, endpoint=endpoint)
+    for one, other in zip(again, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

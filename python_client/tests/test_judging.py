@@ -76,9 +76,11 @@ def _loading_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twofold.judging.strategy._LOAD_SECONDS", PATIENCE)
 
 
-def judged(source: str, episodes: int = 2, **arguments: Any) -> twofold.Evaluation:
+def judged(source: str, episodes: int = 2, size: int = 4, **arguments: Any) -> twofold.Evaluation:
     strategy = Strategy(source, **{**UNHURRIED, **arguments})
-    return twofold.evaluate(strategy, episodes=episodes, endpoint="embedded", secret=SECRET)
+    return twofold.evaluate(
+        strategy, episodes=episodes, size=size, endpoint="embedded", secret=SECRET
+    )
 
 
 def failure(source: str, **arguments: Any) -> errors.GameFailed:
@@ -212,6 +214,26 @@ def strategy(board):
     other = judge(episodes=12)
     assert not set(other.seeds.tolist()) & set(first.seeds.tolist())
     assert other.secret != first.secret
+
+
+@sandboxed
+def test_ids_and_hashes_of_objects_are_the_same_in_each_evaluation() -> None:
+    source = f"""{SLIDE}
+seen = []
+class Thing:
+    pass
+def strategy(board):
+    things = {{Thing() for _ in range(9)}} | {{int, str, len, strategy}}
+    seen.append(hash(tuple(map(id, things))) ^ id(board))
+    moves = legal(board)
+    return moves[sum(seen) % len(moves)]
+"""
+    first, again = (
+        twofold.evaluate(Strategy(source, **UNHURRIED), episodes=20, num_envs=5, secret=SECRET)
+        for _ in range(2)
+    )
+    assert first.failures == ()
+    np.testing.assert_array_equal(again.scores, first.scores)
 
 
 def test_the_seeds_of_judged_games_are_unrelated_numbers_of_64_bits() -> None:
@@ -353,6 +375,17 @@ def memory(process: int) -> bytes:
         ("raise GeneratorExit", "raised", "GeneratorExit"),
         ("return strategy(board)", "raised", "RecursionError: maximum recursion depth"),
         ("raise type('E', (BaseException,), {'__str__': lambda self: 1 / 0})()", "raised", "E ("),
+        (
+            "raise type('M', (type,), {'__name__': property(lambda c: c[0])})('E', (OSError,), {})",
+            "raised",
+            "an exception (line 2: raise type(",
+        ),
+        (
+            "raise type('E', (OSError,), {'__traceback__': property(lambda e: 1 / 0)})",
+            "raised",
+            "E: ",
+        ),
+        ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx: yyy"),
         ("return open('/etc/passwd').read()", "raised", "FileNotFoundError"),
         ("return open('/proc/1/environ').read()", "raised", "FileNotFoundError"),
         (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 2: raise"),
@@ -410,6 +443,28 @@ def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
     assert found.reason == "timeout"
     assert found.detail == "took 0.5 s for its moves"
     assert 0 < found.step <= 10
+
+
+@sandboxed
+def test_loading_is_no_part_of_a_games_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, float, bytes]] = []
+    ask = Sandbox.ask
+
+    def noting(sandbox: Sandbox, questions: Any) -> None:
+        asked.extend((each.game.seconds, each.timeout, each.text) for each in questions)
+        ask(sandbox, questions)
+
+    monkeypatch.setattr(Sandbox, "ask", noting)
+    source = f"import time\ntime.sleep(0.2)\n{FIRST_LEGAL}"
+    assert judged(source, episodes=1, size=2).failures == ()
+    tried, loaded, first, second, *_ = asked
+    assert tried == loaded == (0.0, PATIENCE, b"ready")
+    assert first[:2] == (0.0, PATIENCE)
+    assert 0.0 < second[0] == pytest.approx(PATIENCE - second[1])
+    monkeypatch.setattr("twofold.judging.strategy._LOAD_SECONDS", 0.3)
+    with pytest.raises(errors.StrategyError, match=r"took longer than 0\.3 s to load") as info:
+        judged(f"import time\ntime.sleep(1e6)\n{FIRST_LEGAL}")
+    assert info.value.reason == "timeout"
 
 
 @sandboxed
@@ -618,6 +673,22 @@ def strategy(board):
     assert (result.scores <= expected.scores).all()
 
 
+@sandboxed
+def test_an_exceptions_text_is_only_text_in_each_report() -> None:
+    words = "a|b <script>alert(1)</script> ![x](http://evil/y) `z` &amp; *w*"
+    result = judged(f"def strategy(board):\n    raise ValueError({words!r})\n", name="<i>|.py")
+    text, markdown, html = str(result), result.to_markdown(), result._repr_html_()
+    assert words in text
+    shown = (
+        r"a\|b &lt;script&gt;alert(1)&lt;/script&gt; !\[x\](http://evil/y) \`z\` &amp;amp; \*w\*"
+    )
+    assert shown in markdown
+    assert "### &lt;i&gt;\\|.py on " in markdown
+    for report in (markdown, html):
+        assert "<script>" not in report
+        assert "<i>" not in report
+
+
 # ---- programs that can't be judged ---------------------------------------------------------------
 
 
@@ -626,7 +697,7 @@ def strategy(board):
     ("source", "reason", "text"),
     [
         ("def strategy(board) return 0", "syntax", "line 1: "),
-        ("a = '\0'", "syntax", "null byte"),
+        ("a = '\0'", "syntax", "judged: source code string cannot contain null bytes"),
         ("((" * 10**5, "syntax", ""),
         ("def play(board):\n    return 0", "no_function", "no function strategy(board)"),
         ("strategy = 5", "no_function", "no function strategy(board)"),
@@ -643,9 +714,51 @@ def test_a_program_that_can_not_be_loaded_is_refused(source: str, reason: str, t
     assert text in str(info.value)
 
 
+@sandboxed
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\ufeff" + FIRST_LEGAL,
+        FIRST_LEGAL.replace("\n", "\r\n"),
+        # Annotations are evaluated, as in any program without a future statement.
+        "def typed(board: list): pass\nassert typed.__annotations__['board'] is list\n"
+        + FIRST_LEGAL,
+    ],
+)
+def test_a_program_is_read_as_python_reads_it(source: str) -> None:
+    assert judged(source, size=2).failures == ()
+
+
+@sandboxed
+def test_the_line_of_an_exception_is_the_one_that_python_counts() -> None:
+    found = failure("x = 'a\u2028b\x0cc'\r\ndef strategy(board):\r\n    return x[99]\r\n")
+    assert found.detail == "IndexError: string index out of range (line 3: return x[99])"
+
+
+def test_only_a_file_of_text_is_a_program(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_bytes(b"\xef\xbb\xbf" + FIRST_LEGAL.encode())
+    assert Strategy.load(file).source == FIRST_LEGAL
+    os.mkfifo(tmp_path / "pipe")
+    for path, text in ((tmp_path / "pipe", "not a regular"), (Path("/dev/zero"), "not a regular")):
+        with pytest.raises(errors.InvalidArgument, match=text):
+            Strategy.load(path)
+    file.write_bytes(b"#" * ((1 << 20) + 1))
+    with pytest.raises(errors.InvalidArgument, match="more than 1,048,576 bytes"):
+        Strategy.load(file)
+    file.write_bytes(b"# \xe9\n")
+    with pytest.raises(errors.InvalidArgument, match="not UTF-8"):
+        Strategy.load(file)
+    with pytest.raises(errors.NotFound, match="Is a directory"):
+        Strategy.load(tmp_path)
+    (tmp_path / "\x1b[2J.py").write_text(FIRST_LEGAL)
+    assert Strategy.load(tmp_path / "\x1b[2J.py").name == "?[2J.py"
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
+        ({"name": 5}, "name"),
         ({"move_timeout": 0}, "move_timeout"),
         ({"game_timeout": float("inf")}, "game_timeout"),
         ({"memory_mb": 5}, "memory_mb"),
@@ -746,6 +859,13 @@ def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
     wait_until(lambda: not any(map(is_running, found)))
 
 
+def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.judging.sandbox._START", "import time; time.sleep(1e6)")
+    monkeypatch.setattr("twofold.judging.sandbox._PATIENCE", 0.2)
+    with pytest.raises(errors.SandboxUnavailable, match=r"no answer in 0\.2 s"):
+        Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+
+
 @sandboxed
 def test_a_runner_that_is_gone_is_reported() -> None:
     sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
@@ -834,3 +954,29 @@ def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "No such file" in capsys.readouterr().err
     assert cli.main([*command, "random"]) == 2
     assert "not allowed with argument" in capsys.readouterr().err
+
+
+@sandboxed
+def test_an_emoji_on_an_ascii_terminal_loses_nothing(tmp_path: Path) -> None:
+    file, game, page = tmp_path / "\U0001f3b2.py", tmp_path / "game.json", tmp_path / "game.html"
+    file.write_text(f"{SLIDE}def strategy(board):\n    raise ValueError('\U0001f3b2')\n")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", "twofold", *words]
+        environment = os.environ | plain
+        ran = subprocess.run(command, capture_output=True, timeout=PATIENCE, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.decode("ascii")
+
+    judge = ["evaluate", "--strategy", str(file), "--episodes", "2", "--record", "best", str(game)]
+    said = run(*judge)
+    assert "????.py on twofold/Game2048-v0: 2 games" in said
+    assert r"ValueError: \U0001f3b2 (line" in said
+    assert "ValueError" in run(*judge, "--format", "markdown")
+    assert json.loads(run(*judge, "--json"))["failures"]["games"] == 2
+    document = json.loads(game.read_text())
+    document["about"]["policy"] = "\U0001f3b2"
+    game.write_text(json.dumps(document))
+    run("replay", str(game), "--html", str(page))
+    assert "\U0001f3b2" in page.read_text("utf-8")

@@ -9,11 +9,12 @@ import itertools
 import json
 import math
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import exact
 import numpy as np
@@ -25,6 +26,8 @@ import twofold
 from twofold.client.lookup import find_program
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation import Evaluation
+from twofold.judging import Failure
+from twofold.policies.choosers import PlayerChooser
 
 EXTRAS = ("optimal_value", "action_values", "regret")
 OPTIMUM, UNIFORM = 66.96414946, 19.65654018
@@ -432,6 +435,105 @@ def test_a_function_and_a_policy_in_the_server_have_the_same_regrets(tables: Pat
         is_over = bool(terminated[0])
     envs.close()
     assert one.regret.games[5] == pytest.approx(total, abs=1e-4)
+
+
+class Quitter:
+    """A player that fails in the middle of a game, or before it has begun.
+
+    Args:
+        moves: Moves of a game before it fails, by the parity of the player's seed.
+    """
+
+    episodes, lanes = 1_000, 64
+    card: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, *moves: int) -> None:
+        self._moves = moves
+
+    def make(self, envs: Any) -> Quitter:
+        self._left = np.zeros(envs.num_envs, np.int64)
+        return self
+
+    def begin(self, lanes: NDArray[Any], seeds: NDArray[Any]) -> None:
+        self._left[lanes] = np.array(self._moves)[(seeds % np.uint64(2)).astype(np.intp)]
+
+    def choose(self, boards: NDArray[Any], mask: NDArray[Any], lanes: NDArray[Any]) -> list[Any]:
+        self._left[lanes] -= 1
+        quits = Failure("quit", "has had enough")
+        first = mask.argmax(axis=1).tolist()
+        return [a if n >= 0 else quits for a, n in zip(first, self._left[lanes], strict=True)]
+
+    def summary(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+def quitter(*moves: int) -> PlayerChooser:
+    return PlayerChooser("quitter", policy=Quitter(*moves))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("objective", ["score", "goal"])
+def test_a_failed_game_is_charged_the_value_of_its_last_board(tables: Path, objective: str) -> None:
+    own = {} if objective == "score" else GOALS
+    values, actions = exact_values(own.get("goal", "score"))
+    counter = "goal_reached" if own else "score"
+    played = twofold.evaluate(quitter(0, 3), size=2, episodes=3_000, regret=True, **own)
+    assert played.regret is not None
+    assert played.failures is not None
+    assert len(played.failures) > 2_900  # few games are over after three moves
+    for each in played.failures[:20]:
+        assert each.episode is not None
+        envs = twofold.Game2048VectorEnv(1, size=2, **own)
+        infos: Any
+        boards, infos = envs.reset(seed=[each.seed])
+        regret, got = 0.0, 0.0
+        for _ in range(each.step + 1):  # and the move in the place of the failed one
+            action, got = infos["action_mask"].argmax(axis=1), float(infos[counter][0])
+            before = boards.tobytes()
+            last = values[before] - actions[before][action[0]]
+            regret += last
+            boards, _, _, _, infos = envs.step(action)
+        envs.close()
+        unplayed = last + float(infos[counter][0]) - got + values.get(boards.tobytes(), 0.0)
+        assert played.regret.unplayed[each.episode] == pytest.approx(unplayed, abs=1e-3)
+        expected = regret - last + unplayed
+        assert played.regret.games[each.episode] == pytest.approx(expected, abs=1e-3)
+    if objective == "score":
+        together = played.scores + played.regret.games
+        assert abs(together.mean() - OPTIMUM) < 4 * standard_error(together)
+
+
+def test_a_truncated_game_is_charged_the_value_of_its_last_board(tables: Path) -> None:
+    for policy in ("random", lambda boards, mask: mask.argmax(axis=1)):
+        cut = twofold.evaluate(policy, size=2, episodes=3_000, max_episode_steps=4, regret=True)
+        whole = twofold.evaluate(policy, size=2, episodes=3_000, regret=True)
+        assert cut.regret is not None
+        assert whole.regret is not None
+        together = cut.scores + cut.regret.games
+        assert abs(together.mean() - OPTIMUM) < 4 * standard_error(together)
+        report = cut.summary["regret"]["unplayed"]
+        assert 1_000 < report["games"] == np.count_nonzero(cut.regret.unplayed) < 3_000
+        assert report["share"] == pytest.approx(cut.regret.unplayed.sum() / cut.regret.games.sum())
+        assert "unplayed, in " in str(cut)
+        assert not whole.regret.unplayed.any()
+        assert "unplayed" not in str(whole)
+
+
+def test_games_that_fail_at_once_have_all_of_the_optimum_as_regret(tables: Path) -> None:
+    played = twofold.evaluate(quitter(0, 0), size=2, episodes=500, regret=True)
+    regret = played.summary["regret"]
+    assert regret["per_game"]["mean"] == pytest.approx(OPTIMUM, rel=0.05)
+    assert regret["unplayed"] == {
+        "games": 500,
+        "mean": pytest.approx(regret["per_game"]["mean"]),
+        "share": pytest.approx(1),
+    }
+    assert math.isnan(regret["per_move"]["mean"])
+    assert re.search(r"^of a move +- +- \.\.\. -$", str(played), re.MULTILINE)
+    again = Evaluation.from_json(played.to_json(games=True))
+    assert again.summary["regret"]["unplayed"] == regret["unplayed"]
 
 
 def test_a_saved_evaluation_keeps_its_regret(uniform: Evaluation, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Declared rewards: their declaration, each term's formula, and the limits of shaping."""
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reward.json").write_text("merge_score: 1")
     with pytest.raises(errors.InvalidArgument, match=r"reward\.json.*not JSON"):
         reward_spec(tmp_path / "reward.json")
+    (tmp_path / "reward.json").write_text("[" * 100_000)
+    with pytest.raises(errors.InvalidArgument, match="not JSON"):
+        reward_spec(tmp_path / "reward.json")
+
+
+def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "reward.json").write_bytes(b'\xef\xbb\xbf{"merge_score": 2}')
+    assert reward_spec(tmp_path / "reward.json") == reward_spec({"merge_score": 2})
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(errors.InvalidArgument, match="not a regular file") as caught:
+            reward_spec(tmp_path / "pipe")
+        assert caught.value.field == "reward"
 
 
 @pytest.mark.parametrize("content", ['"score"', '"other.json"', "null", "1"])

@@ -176,6 +176,44 @@ def test_a_step_without_an_answer_is_waited_for_again(own_server: Server) -> Non
     twin.close()
 
 
+@pytest.mark.parametrize("is_first", [False, True], ids=["after a wait", "at once"])
+def test_a_begun_step_can_be_collected_and_discarded(own_server: Server, is_first: bool) -> None:
+    envs, twin = make(own_server.ipc), make(own_server.ipc)
+    envs.reset(seed=7)
+    twin.reset(seed=7)
+    for end in (envs.collect, envs.discard):
+        with own_server.stopped(), hurried(envs):
+            envs.step_async(actions(1))
+            for wait in () if is_first else (envs.step_wait, end):
+                with pytest.raises(DeadlineExceeded):
+                    wait()
+        results, expected = end(), twin.step(actions(1))
+        assert results is None or number(results) == number(expected)
+        with pytest.raises(NoAsyncCallError):
+            envs.step_wait()
+        assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
+    assert envs.requests == twin.requests
+    envs.close()
+    twin.close()
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_collect_and_discard_end_a_step_in_the_process_too(copy: bool) -> None:
+    envs, twin = make("embedded", copy=copy), make("embedded")
+    envs.reset(seed=7)
+    twin.reset(seed=7)
+    envs.step_async(actions(1))
+    assert number(envs.collect()) == number(twin.step(actions(1)))
+    envs.step_async(actions(2))
+    envs.discard()
+    twin.step(actions(2))
+    with pytest.raises(NoAsyncCallError):
+        envs.collect()
+    assert number(envs.step(actions(3))) == number(twin.step(actions(3)))
+    envs.close()
+    twin.close()
+
+
 @pytest.mark.parametrize("is_sent", [False, True])
 def test_a_server_that_dies_meanwhile_is_recovered_from(own_server: Server, is_sent: bool) -> None:
     expected = undisturbed(None, 30)

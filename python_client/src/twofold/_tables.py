@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from twofold._text import markdown
+
 Style = Literal["plain", "pipe", "html"]
 """Text, Markdown or HTML."""
 
@@ -17,12 +19,15 @@ def table(
     name   count
     step   1,024
 
-    `align` has "l" (left) or "r" (right) for each column.
+    `align` has "l" (left) or "r" (right) for each column. Cells are escaped in Markdown and
+    in HTML.
     """
     from tabulate import tabulate
 
     columns = [{"l": "left", "r": "right"}[letter] for letter in align]
     if style == "plain":  # a header of its own would widen the columns
         rows, header = [header, *rows], ()
+    if style == "pipe":  # tabulate escapes HTML, but not Markdown
+        header, *rows = [[markdown(cell) for cell in row] for row in (header, *rows)]
     text = tabulate(rows, header, tablefmt=style, colalign=columns, disable_numparse=True)
     return "\n".join(line.rstrip() for line in text.splitlines())

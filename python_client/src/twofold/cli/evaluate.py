@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, naming, positive
 from twofold.errors import InvalidArgument
@@ -143,7 +143,10 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _fields(text: str) -> dict[str, Any]:
     """A JSON object."""
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise argparse.ArgumentTypeError("the JSON is nested too deeply") from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text} is no JSON object")
     return value
@@ -162,7 +165,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
     elif arguments.chat is not None:
         if arguments.model is None:
             raise InvalidArgument("--chat needs --model NAME", field="model")
-        prompt = PROMPT if arguments.prompt is None else arguments.prompt.read_text()
+        prompt = PROMPT if arguments.prompt is None else _text.read(arguments.prompt, "prompt")
         yield ChatModel(
             arguments.chat,
             arguments.model,

@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     verification = recording.verify()
     if arguments.html:
         with naming(arguments.html):
-            arguments.html.write_text(recording.to_html())
+            # In any locale; a name from the command line may hold bytes that are not text.
+            arguments.html.write_text(recording.to_html(), "utf-8", "xmlcharrefreplace")
     elif not (arguments.verify or arguments.json):
         if arguments.boards or sys.stdout.isatty():
             _show(recording, None if arguments.boards else arguments.speed)

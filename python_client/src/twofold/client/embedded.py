@@ -108,7 +108,8 @@ def _start() -> tuple[ctypes.CDLL, int]:
 _WIDTHS = {np.dtype(kind): np.dtype(kind).itemsize for kind in np.typecodes["UnsignedInteger"]}
 _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["Integer"]}
 
-_lock = threading.Lock()
+# A signal handler may need a service while another call starts one.
+_lock = threading.RLock()
 _service: tuple[ctypes.CDLL, int] | None = None
 # Whether the process that forked this one had used the library, and no warning was given yet.
 _is_confined = False
@@ -117,7 +118,7 @@ _is_confined = False
 def _forget_in_child() -> None:
     """A forked child makes a service of its own, and leaves its parent's boards alone."""
     global _lock, _service, _is_confined
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _is_confined = _service is not None
     _service = None
 

@@ -6,6 +6,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+import gymnasium as gym
+
 from twofold.client import system
 from twofold.client.carrier import Answer, Call, Carrier
 from twofold.client.curve import CurveKeys
@@ -31,6 +33,8 @@ class Client:
     def __init__(self, endpoint: str, keys: CurveKeys | None, within: Surroundings) -> None:
         self._endpoint, self._keys, self._surroundings = endpoint, keys, within
         self._lock = threading.Lock()
+        # The last thread that asked.
+        self._thread = 0
         self._carrier: Carrier | None = None
 
     def deadline(self, timeout: float) -> float:
@@ -50,6 +54,8 @@ class Client:
         Raises:
             RequestError: The server refused.
             TransportError: No answer, or other threads were asking until the deadline.
+            gymnasium.error.AlreadyPendingCallError: This thread is asking: a signal handler
+                interrupts it.
         """
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
@@ -60,10 +66,18 @@ class Client:
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[Carrier]:
         """The carrier, connected; meanwhile no other thread asks."""
-        if not self._lock.acquire(timeout=max(0.0, deadline - self._surroundings.now())):
+        me, wait = threading.get_ident(), max(0.0, deadline - self._surroundings.now())
+        if self._lock.locked() and self._thread == me:
+            raise gym.error.AlreadyPendingCallError(
+                f"this call interrupts another call at {self._endpoint}, which has no result yet: "
+                "a signal handler or a finalizer can't make one; set a flag there, and call later",
+                "expand",
+            )
+        if not self._lock.acquire(timeout=wait):
             raise DeadlineExceeded(
                 f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
             )
+        self._thread = me
         try:
             if self._carrier is not None and self._carrier.is_dead:
                 self._carrier.close()
@@ -74,6 +88,7 @@ class Client:
                 self._carrier = carrier
             yield self._carrier
         finally:
+            self._thread = 0
             self._lock.release()
 
 

@@ -17,7 +17,7 @@ from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.sockets import Socket
 from twofold.client.surroundings import SYSTEM, Surroundings
-from twofold.errors import DeadlineExceeded, ProtocolError, TransportError
+from twofold.errors import ClosedError, DeadlineExceeded, ProtocolError, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -166,6 +166,11 @@ class ZeroMQCarrier(Carrier):
                     )
                 tries += 1
                 sent = self._surroundings.now()
+        except zmq.ZMQError as error:
+            self.drop()
+            if error.errno != zmq.ENOTSOCK:
+                raise
+            raise ClosedError("this environment was closed in a call") from None
         except BaseException:
             self.drop()
             raise
@@ -209,7 +214,8 @@ class ZeroMQCarrier(Carrier):
     ) -> Answer | None:
         """The reply to a request, for `exchange`; None if it does not arrive by then."""
         socket = self._socket
-        assert socket is not None
+        if socket is None:  # closed by a signal handler
+            raise ClosedError("this environment was closed in a call")
         while (frame := self._receive_frame(socket, until - self._surroundings.now())) is None:
             if self.server is not None:
                 self.server.check()

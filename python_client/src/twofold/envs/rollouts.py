@@ -106,12 +106,15 @@ def _play(
 ) -> Rollout:
     """The steps of as many requests as it takes; `room` are the bytes of the largest reply."""
     steps = collected.steps
+    session.is_busy = True  # except for `progress`
     following = request(0)
     while True:
         reply, payload = session.call("rollout", *following, room)
         begin, done = collected.done, collected.done + reply.rollout.steps
         if progress is not None:
+            session.is_busy = False
             progress(done)
+            session.is_busy = True
         if done < steps:
             # The server goes on while this process copies the reply.
             following = request(done)

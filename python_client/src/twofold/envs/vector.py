@@ -14,7 +14,7 @@ from typing_extensions import Self, Unpack
 
 from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
-from twofold.client.session import Session, exactly_once, waiting
+from twofold.client.session import Session, exactly_once, in_parts, waiting
 from twofold.envs import rendering, rollouts, snapshots
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
@@ -292,7 +292,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @exactly_once
     def step_async(self, actions: ArrayLike) -> None:
-        """Begins a step, whose results `step_wait` returns; nothing else may be called between.
+        """Begins a step, whose results `step_wait` returns; nothing is called in between.
 
         Over ZeroMQ it only sends the request, which the server carries out meanwhile. In this
         process it carries the step out; with copy=False the arrays of the last step change then.
@@ -300,8 +300,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Raises:
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first. There
                 is no step under way then, and none after any other error.
-            gymnasium.error.AlreadyPendingCallError: A step is under way; every other call raises it
-                too, but for `close`, which gives the step up.
+            gymnasium.error.AlreadyPendingCallError: A step is under way. Every other call raises it
+                too, except `collect`, which does what `step_wait` does, and `discard` and `close`,
+                which give the step up.
             FailedPrecondition, TransportError: What `step` raises, if that is known already.
         """
         numbers = self._server_actions(actions, checks_range=True)
@@ -317,23 +318,28 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             FailedPrecondition: As `step` does; the step is over, and was not applied.
             ShuttingDown, TransportError: No answer. The same call again collects it.
         """
-        reply, _ = self._session.step_wait(self._awaited)
-        return self._stepped(reply, self._awaited[0])
+        self._session.check_begun()
+        return self._collected()
 
-    @exactly_once
+    @waiting
     def collect(self) -> Stepped[ObsT, InfosT]:
-        """The results of a step that got no answer, or was interrupted: `step` with its actions.
+        """The results of a step that got no answer, was interrupted, or was begun by `step_async`.
 
         Raises:
             gymnasium.error.NoAsyncCallError: There is no such step.
             FailedPrecondition: As `step` does; the step is over, and was not applied.
             ShuttingDown, TransportError: Still no answer.
         """
-        buffer = self._results.buffer(self._target)
+        return self._collected()
+
+    def _collected(self) -> Stepped[ObsT, InfosT]:
+        """The results of the newest step, inside a call."""
+        is_begun = self._session.state.is_awaited
+        buffer = self._awaited if is_begun else self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)
         return self._stepped(reply, buffer[0])
 
-    @exactly_once
+    @waiting
     def discard(self) -> None:
         """Drops the results of such a step, rewards included, once it is over, if there is one.
 
@@ -461,7 +467,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             raise
         return copied
 
-    @exactly_once
+    @in_parts
     def rollout(
         self,
         steps: int,

@@ -14,6 +14,8 @@ import numpy as np
 
 from twofold._optional import optional_import
 from twofold._tables import Style, table
+from twofold._text import markdown as escaped
+from twofold._text import printable
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
@@ -28,6 +30,11 @@ def number(value: float) -> str:
 def share(value: float) -> str:
     """A share as a percentage: "12.34 %"; "-" for nan."""
     return "-" if math.isnan(value) else f"{value:.2%}".replace("%", " %")
+
+
+def figure(value: float) -> str:
+    """A number with four digits: "5,468", "0.01235"; "-" for nan."""
+    return "-" if math.isnan(value) else f"{value:,.4g}"
 
 
 def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> str:
@@ -69,12 +76,17 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     for name, key in named.items():
         if key in regret:
             estimate = regret[key]
-            ends = interval(estimate["mean_interval"], "{:,.4g}".format)
-            rows.append([name, f"{estimate['mean']:,.4g}", ends])
+            ends = interval(estimate["mean_interval"], figure)
+            rows.append([name, figure(estimate["mean"]), ends])
+    unplayed = regret["unplayed"]
+    if unplayed["games"]:
+        games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"
+        name = f"unplayed, in {games}"
+        rows.insert(1, [name, figure(unplayed["mean"]), f"{share(unplayed['share'])} of it"])
     tables = [table([unit, "mean", "95 % interval"], rows, "lrr", style)]
     for name, key in (("tile sum", "by_tile_sum"), ("empty cells", "by_empty_cells")):
         rows = [
-            [place, f"{entry['steps']:,}", f"{entry['mean']:,.4g}", share(entry["share"])]
+            [place, f"{entry['steps']:,}", figure(entry["mean"]), share(entry["share"])]
             for place, entry in regret[key].items()
         ]
         tables.append(table([name, "steps", "mean regret", "of all"], rows, "lrrr", style))
@@ -117,7 +129,7 @@ def _prompt(summary: dict[str, Any]) -> list[str]:
 def _title(summary: dict[str, Any]) -> str:
     environment = summary["rule_card"].get("environment", "")
     games = "1 game" if summary["episodes"] == 1 else f"{summary['episodes']:,} games"
-    return f"{summary['policy']} on {environment}: {games}"
+    return f"{printable(summary['policy'])} on {environment}: {games}"
 
 
 def _speed(summary: dict[str, Any]) -> str:
@@ -141,18 +153,24 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
     return [*lines, ["seeds", f"{seeds} and the {games - 1:,} after it"]]
 
 
+def printed(parts: Sequence[str]) -> str:
+    """Paragraphs, without what could steer a terminal: names and saved reports are of anyone."""
+    lines = "\n\n".join(parts).split("\n")
+    return "\n".join(printable(line.expandtabs()) for line in lines)
+
+
 def text(summary: dict[str, Any]) -> str:
     """The report for a terminal."""
     (first, *rest), tables = _card(summary), _tables(summary, "plain")
     card, prompt = table(first, rest, "ll"), _prompt(summary)
-    return "\n\n".join([_title(summary), *tables, _speed(summary), card, *prompt])
+    return printed([_title(summary), *tables, _speed(summary), card, *prompt])
 
 
 def markdown(summary: dict[str, Any]) -> str:
     """The report for a README."""
     card = table(["rule card", ""], _card(summary), "ll", "pipe")
-    title, tables = f"### {_title(summary)}", _tables(summary, "pipe")
-    return "\n\n".join([title, *tables, _speed(summary), card, *_prompt(summary)])
+    title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
+    return printed([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:

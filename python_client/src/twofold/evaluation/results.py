@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
+from twofold._text import printable
 from twofold.envs.results import Array
 from twofold.errors import GameFailed, InternalError, InvalidArgument
 from twofold.evaluation import report
@@ -89,8 +90,9 @@ class Evaluation:
         or a higher tile on their final board: games, share and its interval (Wilson).
         `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
         `failures` and `model` are those of the attributes `failures` and `player`. `regret` holds
-        its mean per_game and per_move, by_tile_sum and by_empty_cells steps, mean and share of all,
-        and where the games' results say so the optimum: results and regrets together.
+        its mean per_game and per_move, the number, mean and share of all of games that ended early
+        (unplayed), by_tile_sum and by_empty_cells steps, mean and share, and where the games'
+        results say so the optimum: results and regrets together.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -359,6 +361,7 @@ class Comparison:
 
     def __str__(self) -> str:
         a, b = self.means
+        first, second = printable(self.first), printable(self.second)
         games = "1 seed" if self.episodes == 1 else f"{self.episodes:,} seeds"
         verdict = "excludes 0" if self.is_significant else "includes 0"
         decided = self.episodes - self.ties
@@ -366,12 +369,12 @@ class Comparison:
         correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
         return "\n".join(
             [
-                f"{self.first} against {self.second}, the same {games} each",
+                f"{first} against {second}, the same {games} each",
                 f"mean scores   {report.number(a)} and {report.number(b)}",
                 f"difference    {report.number(self.difference)}, 95 % interval "
                 f"{report.interval(self.difference_interval)}: the interval {verdict}",
-                f"pairs         {self.wins:,} won by {self.first}, {decided - self.wins:,} by "
-                f"{self.second}, {self.ties:,} ties; {won}, 95 % interval "
+                f"pairs         {self.wins:,} won by {first}, {decided - self.wins:,} by "
+                f"{second}, {self.ties:,} ties; {won}, 95 % interval "
                 f"{report.interval(self.win_interval, report.share)}",
                 f"correlation   {correlation}",
             ]

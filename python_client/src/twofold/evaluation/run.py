@@ -20,7 +20,7 @@ from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
 from twofold.evaluation.observers import GameResults, Progress, ProgressReport
-from twofold.evaluation.regret import INFO, Regret, RegretMeter
+from twofold.evaluation.regret import INFOS, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.evaluation.schedule import Schedule, Segment
@@ -196,7 +196,7 @@ class Plan:
             if isinstance(chooser, ServedChooser):
                 arguments["autoreset_mode"] = AutoresetMode.DISABLED
             if self.regret:
-                extras = dict.fromkeys([*arguments.get("extra_infos", ()), INFO])
+                extras = dict.fromkeys([*arguments.get("extra_infos", ()), *INFOS])
                 arguments["extra_infos"] = tuple(extras)
             number = lanes if self.num_envs is None else self.num_envs
             number = _arguments.integer("num_envs", number, 1)

@@ -20,7 +20,8 @@ class Segment(NamedTuple):
         actions: (T, N).
         playing: bool (T, N), true for the steps that count.
         boards: (T, N, …), the boards before the steps; None if no observer needs them.
-        infos: The infos that observers need, (T, N) each.
+        infos: The infos that observers need, (T, N) each; of the move that was played in the place
+            of a failed game, too.
         ended: The lanes whose episodes have ended, (k,).
         results: For these lanes `score`, `moves`, `length` and, in games with tiles,
             `max_exponent`, (k,) each.

@@ -96,7 +96,8 @@ class Steps:
             before = {name: before[name].copy() for name in _OF_FAILED}
         base: Any = self._envs.unwrapped
         boards = base.boards()[np.newaxis] if self._needs_boards else None
-        self._observations, rewards, terminations, truncations, infos = self._envs.step(actions)
+        self._observations, rewards, terminations, truncations, stepped = self._envs.step(actions)
+        infos = stepped
         if chooser.failures:
             kept = {name: np.where(failed, before[name], infos[name]) for name in _OF_FAILED}
             infos = {**infos, **kept}
@@ -112,7 +113,7 @@ class Steps:
             actions=actions[np.newaxis],
             playing=(active & ~failed)[np.newaxis],
             boards=boards,
-            infos={name: infos[name][np.newaxis] for name in self._names},
+            infos={name: stepped[name][np.newaxis] for name in self._names},
             ended=ended,
             results=self._results(ended) if len(ended) else {},
             failures=chooser.failures.values(),
@@ -158,7 +159,8 @@ class Rollouts:
                 "policies in the server play 2048; pass a function for another game", field="policy"
             )
         self._envs, self._policy = base, policy
-        self._infos = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
+        names = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
+        self._infos = list(dict.fromkeys(names))
         # So few that waiting for the end costs little in short games: random ones take 5.6 steps on
         # 2 x 2, 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)

@@ -52,7 +52,10 @@ def bootstrap_mean(values: NDArray[Any]) -> Interval:
 
 
 def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
-    """The interval of the sum of values over the sum of counts, pairs resampled together."""
+    """The interval of the sum of values over the sum of counts, pairs resampled together.
+
+    Resamples in which all counts are 0 have no ratio, and are left out.
+    """
     number = len(values)
     if number < 2:
         return UNKNOWN
@@ -65,7 +68,13 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
     for start in range(0, _RESAMPLES, together):
         rows = min(together, _RESAMPLES - start)
         chosen = rng.integers(0, len(sums), (rows, len(sums)))
-        means[start : start + rows] = sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1)
+        total = counts[chosen].sum(axis=1)
+        ratios = np.full(rows, np.nan)
+        np.divide(sums[chosen].sum(axis=1), total, out=ratios, where=total > 0)
+        means[start : start + rows] = ratios
+    means = means[~np.isnan(means)]
+    if not means.size:
+        return UNKNOWN
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(means, (tail, 100 - tail))
     return Interval(float(low), float(high))

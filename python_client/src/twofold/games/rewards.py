@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
@@ -68,12 +67,14 @@ def read_reward(reward: Reward) -> Reward:
         return reward
     path = os.fspath(reward)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = _text.read(path, "reward")
     except OSError as error:
         raise InvalidArgument(
             f"reward is {path!r}, which can't be read: {error.strerror}; {_FORMS}", field="reward"
         ) from error
-    except ValueError as error:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(
             f"the reward file {path!r} is not JSON: {error}", field="reward"
         ) from error

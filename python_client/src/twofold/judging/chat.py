@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
@@ -36,7 +37,8 @@ Moves that change the board: {legal}.
 Choose one of them. End your reply with its name; the last direction that you name is your move."""
 """What a model is asked for each move; {board} and {legal} are filled in."""
 
-_WORD = re.compile(rf"\b({'|'.join(DIRECTIONS)})\b", re.IGNORECASE)
+# Of ASCII letters: without case, Unicode has two more for "i".
+_WORD = re.compile(rf"\b((?ai:{'|'.join(DIRECTIONS)}))\b")
 
 
 def read_move(text: str) -> str | None:
@@ -88,6 +90,7 @@ class ChatModel:
 
     def __post_init__(self) -> None:
         _arguments.text("model", self.model)
+        _check_options(self.options)
         _arguments.integer("retries", self.retries, 0, 100)
         _arguments.real("timeout", self.timeout, 1e-3, 1e6, "seconds > 0")
         if "{board}" not in _arguments.text("prompt", self.prompt):
@@ -105,6 +108,18 @@ class ChatModel:
             InvalidArgument: The environment plays another game, or the URL is malformed.
         """
         return ChatPlayer(self, game_of(envs))
+
+
+def _check_options(options: object) -> None:
+    """Raises InvalidArgument for options that can't be fields of a request."""
+    try:
+        if not isinstance(options, Mapping) or options.get("stream"):
+            raise ValueError("expected a mapping, without stream")
+        json.dumps(dict(options), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(
+            f"options can't be the fields of a request: {error}", field="options"
+        ) from None
 
 
 class ChatPlayer:

@@ -8,6 +8,7 @@ import html
 import http.client
 import json
 import socket
+import ssl
 import threading
 import urllib.error
 import urllib.parse
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
+from twofold._text import printable
 from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument, ModelUnavailable
 
@@ -56,9 +58,9 @@ class ChatEndpoint:
     """An endpoint of chat models; threads may share it.
 
     Statuses 408, 409, 429 and 5xx, and requests without an answer, are tried again, after the
-    seconds that Retry-After names if it does. Redirects are not followed: they would get the key.
-    No message has the key or the values of the URL's query, not even where the endpoint echoes
-    them.
+    seconds that Retry-After names if it does, but not a certificate that is refused. Redirects are
+    not followed: they would get the key. No message has the key or the values of the URL's query,
+    not even where the endpoint echoes them, nor characters that steer a terminal.
 
     Args:
         url: The base, such as http://127.0.0.1:8000/v1; a query goes behind /chat/completions.
@@ -67,13 +69,14 @@ class ChatEndpoint:
         surroundings: Waits between attempts.
 
     Raises:
-        InvalidArgument: `url` is not http or https, or has a user; or `api_key` has characters that
-            a header can't have.
+        InvalidArgument: `url` is not http or https, has a user, or has no host and port to connect
+            to; or `api_key` has characters that a header can't have.
     """
 
     def __init__(
         self, url: str, api_key: str, timeout: float, surroundings: Surroundings = SYSTEM
     ) -> None:
+        _check_text("api_key", api_key)
         key = api_key.strip()
         if not _is_printable(key):
             raise InvalidArgument(
@@ -114,6 +117,8 @@ class ChatEndpoint:
                 wait = _retry_after(reply.retry_after, wait)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem, status = f"{type(error).__name__}: {error}", None
+                if _is_final(error):
+                    raise self._unavailable(problem, None) from None
             if status is not None and status not in (408, 409, 429) and status < 500:
                 raise self._unavailable(problem, status)
             if attempt < ATTEMPTS:
@@ -152,6 +157,7 @@ class ChatEndpoint:
             timer.cancel()
             with self._lock:
                 self._exchanges.discard(exchange)
+            exchange.close()
         if reply is None or exchange.is_ended:
             raise TimeoutError(f"timed out: no whole reply in {self._timeout:g} s")
         return reply
@@ -180,9 +186,17 @@ class ChatEndpoint:
         return text
 
     def _unavailable(self, problem: str, status: int | None) -> ModelUnavailable:
-        error = ModelUnavailable(f"{self._shown}: {self._masked(problem)}")
+        error = ModelUnavailable(f"{self._shown}: {printable(self._masked(problem))[:500]}")
         error.status = status
         return error
+
+
+def _check_text(name: str, value: object) -> None:
+    """Raises InvalidArgument unless a value is a string; it may be secret, and is not shown."""
+    if not isinstance(value, str):
+        raise InvalidArgument(
+            f"{name} has the type {type(value).__name__}; expected a string", field=name
+        )
 
 
 def _is_printable(text: str) -> bool:
@@ -190,15 +204,25 @@ def _is_printable(text: str) -> bool:
     return all("!" <= character <= "~" for character in text)
 
 
+def _is_final(error: Exception) -> bool:
+    """Whether another attempt would fail, too: for a certificate, or for the address of a proxy."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    finals = ssl.SSLCertVerificationError, http.client.InvalidURL, UnicodeError
+    return isinstance(reason, finals)
+
+
 def _split(url: str) -> urllib.parse.SplitResult:
     """The parts of an endpoint's URL; raises InvalidArgument without its secrets."""
+    _check_text("url", url)
     try:
         parts = urllib.parse.urlsplit(url)
-        _ = parts.port  # ValueError where it is not a number
-    except ValueError:
+        is_valid = _has_address(parts)
+    except (ValueError, http.client.InvalidURL):
+        is_valid = False
+    if not is_valid:
         raise InvalidArgument(
             "url has an invalid host or port; expected http://host:port/…", field="url"
-        ) from None
+        )
     if parts.username is not None:
         raise InvalidArgument(
             f"url is {_shown(parts)!r}; expected no user and password, but an API key", field="url"
@@ -212,6 +236,21 @@ def _split(url: str) -> urllib.parse.SplitResult:
             f"url is {_shown(parts)!r}; expected printable ASCII characters", field="url"
         )
     return parts
+
+
+def _has_address(parts: urllib.parse.SplitResult) -> bool:
+    """Whether there are a host and a port that a connection can be tried to, if it is http.
+
+    Raises:
+        ValueError, http.client.InvalidURL: They are malformed.
+    """
+    port, host = parts.port, parts.hostname
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        return True
+    # As the connection will read them.
+    connection = http.client.HTTPConnection(parts.netloc.rpartition("@")[2])
+    connection.host.encode("idna")
+    return port != 0 and connection.host.lower() == host
 
 
 def _shown(parts: urllib.parse.SplitResult) -> str:
@@ -260,33 +299,36 @@ class _Exchange(urllib.request.Request):
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
-    def connected(self, to: socket.socket) -> None:
-        """Keeps the connection's socket, to end it."""
+    def connect(self, *arguments: Any) -> socket.socket:
+        """Connects, and keeps the connection, to end it; from before a handshake of TLS on."""
+        made = socket.create_connection(*arguments)
         with self._lock:
-            self._socket = to
+            # A TLS socket takes the descriptor of the plain one.
+            self._socket = made.dup()
         if self.is_ended:
             self.end()
+        return made
 
     def end(self) -> None:
         """Ends it; a thread that reads from the connection finds its end."""
         self.is_ended = True
         with self._lock, contextlib.suppress(OSError):
             if self._socket is not None:
-                # The method of TLS sockets forgets the keys while another thread reads.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection that shows its socket to an exchange."""
+    """A connection that an exchange makes."""
 
     def __init__(self, exchange: _Exchange, host: str, **arguments: Any) -> None:
         super().__init__(host, **arguments)
-        self._exchange = exchange
-
-    @override
-    def connect(self) -> None:
-        super().connect()
-        self._exchange.connected(self.sock)
+        self._create_connection = exchange.connect
 
 
 class _TlsConnection(_Connection, http.client.HTTPSConnection):

@@ -124,7 +124,8 @@ def _serve(judge: socket.socket, settings: dict[str, Any], system_calls: Filter 
             os.kill(child, signal.SIGKILL)  # nothing happens if it has ended by itself
             _, status, usage = os.wait4(child, 0)
             seconds = usage.ru_utime + usage.ru_stime
-            judge.send(f"{os.waitstatus_to_exitcode(status)} {seconds}".encode())
+            # Of the same width each time, so that the games after it have the same addresses.
+            judge.send(f"{os.waitstatus_to_exitcode(status)} {seconds:012.6f}".encode())
     for child in games.values():
         os.kill(child, signal.SIGKILL)
 
@@ -181,9 +182,11 @@ def _answer(source: str, file: str) -> None:
 def _load(source: str, file: str) -> Callable[[Any], object]:
     """The function `strategy` of a program."""
     try:
-        code = compile(source, file, "exec")
+        # Without the future statements of this module.
+        code = compile(source.removeprefix("\ufeff"), file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:  # ValueError: it holds a zero byte
-        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        number = getattr(error, "lineno", None)
+        line = f"line {number}: " if number else ""
         raise _Failed("syntax", f"{line}{getattr(error, 'msg', error)}") from None
     module = types.ModuleType("strategy")
     sys.modules["strategy"] = module  # dataclasses look their module up there
@@ -212,15 +215,19 @@ def _action(value: object) -> int:
 
 def _describe(error: BaseException, source: str, file: str) -> str:
     """An exception of the program, and the last line of the program's own code."""
-    text = type(error).__name__
-    with contextlib.suppress(BaseException):  # its __str__ is the program's, too
+    text, line = "an exception", 0
+    # Its class, its __str__ and its traceback may be the program's, too.
+    with contextlib.suppress(BaseException):
+        text = type(error).__name__[:100]
         text += f": {error}"[:200]
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    lines = source.splitlines()
+    with contextlib.suppress(BaseException):
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == file:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+    # The ends of lines that Python has; `splitlines` knows more.
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not 0 < line <= len(lines):
         return text
     return f"{text} (line {line}: {lines[line - 1].strip()[:80]})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import json
 import os
@@ -12,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ for name, path in (("twofold", sys.argv[1]), ("twofold.judging", sys.argv[1] + "
 from twofold.judging import runner
 runner.main(int(sys.argv[2]))
 """
-_START_SECONDS = 60.0
+# Seconds to wait for the start, for each reply and for the end.
+_PATIENCE = 60.0
+_ADDR_NO_RANDOMIZE = 0x0040000
 
 
 @dataclass(eq=False)
@@ -103,14 +106,14 @@ class Sandbox:
         if sys.platform != "linux":
             raise SandboxUnavailable("programs are judged on Linux only", missing="Linux")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control.settimeout(_START_SECONDS)
+        self._control.settimeout(_PATIENCE)
         self._made = 0
         package = str(Path(__file__).resolve().parents[1])
         variables = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "HOME": "/"}
         if "LD_LIBRARY_PATH" in os.environ:  # which this Python may need
             variables["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         descriptor = str(theirs.fileno())
-        with theirs:
+        with theirs, _fixed_addresses():
             self._process = subprocess.Popen(
                 [sys.executable, "-s", "-S", "-B", "-c", _START, package, descriptor],
                 stdin=subprocess.PIPE,
@@ -146,6 +149,11 @@ class Sandbox:
             reply = self._control.recv(LONGEST)
         except ConnectionError:
             reply = b""
+        except TimeoutError:
+            raise SandboxUnavailable(
+                f"the process that runs the program's games gave no answer in {_PATIENCE:g} s",
+                missing="an answer in time",
+            ) from None
         if not reply:
             raise SandboxUnavailable("the process that runs the program's games has ended")
         return reply
@@ -205,7 +213,26 @@ class Sandbox:
     def close(self) -> None:
         """Ends all processes."""
         self._control.close()
-        self._process.wait()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """Lets processes that this thread starts have the same addresses each time, if the kernel does.
+
+    Python's `id` and the hashes of objects are made of them.
+    """
+    personality = ctypes.CDLL(None).personality
+    before = personality(ctypes.c_ulong(0xFFFFFFFF))  # only asks
+    personality(ctypes.c_ulong(before | _ADDR_NO_RANDOMIZE))
+    try:
+        yield
+    finally:
+        personality(ctypes.c_ulong(before))
 
 
 def _send(question: Question, selector: selectors.BaseSelector) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import signal
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,8 +16,8 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from twofold import _arguments
-from twofold.errors import InvalidArgument, NotFound, StrategyError
+from twofold import _arguments, _text
+from twofold.errors import NotFound, StrategyError
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import Game2048
 from twofold.judging.players import Choice, Failure, game_of
@@ -44,8 +44,9 @@ class Strategy:
     Attributes:
         source: The program.
         name: Its name in reports.
-        move_timeout: Seconds for one move; the first has 10 more, to load the program.
-        game_timeout: Seconds for all moves of a game.
+        move_timeout: Seconds for one move.
+        game_timeout: Seconds for all moves of a game. Neither limit counts the time in which the
+            game's process loads the program, at most 10 seconds.
         memory_mb: Megabytes of address space of a game's process, Python's own included.
         unsafe: Whether to run it without the walls, with limits only: it can then read and delete
             files, and connect anywhere.
@@ -65,6 +66,7 @@ class Strategy:
 
     def __post_init__(self) -> None:
         _arguments.text("source", self.source)
+        _arguments.text("name", self.name)
         _arguments.real("move_timeout", self.move_timeout, 1e-3, 1e6, "seconds > 0")
         _arguments.real("game_timeout", self.game_timeout, 1e-3, 1e6, "seconds > 0")
         _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)
@@ -75,15 +77,13 @@ class Strategy:
 
         Raises:
             NotFound: There is no such file.
-            InvalidArgument: It is no text.
+            InvalidArgument: It is not a regular file of at most 1 MiB of UTF-8.
         """
         try:
-            source = Path(path).read_text(encoding="utf-8")
+            source = _text.read(path, "policy")
         except OSError as error:
             raise NotFound(f"{path}: {error.strerror}", field="policy") from None
-        except UnicodeDecodeError as error:
-            raise InvalidArgument(f"{path} is not UTF-8: {error}", field="policy") from None
-        return cls(source, **{"name": Path(path).name, **arguments})
+        return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> StrategyPlayer:
         """The player for an environment of 2048.
@@ -109,6 +109,8 @@ class StrategyPlayer:
             )
         self._strategy, self._game = strategy, game
         self._games: dict[int, Game] = {}
+        # The lanes whose games have not loaded the program yet.
+        self._new: set[int] = set()
         self._sandbox = Sandbox(
             strategy.source,
             file=strategy.name,
@@ -124,15 +126,27 @@ class StrategyPlayer:
 
     def _try(self) -> None:
         """Loads the program once, to refuse one that can't be judged."""
-        question = Question(self._sandbox.begin(0), READY, _LOAD_SECONDS)
-        self._sandbox.ask([question])
-        if question.answer == READY:
-            self._sandbox.end(question.game)
+        self._games[0] = self._sandbox.begin(0)
+        failures = self._load([0])
+        if not failures:
+            self._sandbox.end(self._games.pop(0))
             return
-        failure = self._failure(question)
         raise StrategyError(
-            f"{self._strategy.name} can't be judged: {failure.detail}", reason=failure.reason
+            f"{self._strategy.name} can't be judged: {failures[0].detail}",
+            reason=failures[0].reason,
         )
+
+    def _load(self, lanes: Sequence[int]) -> dict[int, Failure]:
+        """Has the games of lanes load the program; returns the lanes whose games failed."""
+        questions = {lane: Question(self._games[lane], READY, _LOAD_SECONDS) for lane in lanes}
+        self._sandbox.ask(list(questions.values()))
+        failures = {}
+        for lane, question in questions.items():
+            question.game.seconds = 0.0  # the time of moves begins now
+            if question.answer != READY:
+                failures[lane] = self._failure(question)
+                self._games.pop(lane)
+        return failures
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
         """Starts a process for each of these games."""
@@ -140,24 +154,30 @@ class StrategyPlayer:
             if lane in self._games:
                 self._sandbox.end(self._games.pop(lane))
             self._games[lane] = self._sandbox.begin(seed)
+            self._new.add(lane)
 
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
         """Asks each game's process."""
-        strategy, questions = self._strategy, []
-        for board, lane in zip(boards, lanes.tolist(), strict=True):
-            game = self._games[lane]
-            allowed = min(strategy.move_timeout, strategy.game_timeout - game.seconds)
-            allowed += 0.0 if game.seconds else _LOAD_SECONDS
-            text = json.dumps(tile_values(board).tolist()).encode()
-            questions.append(Question(game, text, max(0.0, allowed)))
-        self._sandbox.ask(questions)
-        choices = [self._choice(q, mask) for q, mask in zip(questions, action_mask, strict=True)]
-        for lane, choice in zip(lanes.tolist(), choices, strict=True):
-            if isinstance(choice, Failure):
+        strategy = self._strategy
+        choices: dict[int, Choice] = {}
+        choices |= self._load([lane for lane in lanes.tolist() if lane in self._new])
+        self._new.clear()
+        questions: dict[int, Question] = {}
+        for row, lane in enumerate(lanes.tolist()):
+            if lane not in choices:
+                game = self._games[lane]
+                allowed = min(strategy.move_timeout, strategy.game_timeout - game.seconds)
+                text = json.dumps(tile_values(boards[row]).tolist()).encode()
+                questions[row] = Question(game, text, max(0.0, allowed))
+        self._sandbox.ask(list(questions.values()))
+        for row, question in questions.items():
+            lane = int(lanes[row])
+            choices[lane] = self._choice(question, action_mask[row])
+            if isinstance(choices[lane], Failure):
                 self._games.pop(lane)
-        return choices
+        return [choices[lane] for lane in lanes.tolist()]
 
     def _choice(self, question: Question, mask: NDArray[Any]) -> Choice:
         if question.answer not in (b"0", b"1", b"2", b"3"):
@@ -173,15 +193,15 @@ class StrategyPlayer:
         """The reason why a game's process gave no direction; the process is ended."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
+            if question.text == READY:
+                return Failure("timeout", f"took longer than {question.timeout:g} s to load")
             if question.game.seconds >= self._strategy.game_timeout:
                 return Failure("timeout", f"took {self._strategy.game_timeout:g} s for its moves")
             return Failure("timeout", f"no answer after {question.timeout:g} s")
         if answer:
             reason, _, detail = answer.decode(errors="replace").partition("\n")
             if reason[:1] == "!" and reason[1:] in _REPORTED:
-                # It is printed: the program's words must not steer the terminal.
-                shown = "".join(each if each.isprintable() else "?" for each in detail)
-                return Failure(reason[1:], shown)
+                return Failure(reason[1:], _text.printable(detail))
             return Failure("bad_answer", f"wrote {len(answer)} bytes that are no answer")
         if end.signal == signal.SIGSYS:
             return Failure(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
 import gymnasium as gym
@@ -25,12 +27,15 @@ class Calls:
         timeout: Seconds that a call may take, and wait for that of another thread.
 
     Attributes:
+        is_busy: Whether a call is at work, and no other can be made within it; an interrupt may
+            leave it true.
         lock: Held by the thread that is in a call.
         state: The newest request's; only that thread changes it.
     """
 
     # The process that may make calls, between the opening and the closing of the session.
     _owner: object = None
+    is_busy = False
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -47,7 +52,10 @@ class Calls:
         return operation if operation is not None and operation.slot == "step" else None
 
     def enter(self, is_wait: bool = False) -> int:
-        """Begins a call, `step_wait` or another, once no other thread is in one; takes the lock.
+        """Begins a call once no other thread is in one; takes the lock.
+
+        Args:
+            is_wait: Whether the call may follow a `step_async`.
 
         Returns:
             The call's number.
@@ -55,8 +63,8 @@ class Calls:
         Raises:
             ClosedError: The session is closed, or belongs to the process that forked this one.
             DeadlineExceeded: Another thread has been in a call for as long as calls may take.
-            gymnasium.error.AlreadyPendingCallError: A step is under way.
-            gymnasium.error.NoAsyncCallError: No step was begun that `step_wait` could wait for.
+            gymnasium.error.AlreadyPendingCallError: A step is under way, or this call interrupts
+                another one.
         """
         # First, since a forked child has no thread that would release the lock.
         if self._owner is not system.generation:
@@ -70,27 +78,46 @@ class Calls:
             raise DeadlineExceeded(
                 f"another thread has been in a call of this environment for {self._timeout:.3g} s"
             )
-        if is_wait or not self.state.is_settled:
+        if self.is_busy or not self.state.is_settled:
             self._take_turn(is_wait)
         self._number += 1
         return self._number
 
     def _take_turn(self, is_wait: bool) -> None:
-        """Refuses calls before an awaited `step_wait`, and a `step_wait` that is not awaited."""
-        # The call before this one failed without `failed`, or this one is made within it.
-        self.state = self.state.left()
-        if self.state.is_awaited is is_wait:
-            return
-        self.lock.release()
-        if is_wait:
-            raise gym.error.NoAsyncCallError(
-                "step_wait() returns the result of step_async(), which was not called before",
+        """Refuses calls that would disturb a request, and calls before an awaited `step_wait`."""
+        if self._is_interrupting():
+            self.lock.release()
+            raise gym.error.AlreadyPendingCallError(
+                "this call interrupts another call of the same environment, which has no result "
+                "yet: a signal handler or a finalizer can't step it; set a flag there, and step "
+                "after the call",
                 "step",
             )
-        raise gym.error.AlreadyPendingCallError(
-            "a step is under way: call step_wait(), which returns its result, before anything else",
-            "step",
-        )
+        # The call before this one failed without `failed`, or this one is made within it.
+        self.is_busy, before = False, self.state
+        after = before.left()
+        if self.state is before:  # no signal handler's call came between
+            self.state = after
+        if self.state.is_awaited and not is_wait:
+            self.lock.release()
+            raise gym.error.AlreadyPendingCallError(
+                "a step is under way: call step_wait() or collect(), which return its result, or "
+                "discard(), which drops it, before anything else",
+                "step",
+            )
+
+    def _is_interrupting(self) -> bool:
+        """Whether this call is made in the middle of another one of this thread."""
+        if not self.is_busy:
+            return False
+        # An interrupt leaves the same behind, but no call on the stack.
+        calls = 0
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and calls < 2:
+            if frame.f_code is _CALL and frame.f_locals.get("session") is self:
+                calls += 1
+            frame = frame.f_back
+        return calls == 2
 
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for another try, and adds a note to an interrupt.
@@ -119,15 +146,22 @@ def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Res
     Other threads wait until it is done. Whatever interrupts it before it has returned, the same
     call again returns the same result; a KeyboardInterrupt gets a note that says what became of it.
     """
-    return _guarded(method, is_wait=False)
+    return _guarded(method, is_wait=False, is_busy=True)
 
 
 def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The same for `step_wait`, the one method that may be called after `step_async`."""
-    return _guarded(method, is_wait=True)
+    """The same for the methods that may be called after `step_async`."""
+    return _guarded(method, is_wait=True, is_busy=True)
 
 
-def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[Arguments, Result]:
+def in_parts(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same for a method that makes calls, or whose callbacks do, between its requests."""
+    return _guarded(method, is_wait=False, is_busy=False)
+
+
+def _guarded(
+    method: Callable[Arguments, Result], *, is_wait: bool, is_busy: bool
+) -> Callable[Arguments, Result]:
     @functools.wraps(method)
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         session: Calls = args[0]._session  # type: ignore[attr-defined]
@@ -135,14 +169,21 @@ def _guarded(method: Callable[Arguments, Result], *, is_wait: bool) -> Callable[
         kept: State | None = None
         try:
             try:
+                session.is_busy = is_busy
                 result = method(*args, **kwargs)
                 kept = session.state
-                session.state = kept.returned()
+                after = kept.returned()
+                if session.state is kept:  # no signal handler's call came between
+                    session.state = after
                 return result
             finally:
+                session.is_busy = False
                 session.lock.release()
         except BaseException as error:
             session.failed(call, error, kept)
             raise
 
     return guarded
+
+
+_CALL = exactly_once(lambda: None).__code__

@@ -25,6 +25,7 @@ from twofold.client.session.recovery import Recovery
 from twofold.client.session.states import Operation, Sent, Unanswered
 from twofold.client.surroundings import Surroundings, surroundings
 from twofold.errors import (
+    ClosedError,
     InvalidArgument,
     RecoveryFailed,
     RequestError,
@@ -167,15 +168,18 @@ class Session(Calls):
         if isinstance(state, states.Answered):
             self.state = states.Carried(state.seq, state.operation, answer)
 
-    def step_wait(self, into: Buffer | None) -> Answer:
-        """What `step` would have returned; `into` has to be what `step_async` was given."""
-        if isinstance(self.state, states.Held):
-            return self.state.answer
-        assert isinstance(self.state, Unanswered)
-        return self._perform(self.state.operation, into, self._ask)
+    def check_begun(self) -> None:
+        """Raises gymnasium.error.NoAsyncCallError unless `step_async` has begun a step."""
+        if not self.state.is_awaited:
+            raise gym.error.NoAsyncCallError(
+                "step_wait() returns the result of step_async(), which was not called before",
+                "step",
+            )
 
     def collect(self, into: Buffer | None = None) -> Answer:
         """The reply to the newest step, if no call has returned it.
+
+        `into` is the memory that `step_async` got, if that has begun it.
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step is unanswered.
@@ -183,6 +187,8 @@ class Session(Calls):
         operation = self.unreturned_step
         if operation is None:
             raise gym.error.NoAsyncCallError("there is no step whose result is missing", "collect")
+        if isinstance(self.state, states.Held):
+            return self.state.answer
         return self._perform(operation, into, self._ask)
 
     def refuse_pending_step(self) -> None:
@@ -209,28 +215,40 @@ class Session(Calls):
     ) -> Answer:
         """Has `_ask` or `_send` do what a call wants, after whatever the state puts before it."""
         deadline = self.surroundings.now() + self._timeout
-        while True:
-            try:
-                state = self.state
-                # Nearly always settled: not worth the call.
-                task = _SEND if state.is_settled else state.wants(operation)
-                if task is _SEND:
-                    if self._journal is not None and self._journal.is_due:
-                        snapshot = Unanswered(self.state.seq + 1, _SNAPSHOT)
-                        take = functools.partial(self._ask, snapshot, deadline)
-                        begin_with_snapshot(self._journal, self.link, self.create.num_envs, take)
-                    return act(Sent(self.state.seq + 1, operation), deadline, into)
-                if isinstance(task, Unanswered):
-                    return act(task, deadline, into)
-                if task is _FINISH:
-                    self._finish(deadline)
-                else:
-                    self._recover(deadline)
-            except (RequestError, ServerDied) as error:
-                if not loses_boards(error, self._journal) or self.surroundings.now() >= deadline:
-                    raise
-                assert isinstance(self.state, Unanswered)
-                self.state = self.state.lost()
+        before, self.is_busy = self.is_busy, True
+        try:
+            while True:
+                try:
+                    state = self.state
+                    # Nearly always settled: not worth the call.
+                    task = _SEND if state.is_settled else state.wants(operation)
+                    if task is _SEND:
+                        if self._journal is not None and self._journal.is_due:
+                            self._begin_journal(self._journal, deadline)
+                        return act(Sent(self.state.seq + 1, operation), deadline, into)
+                    if isinstance(task, Unanswered):
+                        return act(task, deadline, into)
+                    if task is _FINISH:
+                        self._finish(deadline)
+                    else:
+                        self._recover(deadline)
+                except (RequestError, ServerDied) as error:
+                    if self._owner is None:  # closed by a signal handler
+                        raise ClosedError("this environment was closed in a call") from error
+                    if not loses_boards(error, self._journal):
+                        raise
+                    if self.surroundings.now() >= deadline:
+                        raise
+                    assert isinstance(self.state, Unanswered)
+                    self.state = self.state.lost()
+        finally:
+            self.is_busy = before
+
+    def _begin_journal(self, journal: Journal, deadline: float) -> None:
+        """Begins the journal anew, with a snapshot."""
+        snapshot = Unanswered(self.state.seq + 1, _SNAPSHOT)
+        take = functools.partial(self._ask, snapshot, deadline)
+        begin_with_snapshot(journal, self.link, self.create.num_envs, take)
 
     def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
         """Waits for the reply to the newest request, which is in this state."""

@@ -1,0 +1,52 @@
+"""Texts of others: of files, programs, models and their endpoints, safe to read and to show."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import stat
+from pathlib import Path
+
+from twofold.errors import InvalidArgument
+
+_MARKS = re.compile(r"[\\`*_{}\[\]|]")
+
+
+def printable(text: str) -> str:
+    """Returns a text that can't steer a terminal: "?" for each unprintable character."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def markdown(text: str) -> str:
+    """Returns Markdown that shows a text as it is, in a table too."""
+    return _MARKS.sub(r"\\\g<0>", html.escape(text, quote=False))
+
+
+def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
+    """Returns the text of a file in UTF-8, without a byte order mark.
+
+    Args:
+        path: The file.
+        field: The argument that names it.
+        longest: Bytes of the longest.
+
+    Raises:
+        InvalidArgument: It is not a regular file, is longer, or is not UTF-8.
+        OSError: It can't be read.
+    """
+    with open(path, "rb", opener=_open) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise InvalidArgument(f"{path} is not a regular file", field=field)
+        data = file.read(longest + 1)
+    if len(data) > longest:
+        raise InvalidArgument(f"{path} has more than {longest:,} bytes", field=field)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{path} is not UTF-8: {error}", field=field) from None
+
+
+def _open(path: str, flags: int) -> int:
+    """Opens a file, a pipe too, without waiting for the pipe's writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
