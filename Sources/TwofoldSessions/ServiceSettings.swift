@@ -1,4 +1,4 @@
-internal import Platform
+public import Platform
 public import TwofoldCore
 internal import TwofoldOptimum
 public import TwofoldService
@@ -33,14 +33,14 @@ public struct ServiceSettings: Sendable {
     public init(
         options: [String: Int] = [:], engine: Engine? = nil,
         variable: @escaping (String) -> String? = Self.variable
-    ) throws(SettingError) {
+    ) throws(Reason) {
         let reader = Reader(options: options, variable: variable)
         self.init(threads: try reader.number("threads", atMost: 1024) ?? availableProcessors())
         if let given = try reader.number("search-threads", atMost: 1024) { searchThreads = given }
         limits.maxBytes = availableMemory() / 2
         if let left = memoryLeft() {
             guard prepareForMemoryLimit(left) else {
-                throw SettingError(
+                throw Reason(
                     "the limits on this process's memory (ulimit -v, ulimit -d) leave it \(left) bytes; Twofold "
                         + "needs \(MemoryPromise.kept): raise them")
             }
@@ -65,7 +65,7 @@ public struct ServiceSettings: Sendable {
             self.engine = engine
         } else if let name = variable("ENGINE") {
             guard let engine = Engine(rawValue: name) else {
-                throw SettingError("TWOFOLD_ENGINE is '\(name)', which is not an engine")
+                throw Reason("TWOFOLD_ENGINE is '\(name)', which is not an engine")
             }
             self.engine = engine
         }
@@ -96,7 +96,7 @@ public struct ServiceSettings: Sendable {
         /// A number in `least` ... `limit`; nil where none was given.
         func number(
             _ name: String, atLeast least: Int = 1, atMost limit: Int
-        ) throws(SettingError) -> Int? {
+        ) throws(Reason) -> Int? {
             var source = "--" + name
             var number = options[name]
             if number == nil {
@@ -104,24 +104,16 @@ public struct ServiceSettings: Sendable {
                 guard let text = variable(name) else { return nil }
                 source = "TWOFOLD_" + name
                 number = Int(text)
-                guard number != nil else { throw SettingError("\(source) is '\(text)', which is no Int") }
+                guard number != nil else { throw Reason("\(source) is '\(text)', which is no Int") }
             }
             guard (least...limit).contains(number!) else {
-                throw SettingError("\(source) is \(number!); it has to be in \(least)...\(limit)")
+                throw Reason("\(source) is \(number!); it has to be in \(least)...\(limit)")
             }
             return number
         }
 
-        func read(_ name: String, atMost limit: Int, into setting: inout Int) throws(SettingError) {
+        func read(_ name: String, atMost limit: Int, into setting: inout Int) throws(Reason) {
             if let number = try number(name, atMost: limit) { setting = number }
         }
     }
-}
-
-/// Why a setting is invalid: one sentence for the person who made it.
-public struct SettingError: Error, CustomStringConvertible {
-    /// The sentence.
-    public let description: String
-
-    init(_ description: String) { self.description = description }
 }

@@ -149,7 +149,7 @@ struct Serve: ParsableCommand {
         }
         if endpoints.isEmpty { endpoints = ["tcp://127.0.0.1:5555"] }
         let settings: ServiceSettings
-        do throws(SettingError) {
+        do throws(Reason) {
             settings = try ServiceSettings(options: numbers, engine: engine)
         } catch { throw ValidationError(error.description) }
         var configuration = ServerConfiguration(endpoints: endpoints, settings)

@@ -105,7 +105,7 @@ struct Solve: ParsableCommand {
     }
 
     private func serviceSettings() throws -> ServiceSettings {
-        do throws(SettingError) { return try ServiceSettings() } catch {
+        do throws(Reason) { return try ServiceSettings() } catch {
             throw ValidationError(error.description)
         }
     }
