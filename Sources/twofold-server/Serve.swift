@@ -117,16 +117,8 @@ struct Serve: ParsableCommand {
     }
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
-        var endpoints = endpoint
-        if endpoints.isEmpty {
-            endpoints = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
-        }
-        if endpoints.isEmpty { endpoints = ["tcp://127.0.0.1:5555"] }
-        let settings: ServiceSettings
-        do throws(Reason) {
-            settings = try ServiceSettings(options: numbers, engine: engine)
-        } catch { throw ValidationError(error.description) }
-        var configuration = ServerConfiguration(endpoints: endpoints, settings)
+        let settings = try serviceSettings(options: numbers, engine: engine)
+        var configuration = ServerConfiguration(endpoints: endpoints(endpoint), settings)
         if let tables { configuration.service.tables = tables }
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
         configuration.stateDirectory = try setting(stateDir, "STATE_DIR")
