@@ -131,7 +131,8 @@ let package = Package(
         .testTarget(
             name: "PlatformTests", dependencies: ["CLinux", "Platform"], swiftSettings: testSettings),
         .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: testSettings),
-        .testTarget(name: "TwofoldCoreTests", dependencies: ["TwofoldCore"], swiftSettings: settings),
+        .testTarget(
+            name: "TwofoldCoreTests", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),
         .testTarget(
             name: "TwofoldOptimumTests", dependencies: ["Platform", "TwofoldCore", "TwofoldOptimum"],
             swiftSettings: settings),

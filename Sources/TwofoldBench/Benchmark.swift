@@ -18,7 +18,7 @@ public struct BenchmarkPlan: Sendable {
 }
 
 /// The measured steps of one board in a second, over the rounds.
-public struct BenchmarkRow: Codable, Sendable {
+public struct BenchmarkRow: Encodable, Sendable {
     /// The game: "2048", "2048 on 3 x 3", "Concentration".
     public let game: String
     /// The measured engine.
@@ -42,7 +42,7 @@ public struct BenchmarkRow: Codable, Sendable {
 }
 
 /// The signature of one engine, number of threads and chunk.
-public struct BenchmarkSignature: Codable, Sendable {
+public struct BenchmarkSignature: Encodable, Sendable {
     /// The engine.
     public let engine: String
     /// Threads that the batch was spread over.

@@ -3,8 +3,6 @@ internal import TwofoldCore
 /// 2048 as the fastest known scalar engines play it: a board in one 64-bit word, rows moved by table.
 /// The opponent of the kernel, as fast as we can write it.
 ///
-///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15     exponents up to 15
-///
 /// It plays Twofold's environment with the default arguments and NEXT_STEP autoreset, and gives the same
 /// bytes as long as no tile passes 32768.
 final class RowTableEnvironment: VectorEnvironment {
@@ -38,7 +36,7 @@ final class RowTableEnvironment: VectorEnvironment {
     // MARK: the rules
 
     private struct Lane {
-        var board: UInt64 = 0
+        var board = Bitboard(bits: 0)
         var generator = Generator(seed: 0)
         var score: Int32 = 0
         var length: Int32 = 0
@@ -117,15 +115,11 @@ final class RowTableEnvironment: VectorEnvironment {
     private func play(_ action: UInt8, _ lane: inout Lane) -> Int32 {
         lane.length += 1
         let isVertical = action & 1 == 0
-        let before = isVertical ? transposed(lane.board) : lane.board
+        let before = isVertical ? lane.board.transposed : lane.board
         // Up and left slide towards cell 0, right and down away from it.
-        let table = action == 0 || action == 3 ? tables.left : tables.right
-        let (r0, r1, r2, r3) = rows(before)
-        let first = UInt64(table[r0]) | UInt64(table[r1]) << 16
-        let after = first | UInt64(table[r2]) << 32 | UInt64(table[r3]) << 48
+        let (after, reward) = tables.slides.slide(before, toRight: action == 1 || action == 2)
         guard after != before else { return 0 }
-        let reward = tables.score[r0] + tables.score[r1] + tables.score[r2] + tables.score[r3]
-        lane.board = isVertical ? transposed(after) : after
+        lane.board = isVertical ? after.transposed : after
         lane.score += reward
         lane.moves += 1
         spawn(&lane)
@@ -134,51 +128,36 @@ final class RowTableEnvironment: VectorEnvironment {
     }
 
     @inline(__always)
-    private func rows(_ board: UInt64) -> (Int, Int, Int, Int) {
-        (Int(board & 0xffff), Int(board >> 16 & 0xffff), Int(board >> 32 & 0xffff), Int(board >> 48))
-    }
-
-    /// Rows become columns, by two rounds of exchanging blocks.
-    @inline(__always)
-    private func transposed(_ board: UInt64) -> UInt64 {
-        let pairs =
-            (board & 0xf0f0_0f0f_f0f0_0f0f) | (board & 0x0000_f0f0_0000_f0f0) << 12
-            | (board & 0x0f0f_0000_0f0f_0000) >> 12
-        return (pairs & 0xff00_ff00_00ff_00ff) | (pairs & 0x00ff_00ff_0000_0000) >> 24
-            | (pairs & 0x0000_0000_ff00_ff00) << 24
-    }
-
-    @inline(__always)
     private func spawn(_ lane: inout Lane) {
-        // Bit 0 of each nibble: the cell is empty.
-        var filled = lane.board | lane.board >> 1
-        filled |= filled >> 2
-        var empty = ~filled & 0x1111_1111_1111_1111
+        var empty = lane.board.empties
         var skip = lane.generator.next(below: empty.nonzeroBitCount)
         let exponent: UInt64 = UInt64(lane.generator.next()) < fourThreshold ? 2 : 1
         while skip > 0 {
             empty &= empty &- 1
             skip -= 1
         }
-        lane.board |= exponent << UInt64(empty.trailingZeroBitCount)
+        lane.board.bits |= exponent << UInt64(empty.trailingZeroBitCount)
     }
 
     /// Bits 0 up, 1 right, 2 down, 3 left.
     @inline(__always)
-    private func legal(_ board: UInt64) -> UInt8 {
-        let (r0, r1, r2, r3) = rows(board)
-        let (c0, c1, c2, c3) = rows(transposed(board))
-        let horizontal = tables.legal[r0] | tables.legal[r1] | tables.legal[r2] | tables.legal[r3]
-        let vertical = tables.legal[c0] | tables.legal[c1] | tables.legal[c2] | tables.legal[c3]
+    private func legal(_ board: Bitboard) -> UInt8 {
+        let (horizontal, vertical) = (legalSlides(board), legalSlides(board.transposed))
         return vertical & 1 | horizontal & 2 | (vertical & 2) << 1 | (horizontal & 1) << 3
+    }
+
+    @inline(__always)
+    private func legalSlides(_ board: Bitboard) -> UInt8 {
+        let legal = tables.legal
+        return legal[board.row(0)] | legal[board.row(1)] | legal[board.row(2)] | legal[board.row(3)]
     }
 
     // MARK: the reply
 
     @inline(__always)
     private func write(_ lane: Lane, _ index: Int, into arrays: BatchArrays) {
-        let low = spread(UInt32(truncatingIfNeeded: lane.board))
-        let high = spread(UInt32(truncatingIfNeeded: lane.board >> 32))
+        let low = spread(UInt32(truncatingIfNeeded: lane.board.bits))
+        let high = spread(UInt32(truncatingIfNeeded: lane.board.bits >> 32))
         let observation = arrays.address(array: 0, lane: index)
         observation.storeBytes(of: low, as: UInt64.self)
         observation.storeBytes(of: high, toByteOffset: 8, as: UInt64.self)

@@ -104,7 +104,7 @@ public func create(
         }
         return status(TWOFOLD_FAILED)
     }
-    do throws(SettingError) {
+    do throws(Reason) {
         var settings = try ServiceSettings()
         settings.limits.idleTimeout = nil
         guard let number = Services.add(EmbeddedService(settings)) else {

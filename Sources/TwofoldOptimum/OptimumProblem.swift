@@ -76,11 +76,6 @@ public struct OptimumProblem: Hashable, Sendable {
     /// of exponent k needs two of k - 1, and the smallest of such a chain can be a 4.
     var largestExponent: Int { endExponent == 0 ? cells + 1 : endExponent - 1 }
 
-    /// The new tiles by their exponents, with their probabilities; none of probability 0.
-    var newTiles: [(exponent: UInt64, probability: Double)] {
-        [(1, 1 - fourProbability), (2, fourProbability)].filter { $0.probability > 0 }
-    }
-
     /// The name of its table's file, and of the folder that it is solved in.
     var name: String {
         let end =

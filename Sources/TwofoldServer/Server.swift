@@ -10,12 +10,12 @@ internal import ZeroMQ
 /// `onListening` is called with each endpoint as clients reach it, once all of them can be served. Runs on the
 /// calling thread, which must not have other work.
 ///
-/// - Throws: ``ServerError`` when it can't listen.
+/// - Throws: ``Reason`` when it can't listen.
 @discardableResult
 public func serve(
     _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals? = nil,
     logger: Logger, onListening: (_ endpoint: String) -> Void
-) throws(ServerError) -> ServerStatistics {
+) throws(Reason) -> ServerStatistics {
     var paths: [IPCPath] = []
     for endpoint in configuration.endpoints {
         if let path = try Endpoint.claimPath(of: endpoint) { paths.append(path) }
@@ -32,16 +32,16 @@ public func serve(
 private func serveOnClaimedPaths(
     _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals?,
     logger: Logger, onListening: (_ endpoint: String) -> Void
-) throws(ServerError) -> ServerStatistics {
+) throws(Reason) -> ServerStatistics {
     do {
         let context = try Context()
         return try serve(
             configuration, in: context, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals,
             logger: logger, onListening: onListening)
-    } catch let error as ServerError {
+    } catch let error as Reason {
         throw error
     } catch {
-        throw ServerError("\(error)")
+        throw Reason("\(error)")
     }
 }
 

@@ -1,4 +1,4 @@
-internal import Platform
+public import Platform
 public import TwofoldCore
 internal import TwofoldOptimum
 public import TwofoldService
@@ -7,8 +7,6 @@ public import TwofoldService
 public struct ServiceSettings: Sendable {
     /// Threads that one batch is spread over.
     public var threads: Int
-    /// Threads that a search for actions may use.
-    public var searchThreads: Int
     /// Limits of requests and sessions.
     public var limits = Limits()
     /// Limits of each session's policies.
@@ -18,54 +16,49 @@ public struct ServiceSettings: Sendable {
     /// Which implementation of the rules runs; for tests and debugging.
     public var engine = Engine.automatic
 
-    /// The defaults, with this many threads.
-    public init(threads: Int) {
-        self.threads = threads
-        searchThreads = max(1, threads - 1)
+    private var givenSearchThreads: Int?
+
+    /// Threads that a search for actions may use.
+    public var searchThreads: Int {
+        get { givenSearchThreads ?? max(1, threads - 1) }
+        set { givenSearchThreads = newValue }
     }
+
+    /// The defaults, with this many threads.
+    public init(threads: Int) { self.threads = threads }
 
     /// The settings that were given, and the defaults of all others.
     ///
     /// - Parameters:
-    ///   - options: The flags that were given: numbers by names as "max-sessions". They win.
+    ///   - options: The flags that were given: ``numbers`` by their names. They win.
     ///   - engine: The flag for the engine, where it was given.
     ///   - variable: The text of a variable by its name without TWOFOLD_, as "MAX_SESSIONS"; nil where unset or empty.
     public init(
         options: [String: Int] = [:], engine: Engine? = nil,
         variable: @escaping (String) -> String? = Self.variable
-    ) throws(SettingError) {
-        let reader = Reader(options: options, variable: variable)
-        self.init(threads: try reader.number("threads", atMost: 1024) ?? availableProcessors())
-        if let given = try reader.number("search-threads", atMost: 1024) { searchThreads = given }
+    ) throws(Reason) {
+        self.init(threads: availableProcessors())
         limits.maxBytes = availableMemory() / 2
         if let left = memoryLeft() {
             guard prepareForMemoryLimit(left) else {
-                throw SettingError(
+                throw Reason(
                     "the limits on this process's memory (ulimit -v, ulimit -d) leave it \(left) bytes; Twofold "
                         + "needs \(MemoryPromise.kept): raise them")
             }
             // because: libzmq has three copies of a frame while it decrypts it, and ends the process without memory.
             limits.maxMessageBytes = min(limits.maxMessageBytes, availableMemory() / 8)
         }
-        try reader.read("max-bytes", atMost: 1 << 50, into: &limits.maxBytes)
-        try reader.read("max-message-bytes", atMost: 1 << 40, into: &limits.maxMessageBytes)
-        try reader.read("max-boards-per-session", atMost: 1 << 26, into: &limits.maxBoardsPerSession)
-        try reader.read("max-sessions", atMost: 1 << 24, into: &limits.maxSessions)
-        try reader.read("max-sessions-per-client", atMost: 1 << 24, into: &limits.maxSessionsPerClient)
-        try reader.read("max-boards", atMost: 1 << 40, into: &limits.maxBoards)
-        try reader.read("max-policy-bytes", atMost: 1 << 40, into: &policyBudget.maxBytes)
-        if let seconds = try reader.number("idle-timeout", atLeast: 0, atMost: 1 << 32) {
-            limits.idleTimeout = seconds == 0 ? nil : .seconds(seconds)
-        }
-        if let limit = try reader.number("max-search-milliseconds", atMost: 3_600_000) {
-            policyBudget.maxSearch = .milliseconds(limit)
+        for number in Self.numbers {
+            if let value = try Self.value(of: number, options, variable) {
+                self[keyPath: number.property] = value
+            }
         }
         if let given = variable("TABLES") { tables = given }
         if let engine {
             self.engine = engine
         } else if let name = variable("ENGINE") {
             guard let engine = Engine(rawValue: name) else {
-                throw SettingError("TWOFOLD_ENGINE is '\(name)', which is not an engine")
+                throw Reason("TWOFOLD_ENGINE is '\(name)', which is not an engine")
             }
             self.engine = engine
         }
@@ -88,40 +81,89 @@ public struct ServiceSettings: Sendable {
             clock: clock, tables: TableDirectory(tables) { try budget.reserve($0) })
     }
 
-    /// Finds a setting among flags and variables, and checks it.
-    private struct Reader {
-        let options: [String: Int]
-        let variable: (String) -> String?
+    // MARK: numbers
 
-        /// A number in `least` ... `limit`; nil where none was given.
-        func number(
-            _ name: String, atLeast least: Int = 1, atMost limit: Int
-        ) throws(SettingError) -> Int? {
-            var source = "--" + name
-            var number = options[name]
-            if number == nil {
-                let name = name.uppercased().replacing("-", with: "_")
-                guard let text = variable(name) else { return nil }
-                source = "TWOFOLD_" + name
-                number = Int(text)
-                guard number != nil else { throw SettingError("\(source) is '\(text)', which is no Int") }
-            }
-            guard (least...limit).contains(number!) else {
-                throw SettingError("\(source) is \(number!); it has to be in \(least)...\(limit)")
-            }
-            return number
-        }
+    /// A number among the settings.
+    public typealias Number = (
+        name: String, range: ClosedRange<Int>, property: WritableKeyPath<ServiceSettings, Int>,
+        help: String, standard: String?
+    )
 
-        func read(_ name: String, atMost limit: Int, into setting: inout Int) throws(SettingError) {
-            if let number = try number(name, atMost: limit) { setting = number }
-        }
+    /// All numbers: the name (the flag --max-sessions, the variable TWOFOLD_MAX_SESSIONS), what is allowed, what it
+    /// sets, its meaning, and its default in words unless it is the property's.
+    public static var numbers: [Number] {
+        [
+            (
+                "threads", 1...1024, \.threads, "Threads that one batch is spread over.",
+                "the processors it may use"
+            ),
+            (
+                "search-threads", 1...1024, \.searchThreads, "Threads that a search may use.",
+                "all but one of --threads"
+            ),
+            (
+                "max-message-bytes", 1...1 << 40, \.limits.maxMessageBytes,
+                "Bytes in one frame of a request.",
+                "\(Limits().maxMessageBytes), or less under ulimit -v"
+            ),
+            (
+                "max-boards-per-session", 1...1 << 26, \.limits.maxBoardsPerSession, "Boards in one session.",
+                nil
+            ),
+            ("max-sessions", 1...1 << 24, \.limits.maxSessions, "Sessions at a time.", nil),
+            (
+                "max-sessions-per-client", 1...1 << 24, \.limits.maxSessionsPerClient,
+                "Sessions at a time of one client key; without encryption there are none.", nil
+            ),
+            ("max-boards", 1...1 << 40, \.limits.maxBoards, "Boards of all sessions together.", nil),
+            (
+                "max-bytes", 1...1 << 50, \.limits.maxBytes,
+                "Bytes of all sessions: boards, replies, kept requests, policies.",
+                "half of the memory that is left to the process"
+            ),
+            (
+                "idle-timeout", 0...1 << 32, \.idleSeconds,
+                "Seconds without a request after which a session ends; 0 for never.",
+                "86400, a day; never with --parent-pid"
+            ),
+            (
+                "max-policy-bytes", 1...1 << 40, \.policyBudget.maxBytes,
+                "Bytes that a session's policy may take: its network and tables.", nil
+            ),
+            (
+                "max-search-milliseconds", 1...3_600_000, \.searchMilliseconds,
+                "How long a request may search for actions, in milliseconds.", nil
+            ),
+        ]
     }
-}
 
-/// Why a setting is invalid: one sentence for the person who made it.
-public struct SettingError: Error, CustomStringConvertible {
-    /// The sentence.
-    public let description: String
+    private var idleSeconds: Int {
+        get { limits.idleTimeout.map { Int($0.components.seconds) } ?? 0 }
+        set { limits.idleTimeout = newValue == 0 ? nil : .seconds(newValue) }
+    }
 
-    init(_ description: String) { self.description = description }
+    private var searchMilliseconds: Int {
+        get { Int(policyBudget.maxSearch / .milliseconds(1)) }
+        set { policyBudget.maxSearch = .milliseconds(newValue) }
+    }
+
+    /// The value that the flag, or else the variable, gives a number; nil without either.
+    private static func value(
+        of number: Number, _ options: [String: Int], _ variable: (String) -> String?
+    ) throws(Reason) -> Int? {
+        var source = "--" + number.name
+        var value = options[number.name]
+        if value == nil {
+            let name = number.name.uppercased().replacing("-", with: "_")
+            guard let text = variable(name) else { return nil }
+            source = "TWOFOLD_" + name
+            value = Int(text)
+            guard value != nil else { throw Reason("\(source) is '\(text)', which is no Int") }
+        }
+        guard number.range.contains(value!) else {
+            let range = number.range
+            throw Reason("\(source) is \(value!); it has to be in \(range.lowerBound)...\(range.upperBound)")
+        }
+        return value
+    }
 }

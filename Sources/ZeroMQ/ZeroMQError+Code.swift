@@ -30,16 +30,6 @@ extension ZeroMQError.Code {
     public static let interrupted = Self(rawValue: EINTR)
     /// EINVAL: the endpoint or the option's value makes no sense, or the option cannot be read.
     public static let invalidArgument = Self(rawValue: EINVAL)
-    /// ENODEV: no such network interface.
-    public static let noSuchDevice = Self(rawValue: ENODEV)
-    /// ENAMETOOLONG: an ipc path beyond what a Unix socket's address holds (107 bytes on Linux).
-    public static let nameTooLong = Self(rawValue: ENAMETOOLONG)
-    /// EPROTONOSUPPORT: a transport that this libzmq does not know.
-    public static let protocolNotSupported = Self(rawValue: EPROTONOSUPPORT)
-    /// EADDRINUSE: another socket is bound there.
-    public static let addressInUse = Self(rawValue: EADDRINUSE)
-    /// EADDRNOTAVAIL: not an address of this machine.
-    public static let addressNotAvailable = Self(rawValue: EADDRNOTAVAIL)
     /// EFSM: not in this state; for instance a REQ that receives before it has sent.
     public static let wrongState = Self(rawValue: EFSM)
     /// ETERM: the context was shut down. Close the socket.

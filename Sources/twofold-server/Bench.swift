@@ -2,7 +2,6 @@ import ArgumentParser
 import FoundationEssentials
 import Platform
 import TwofoldBench
-import TwofoldServer
 import TwofoldService
 
 /// `twofold-server bench`
@@ -72,7 +71,7 @@ struct Bench: ParsableCommand {
         }
         let runs = Dictionary(grouping: signatures, by: \.play)
         guard runs.values.allSatisfy({ Set($0.map(\.signature)).count == 1 }) else {
-            throw ServerError("the engines disagree: their signatures differ")
+            throw Reason("the engines disagree: their signatures differ")
         }
     }
 

@@ -1,6 +1,5 @@
 import ArgumentParser
 import TwofoldServer
-import TwofoldSessions
 import ZeroMQ
 
 /// `twofold-server ping`
@@ -38,9 +37,7 @@ struct Ping: ParsableCommand {
     }
 
     func run() throws {
-        let endpoint =
-            endpoint ?? ServiceSettings.variable("ENDPOINT")?.split(separator: ",").first.map(String.init)
-            ?? "tcp://127.0.0.1:5555"
+        let endpoint = endpoints(endpoint.map { [$0] } ?? [])[0]
         switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
         case .ready(let version):
             print("ready: twofold-server \(version) at \(endpoint)")

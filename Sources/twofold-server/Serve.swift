@@ -23,35 +23,14 @@ struct Serve: ParsableCommand {
             discussion: "In TWOFOLD_ENDPOINT, separated by commas. Default: tcp://127.0.0.1:5555."))
     var endpoint: [String] = []
 
-    @Option(help: "Threads that one batch is spread over. Default: the processors it may use.")
-    var threads: Int?
-
-    @Option(help: "Bytes in one frame of a request. Default: 268435456, or less under ulimit -v.")
-    var maxMessageBytes: Int?
-
-    @Option(help: "Boards in one session. Default: 1048576.")
-    var maxBoardsPerSession: Int?
-
-    @Option(help: "Sessions at a time. Default: 10000.")
-    var maxSessions: Int?
-
-    @Option(help: "Sessions at a time of one client key; without encryption there are none. Default: 1000.")
-    var maxSessionsPerClient: Int?
-
-    @Option(help: "Boards of all sessions together. Default: 16777216.")
-    var maxBoards: Int?
-
-    @Option(
-        help: ArgumentHelp(
-            "Bytes of all sessions: boards, replies, kept requests, policies.",
-            discussion: "Default: half of the memory that is left to the process."))
-    var maxBytes: Int?
-
-    @Option(
-        help: ArgumentHelp(
-            "Seconds without a request after which a session ends; 0 for never.",
-            discussion: "Default: 86400, a day; never with --parent-pid."))
-    var idleTimeout: Int?
+    @Option(help: .number("threads")) var threads: Int?
+    @Option(help: .number("max-message-bytes")) var maxMessageBytes: Int?
+    @Option(help: .number("max-boards-per-session")) var maxBoardsPerSession: Int?
+    @Option(help: .number("max-sessions")) var maxSessions: Int?
+    @Option(help: .number("max-sessions-per-client")) var maxSessionsPerClient: Int?
+    @Option(help: .number("max-boards")) var maxBoards: Int?
+    @Option(help: .number("max-bytes")) var maxBytes: Int?
+    @Option(help: .number("idle-timeout")) var idleTimeout: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -71,14 +50,9 @@ struct Serve: ParsableCommand {
             discussion: "Made if it is not there. Without it sessions end with the server."))
     var stateDir: String?
 
-    @Option(help: "Bytes that a session's policy may take: its network and tables. Default: 536870912.")
-    var maxPolicyBytes: Int?
-
-    @Option(help: "How long a request may search for actions, in milliseconds. Default: 1000.")
-    var maxSearchMilliseconds: Int?
-
-    @Option(help: "Threads that a search may use. Default: all but one of --threads.")
-    var searchThreads: Int?
+    @Option(help: .number("max-policy-bytes")) var maxPolicyBytes: Int?
+    @Option(help: .number("max-search-milliseconds")) var maxSearchMilliseconds: Int?
+    @Option(help: .number("search-threads")) var searchThreads: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -143,16 +117,8 @@ struct Serve: ParsableCommand {
     }
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
-        var endpoints = endpoint
-        if endpoints.isEmpty {
-            endpoints = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
-        }
-        if endpoints.isEmpty { endpoints = ["tcp://127.0.0.1:5555"] }
-        let settings: ServiceSettings
-        do throws(SettingError) {
-            settings = try ServiceSettings(options: numbers, engine: engine)
-        } catch { throw ValidationError(error.description) }
-        var configuration = ServerConfiguration(endpoints: endpoints, settings)
+        let settings = try serviceSettings(options: numbers, engine: engine)
+        var configuration = ServerConfiguration(endpoints: endpoints(endpoint), settings)
         if let tables { configuration.service.tables = tables }
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
         configuration.stateDirectory = try setting(stateDir, "STATE_DIR")
@@ -176,7 +142,7 @@ struct Serve: ParsableCommand {
         }
     }
 
-    /// The flags that the library has variables for, too.
+    /// The numbers that the library has variables for, too.
     private var numbers: [String: Int] {
         [
             "threads": threads, "search-threads": searchThreads, "max-bytes": maxBytes,
@@ -185,5 +151,16 @@ struct Serve: ParsableCommand {
             "max-boards": maxBoards, "max-policy-bytes": maxPolicyBytes, "idle-timeout": idleTimeout,
             "max-search-milliseconds": maxSearchMilliseconds,
         ].compactMapValues(\.self)
+    }
+}
+
+extension ArgumentHelp {
+    /// The help for one of ``ServiceSettings/numbers``, by its name. A long default has a separate line.
+    static func number(_ name: String) -> ArgumentHelp {
+        let number = ServiceSettings.numbers.first { $0.name == name }!
+        let standard = number.standard ?? "\(ServiceSettings(threads: 1)[keyPath: number.property])"
+        let text = "\(number.help) Default: \(standard)."
+        return text.count <= 100
+            ? ArgumentHelp("\(text)") : ArgumentHelp("\(number.help)", discussion: "Default: \(standard).")
     }
 }

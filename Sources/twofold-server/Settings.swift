@@ -1,5 +1,6 @@
 public import ArgumentParser
 public import Logging
+import Platform
 public import TwofoldCore
 public import TwofoldOptimum
 import TwofoldSessions
@@ -13,6 +14,20 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
         throw ValidationError("TWOFOLD_\(name) is '\(text)', which is no \(Value.self)")
     }
     return value
+}
+
+/// The given endpoints, else the endpoints of the variable, else the default.
+func endpoints(_ given: [String]) -> [String] {
+    if !given.isEmpty { return given }
+    let named = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
+    return named.isEmpty ? ["tcp://127.0.0.1:5555"] : named
+}
+
+/// The settings of the service; a wrong one is reported like a wrong option.
+func serviceSettings(options: [String: Int] = [:], engine: Engine? = nil) throws -> ServiceSettings {
+    do throws(Reason) { return try ServiceSettings(options: options, engine: engine) } catch {
+        throw ValidationError(error.description)
+    }
 }
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}

@@ -104,12 +104,6 @@ struct Solve: ParsableCommand {
         try print(table, directory.path(of: problem), seconds: (Moment.now - begin) / .seconds(1))
     }
 
-    private func serviceSettings() throws -> ServiceSettings {
-        do throws(SettingError) { return try ServiceSettings() } catch {
-            throw ValidationError(error.description)
-        }
-    }
-
     private func report(_ progress: OptimumSolver.Progress, after time: Duration) {
         let layer = progress.tileSum == 0 ? "" : ", tile sum \(progress.tileSum)"
         let line =

@@ -1,3 +1,4 @@
+import Platform
 import Testing
 
 @testable import TwofoldCore
@@ -267,11 +268,11 @@ import Testing
     @Test func `a board that does not follow is not explained`() throws {
         let board = Board(rows: 2, columns: 2, exponents: [1, 1, 0, 0])
         func refusal(_ direction: Direction, _ next: [UInt8]) -> String? {
-            do throws(InvalidBoard) {
+            do throws(Reason) {
                 _ = try TrackedBoard.explain(board, direction, Board(rows: 2, columns: 2, exponents: next))
                 return nil
             } catch {
-                return error.message
+                return error.description
             }
         }
         #expect(refusal(.left, [2, 0, 0, 1]) == nil)

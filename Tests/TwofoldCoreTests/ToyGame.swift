@@ -1,3 +1,5 @@
+import Platform
+
 @testable import TwofoldCore
 
 /// A game as unlike 2048 as it gets, to show what every game has for free: a marker walks along six
@@ -30,9 +32,9 @@ struct ToyGame: Game {
         state = State(place: generator.next(below: 3))
     }
 
-    func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(InvalidBoard) {
+    func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(Reason) {
         guard observation.count(where: { $0 == 1 }) == 1, let place = observation.firstIndex(of: 1), place < 5
-        else { throw InvalidBoard(message: "has no marker before the last place") }
+        else { throw Reason("has no marker before the last place") }
         state = State(place: place)
     }
 
@@ -72,9 +74,9 @@ struct ToyGame: Game {
         }
     }
 
-    func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State {
+    func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State {
         guard bytes[0] < 5 || (bytes[0] == 5 && !isPlaying) else {
-            throw InvalidState(message: "has its marker in place \(bytes[0])")
+            throw Reason("has its marker in place \(bytes[0])")
         }
         let visits = [1, 5].map {
             Int32(littleEndian: bytes.loadUnaligned(fromByteOffset: $0, as: Int32.self))

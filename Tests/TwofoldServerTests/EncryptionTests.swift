@@ -36,22 +36,22 @@ import ZeroMQ
 
     @Test func `a file that is too long is not read to its end`() throws {
         let path = try write(String(repeating: "#\n", count: CurveFiles.maxBytes / 2 + 1), to: "clients")
-        let error = try #require(throws: ServerError.self) { try CurveFiles.readAllowed(path) }
+        let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("'\(path)' has more than \(CurveFiles.maxBytes) bytes"))
-        #expect(throws: ServerError.self) { try CurveFiles.readAllowed("/dev/zero") }
+        #expect(throws: Reason.self) { try CurveFiles.readAllowed("/dev/zero") }
         truncate(path, CurveFiles.maxBytes)
         #expect(try CurveFiles.readAllowed(path).isEmpty)
     }
 
     @Test func `a line without a key is reported by its number, and not repeated`() throws {
         let path = try write("\(alice.publicKey) alice\nnonsense here\n", to: "clients")
-        let error = try #require(throws: ServerError.self) { try CurveFiles.readAllowed(path) }
+        let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("line 2 of '\(path)'"))
         #expect(!error.description.contains("nonsense"))
     }
 
     @Test func `a file that isn't there is reported`() {
-        let error = #expect(throws: ServerError.self) { try CurveFiles.readAllowed("/no/such/list") }
+        let error = #expect(throws: Reason.self) { try CurveFiles.readAllowed("/no/such/list") }
         #expect(error?.description.contains("/no/such/list") == true)
     }
 
@@ -65,10 +65,10 @@ import ZeroMQ
         #expect(try CurveFiles.readPublic(path + ".key_secret") == key)
         #expect(CurveFiles.isReadableByOthers(path + ".key"))
         #expect(!CurveFiles.isReadableByOthers(path + ".key_secret"))
-        #expect(throws: ServerError.self) { try CurveFiles.generate(path) }
-        #expect(throws: ServerError.self) { try CurveFiles.readSecret(path + ".key") }
+        #expect(throws: Reason.self) { try CurveFiles.generate(path) }
+        #expect(throws: Reason.self) { try CurveFiles.readSecret(path + ".key") }
         unlink(path + ".key_secret")
-        #expect(throws: ServerError.self) { try CurveFiles.generate(path) }
+        #expect(throws: Reason.self) { try CurveFiles.generate(path) }
         #expect(access(path + ".key_secret", F_OK) != 0, "a half is cleared away")
         #expect(try CurveFiles.readPublic(path + ".key") == key)
     }
@@ -102,7 +102,7 @@ import ZeroMQ
 
     @Test func `a server whose list can't be read doesn't start`() throws {
         let keys = server
-        #expect(throws: ServerError.self) {
+        #expect(throws: Reason.self) {
             try RunningServer("tcp://127.0.0.1:0") {
                 $0.encryption = .init(keys: keys, clients: "/no/such/list")
             }

@@ -10,7 +10,7 @@ import Testing
     private var path: String { directory.path + "/s" }
 
     private func refusal(of path: String) throws -> String {
-        try #require(throws: ServerError.self) { _ = try IPCPath(path) }.description
+        try #require(throws: Reason.self) { _ = try IPCPath(path) }.description
     }
 
     @Test func `a free path is claimed by a lock beside it, and nothing stays behind`() throws {

@@ -137,7 +137,7 @@ import ZeroMQ
         #expect(
             try probe(server.endpoint, timeout: patience) == .ready(version: EnvironmentService.version))
         #expect(try probe(directory.ipc("nobody"), timeout: .milliseconds(50)) == .silent)
-        #expect(throws: ServerError.self) { try probe("nonsense", timeout: .milliseconds(50)) }
+        #expect(throws: Reason.self) { try probe("nonsense", timeout: .milliseconds(50)) }
     }
 
     private static let unready: [(reason: String, answer: Reply)] = {

@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import Platform
 import Testing
 import TwofoldProtocol
 import TwofoldTestSupport
@@ -170,7 +171,7 @@ import ZeroMQ
         let first = try RunningServer(directory.ipc())
         let peer = try Peer(to: first.endpoint)
         for _ in 0..<2 {
-            let error = try #require(throws: ServerError.self) { try RunningServer(directory.ipc()) }
+            let error = try #require(throws: Reason.self) { try RunningServer(directory.ipc()) }
             #expect(error.description.contains("served by another process"))
             #expect(error.description.contains(directory.path))
         }
@@ -192,7 +193,7 @@ import ZeroMQ
             taken.endpoint, "udp://127.0.0.1:5", "ipc://relative", "tcp://127.0.0.1",
             "inproc://here", "", directory.ipc(), "ipc:///", "ipc://" + directory.path + "/none/s",
         ] {
-            let error = try #require(throws: ServerError.self, "\(wrong)") {
+            let error = try #require(throws: Reason.self, "\(wrong)") {
                 try RunningServer(directory.ipc(), wrong)
             }
             let reported = wrong.hasPrefix("ipc:///") ? String(wrong.dropFirst(6)) : wrong
@@ -205,7 +206,7 @@ import ZeroMQ
     @Test(arguments: ["65536", "70000", "99999999999", "-1", "1x"])
     func `an impossible port is refused`(port: String) throws {
         let endpoint = "tcp://127.0.0.1:" + port
-        let error = try #require(throws: ServerError.self) { try RunningServer(endpoint) }
+        let error = try #require(throws: Reason.self) { try RunningServer(endpoint) }
         #expect(error.description.contains("'\(endpoint)'"))
     }
 

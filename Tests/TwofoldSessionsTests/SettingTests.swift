@@ -9,7 +9,7 @@ import TwofoldSessions
         ("THREADS", "0"), ("MAX_SEARCH_MILLISECONDS", "soon"), ("ENGINE", "steam"),
     ])
     func `a variable that makes no sense is named`(name: String, value: String) {
-        let error = #expect(throws: SettingError.self) {
+        let error = #expect(throws: Reason.self) {
             try ServiceSettings { $0 == name ? value : nil }
         }
         #expect(error?.description.contains("TWOFOLD_\(name)") == true)

@@ -19,7 +19,7 @@ import Testing
         let endpoint = try first.lastEndpoint
         let second = try Socket(.rep, in: context)
         let error = failure { () throws(ZeroMQError) in try second.bind(endpoint) }
-        #expect(error == ZeroMQError(code: .addressInUse, operation: "zmq_bind", subject: endpoint))
+        #expect(error?.code == .init(rawValue: EADDRINUSE))
         #expect(error?.description == "zmq_bind \(endpoint): Address already in use")
     }
 
@@ -28,10 +28,10 @@ import Testing
             ("", .invalidArgument),
             ("hello", .invalidArgument),
             ("tcp://127.0.0.1", .invalidArgument),
-            ("tcp://no-such-interface0:5555", .noSuchDevice),
-            ("tcp://192.0.2.1:5555", .addressNotAvailable),
-            ("carrier-pigeon://home", .protocolNotSupported),
-            ("ipc:///tmp/\(String(repeating: "x", count: 200))", .nameTooLong),
+            ("tcp://no-such-interface0:5555", .init(rawValue: ENODEV)),
+            ("tcp://192.0.2.1:5555", .init(rawValue: EADDRNOTAVAIL)),
+            ("carrier-pigeon://home", .init(rawValue: EPROTONOSUPPORT)),
+            ("ipc:///tmp/\(String(repeating: "x", count: 200))", .init(rawValue: ENAMETOOLONG)),
             ("ipc:///proc/here", .init(rawValue: ENOENT)),
         ] as [(String, ZeroMQError.Code)])
     func `a bad endpoint is refused by bind`(endpoint: String, code: ZeroMQError.Code) throws {
@@ -43,7 +43,8 @@ import Testing
 
     @Test(
         arguments: [
-            ("hello", .invalidArgument), ("carrier-pigeon://home", .protocolNotSupported),
+            ("hello", .invalidArgument),
+            ("carrier-pigeon://home", .init(rawValue: EPROTONOSUPPORT)),
         ] as [(String, ZeroMQError.Code)])
     func `a bad endpoint is refused by connect`(endpoint: String, code: ZeroMQError.Code) throws {
         let context = try Context()

@@ -41,18 +41,6 @@ private let installed: Bool = {
         #expect(try worker.join() == "at last")
     }
 
-    @Test func `a blocked multipart receive goes on after signals and gets its message`() throws {
-        let context = try Context()
-        let endpoint = uniqueInproc()
-        let sender = try Socket.bound(.dealer, to: endpoint, in: context)
-        let worker = Worker {
-            try Socket.connected(.dealer, to: endpoint, in: context).receiveTexts()
-        }
-        try disturb(worker)
-        try sender.send(["at", "last"])
-        #expect(try worker.join() == ["at", "last"])
-    }
-
     @Test func `a blocked send goes on after signals and delivers its message once`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()

@@ -73,6 +73,27 @@ extension Socket {
         return message
     }
 
+    /// The next message, once it is there.
+    func receive(into parts: inout Multipart, maxFrames: Int = 64) throws(ZeroMQError) -> Reception {
+        var poller = Poller()
+        _ = poller.add(self)
+        while try poller.wait(timeout: patience) > 0 {
+            if let reception = try tryReceive(into: &parts, maxFrames: maxFrames) { return reception }
+        }
+        throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
+    }
+
+    /// Sends all frames, once there is room for a message.
+    func send(_ parts: consuming Multipart) throws(ZeroMQError) {
+        let deadline = ContinuousClock.now + patience
+        while try !trySend(&parts) {
+            guard ContinuousClock.now < deadline else {
+                throw ZeroMQError(code: .wouldBlock, operation: "zmq_msg_send")
+            }
+            usleep(1000)
+        }
+    }
+
     func send(_ frames: [String]) throws(ZeroMQError) {
         try send(Multipart(frames))
     }

@@ -1,3 +1,5 @@
+public import Platform
+
 /// A state of Concentration in a snapshot, little-endian:
 ///
 ///     0          16          32     36      40      44            48
@@ -35,7 +37,7 @@ extension Concentration {
         for card in 0..<cards { bytes[48 + card] = state[symbol: card] }
     }
 
-    public func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> CardTable {
+    public func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> CardTable {
         func set(_ offset: Int) -> CardSet {
             let low = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
             let high = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset + 8, as: UInt64.self))
@@ -46,39 +48,35 @@ extension Concentration {
         }
         var state = makeState()
         let deck = UnsafeRawBufferPointer(rebasing: bytes[48...])
-        do throws(InvalidBoard) {
-            try start(&state, from: deck)
-        } catch {
-            throw InvalidState(message: error.message)
-        }
+        try start(&state, from: deck)
         let (matched, visible, open) = (set(0), set(16), number(32))
         let all = CardSet(first: cards)
         guard matched.subtracting(all).isEmpty, visible.subtracting(all).isEmpty else {
-            throw InvalidState(message: "has more than \(cards) cards")
+            throw Reason("has more than \(cards) cards")
         }
         var isOdd = CardSet()
         matched.forEach { card in
             let symbol = Int(state[symbol: card])
             if isOdd.contains(symbol) { isOdd.remove(symbol) } else { isOdd.insert(symbol) }
         }
-        guard isOdd.isEmpty else { throw InvalidState(message: "has a matched card without its pair") }
+        guard isOdd.isEmpty else { throw Reason("has a matched card without its pair") }
         guard open == CardTable.none || (open >= 0 && open < Int32(cards)) else {
-            throw InvalidState(message: "has card \(open) open; there are 0...\(cards - 1)")
+            throw Reason("has card \(open) open; there are 0...\(cards - 1)")
         }
         guard open == CardTable.none || (!matched.contains(Int(open)) && visible.contains(Int(open))) else {
-            throw InvalidState(message: "has card \(open) open, which is matched or hidden")
+            throw Reason("has card \(open) open, which is matched or hidden")
         }
         let (turns, peeks, last) = (number(36), number(40), number(44))
         guard (0...maxRecordedCount).contains(turns), (0...maxRecordedCount).contains(peeks),
             Int(peeks) <= config.peeks ?? .max
-        else { throw InvalidState(message: "has \(turns) turns and \(peeks) peeks, which cannot be") }
+        else { throw Reason("has \(turns) turns and \(peeks) peeks, which cannot be") }
         guard (-1..<Int32(actionCount)).contains(last) else {
-            throw InvalidState(message: "has the last action \(last); there are 0...\(actionCount - 1)")
+            throw Reason("has the last action \(last); there are 0...\(actionCount - 1)")
         }
         state.resume(
             matched: matched, visible: visible, open: open, turns: turns, peeks: peeks, lastAction: last)
         guard !isPlaying || !state.isCleared else {
-            throw InvalidState(message: "is in play and has no card left")
+            throw Reason("is in play and has no card left")
         }
         return state
     }

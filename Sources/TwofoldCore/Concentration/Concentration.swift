@@ -1,3 +1,5 @@
+public import Platform
+
 /// Concentration, the memory game: each turn shows two cards; equal ones are a pair and leave play, others turn
 /// back; the episode ends when all pairs are found.
 ///
@@ -102,19 +104,17 @@ public struct Concentration: Game {
 
     public func start(
         _ state: inout CardTable, from symbols: UnsafeRawBufferPointer
-    ) throws(InvalidBoard) {
+    ) throws(Reason) {
         let copies = cards / self.symbols
         var counts = InlineArray<128, Int32>(repeating: 0)
         for (card, symbol) in symbols.enumerated() {
             guard Int(symbol) < self.symbols else {
-                throw InvalidBoard(
-                    message: "has symbol \(symbol) on card \(card); there are 0...\(self.symbols - 1)")
+                throw Reason("has symbol \(symbol) on card \(card); there are 0...\(self.symbols - 1)")
             }
             counts[Int(symbol)] += 1
         }
         for symbol in 0..<self.symbols where counts[symbol] != Int32(copies) {
-            throw InvalidBoard(
-                message: "has symbol \(symbol) on \(counts[symbol]) cards; it has to be on \(copies)")
+            throw Reason("has symbol \(symbol) on \(counts[symbol]) cards; it has to be on \(copies)")
         }
         state = CardTable(symbols: symbols)
     }

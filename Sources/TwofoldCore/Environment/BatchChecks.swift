@@ -1,3 +1,5 @@
+internal import Platform
+
 /// The checks of every environment, whatever runs its boards; made before the first lane is touched.
 struct BatchChecks: Sendable {
     let lanes: Int
@@ -43,7 +45,7 @@ struct BatchChecks: Sendable {
 
     func reset(
         _ input: ResetInput, isSeeded: Bool,
-        checkBoard: (UnsafeRawBufferPointer) throws(InvalidBoard) -> Void
+        checkBoard: (UnsafeRawBufferPointer) throws(Reason) -> Void
     ) throws(EnvironmentError) {
         for lane in 0..<lanes {
             guard (input.mask?[lane] ?? 1) <= 2 else {
@@ -62,16 +64,16 @@ struct BatchChecks: Sendable {
                     "seed", lane: lane, "the first reset of lane \(lane) has to bring a seed")
             }
             guard let board = input.board(lane, bytes: bytesPerBoard) else { continue }
-            do throws(InvalidBoard) {
+            do throws(Reason) {
                 try checkBoard(board)
             } catch {
-                throw .invalid("boards", lane: lane, "the board of lane \(lane) \(error.message)")
+                throw .invalid("boards", lane: lane, "the board of lane \(lane) \(error)")
             }
         }
     }
 
     func restore(
-        _ input: RestoreInput, isSeeded: Bool, check: (UnsafeRawBufferPointer) throws(InvalidState) -> Void
+        _ input: RestoreInput, isSeeded: Bool, check: (UnsafeRawBufferPointer) throws(Reason) -> Void
     ) throws(EnvironmentError) {
         if !isSeeded, input.lanes.count < lanes {
             let restored = Set(input.lanes)
@@ -80,11 +82,11 @@ struct BatchChecks: Sendable {
                 "lanes", lane: lane, "lane \(lane) was never reset, so the restore has to include it")
         }
         for (index, lane) in input.lanes.enumerated() {
-            do throws(InvalidState) {
+            do throws(Reason) {
                 try check(input.record(index))
             } catch {
                 throw .invalid(
-                    "blob", lane: lane, "the record \(input.rows[index]) for lane \(lane) \(error.message)")
+                    "blob", lane: lane, "the record \(input.rows[index]) for lane \(lane) \(error)")
             }
         }
     }

@@ -1,3 +1,5 @@
+public import Platform
+
 /// The rules of one game, for one board: what a game implements.
 ///
 /// A value of the conforming type holds the configuration and never changes; everything that changes
@@ -31,9 +33,9 @@ public protocol Game: Sendable {
     /// Starts an episode, drawing from the board's stream.
     func start(_ state: inout State, generator: inout Generator)
 
-    /// Starts an episode from a given board of ``boardSpace``; draws nothing. Throws, and leaves the state
-    /// as it is, if no episode can start there.
-    func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(InvalidBoard)
+    /// Starts an episode from a given board of ``boardSpace``; draws nothing. If no episode can start there, it
+    /// leaves the state as it is and throws the reason, to follow "the board of lane 3".
+    func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(Reason)
 
     /// Plays one action, `0 ..< actions.count`, on a board that is not terminated.
     func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome
@@ -57,9 +59,9 @@ public protocol Game: Sendable {
     /// Writes a state to ``stateSize`` bytes, little-endian.
     func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer)
 
-    /// The state in ``stateSize`` untrusted bytes. Throws if no such state is possible;
-    /// `isPlaying`: its episode has not ended, so an action has to be legal.
-    func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State
+    /// The state in ``stateSize`` untrusted bytes. If no such state is possible, throws the reason, to follow "the
+    /// record 5 for lane 3"; `isPlaying`: its episode has not ended, so an action has to be legal.
+    func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State
 
     // MARK: rewards and extra infos, all of them functions of the transition
 
@@ -114,18 +116,6 @@ public struct Rule: Equatable, Sendable {
         self.name = name
         self.value = String(describing: value)
     }
-}
-
-/// A board from which no episode can start.
-public struct InvalidBoard: Error, Sendable {
-    /// The reason, to follow "the board of lane 3".
-    public let message: String
-}
-
-/// Bytes that are not a state of the game.
-public struct InvalidState: Error, Sendable {
-    /// The reason, to follow "the record 5 for lane 3".
-    public let message: String
 }
 
 /// The part of a lane's rows that the game itself fills.

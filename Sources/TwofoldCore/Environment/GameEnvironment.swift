@@ -114,7 +114,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     @_specialize(where Rules == Concentration)
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         var scratch = game.makeState()
-        try checks.reset(input, isSeeded: isSeeded) { (board) throws(InvalidBoard) in
+        try checks.reset(input, isSeeded: isSeeded) { (board) throws(Reason) in
             try self.game.start(&scratch, from: board)
         }
         isSeeded = true
@@ -177,7 +177,7 @@ public final class GameEnvironment<Rules: Game>: VectorEnvironment {
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        try checks.restore(input, isSeeded: isSeeded) { (record) throws(InvalidState) in
+        try checks.restore(input, isSeeded: isSeeded) { (record) throws(Reason) in
             _ = try self.game.decode(record)
         }
         isSeeded = true

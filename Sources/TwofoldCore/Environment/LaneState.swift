@@ -1,3 +1,5 @@
+internal import Platform
+
 /// One board of a batch, whatever its game: everything that its future depends on, and everything that a
 /// snapshot's record holds:
 ///
@@ -63,15 +65,15 @@ extension Game {
             lane.state, into: UnsafeMutableRawBufferPointer(rebasing: record[recordHeadSize...]))
     }
 
-    func decode(_ record: UnsafeRawBufferPointer) throws(InvalidState) -> LaneState<State> {
+    func decode(_ record: UnsafeRawBufferPointer) throws(Reason) -> LaneState<State> {
         let words = record.streamWords(at: 0)
-        guard words != (0, 0, 0, 0) else { throw InvalidState(message: "has a stream of zeros") }
+        guard words != (0, 0, 0, 0) else { throw Reason("has a stream of zeros") }
         guard let phase = LanePhase(rawValue: record[16]) else {
-            throw InvalidState(message: "has phase \(record[16]); it has to be in 0...2")
+            throw Reason("has phase \(record[16]); it has to be in 0...2")
         }
         let length = Int32(littleEndian: record.loadUnaligned(fromByteOffset: 17, as: Int32.self))
         guard (0...maxRecordedCount).contains(length) else {
-            throw InvalidState(message: "has episode_length \(length); it has to be in 0...2^30")
+            throw Reason("has episode_length \(length); it has to be in 0...2^30")
         }
         let state = try decode(
             UnsafeRawBufferPointer(rebasing: record[recordHeadSize...]), isPlaying: phase == .playing)

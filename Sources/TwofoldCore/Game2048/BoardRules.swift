@@ -1,4 +1,5 @@
 internal import Kernel2048
+internal import Platform
 
 /// The rules of 2048 over arrays of arbitrary boards, without lanes, episodes or memory of earlier calls.
 ///
@@ -171,10 +172,10 @@ public struct BoardRules: Sendable {
             let before = boards.board(index, rows, columns)
             let after = nextBoards.board(index, rows, columns)
             let direction = Direction(rawValue: actions[index])!
-            do throws(InvalidBoard) {
+            do throws(Reason) {
                 report(index, try TrackedBoard.explain(before, direction, after))
             } catch {
-                throw .invalid("next_board", lane: index, "next_board \(index) \(error.message)")
+                throw .invalid("next_board", lane: index, "next_board \(index) \(error)")
             }
         }
     }

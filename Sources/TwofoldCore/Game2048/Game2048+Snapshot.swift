@@ -1,3 +1,5 @@
+public import Platform
+
 /// A state of 2048 in a snapshot, little-endian:
 ///
 ///     0           8           12
@@ -26,14 +28,14 @@ extension Game2048 {
         for cell in 0..<state.board.count { bytes[12 + cell] = state.board[cell] }
     }
 
-    public func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(InvalidState) -> State {
+    public func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State {
         let score = Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: Int64.self))
         guard (0...Int64(Int32.max)).contains(score) else {
-            throw InvalidState(message: "has score \(score); it has to be in 0...2^31 - 1")
+            throw Reason("has score \(score); it has to be in 0...2^31 - 1")
         }
         let moves = Int32(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: Int32.self))
         guard (0...maxRecordedCount).contains(moves) else {
-            throw InvalidState(message: "has \(moves) moves; they have to be in 0...2^30")
+            throw Reason("has \(moves) moves; they have to be in 0...2^30")
         }
         var state = makeState()
         state.score = Int(score)
@@ -41,11 +43,11 @@ extension Game2048 {
         for cell in 0..<state.board.count { state.board[cell] = bytes[12 + cell] }
         // So that no play can bring an exponent that a byte, a score or a table has no place for.
         guard state.board.maxExponent <= 30, state.board.tileSum < 1 << 31 else {
-            throw InvalidState(message: "has tiles that add up to 2^31 or more")
+            throw Reason("has tiles that add up to 2^31 or more")
         }
         state.legalActions = state.board.legalActions
         guard !isPlaying || !state.legalActions.isEmpty else {
-            throw InvalidState(message: "is in play and has no legal action")
+            throw Reason("is in play and has no legal action")
         }
         return state
     }

@@ -1,3 +1,5 @@
+public import Platform
+
 /// 2048: all tiles slide, equal ones merge, a new tile appears; the episode ends when no action is legal.
 public struct Game2048: Game {
     /// The arguments of the environment, with Twofold's defaults.
@@ -109,20 +111,20 @@ public struct Game2048: Game {
     /// A start board may hold a goal of 4 already: then any step ends the episode, an illegal one too.
     private func stopsAtGoal(_ state: State) -> Bool { config.stopAtGoal && isGoalReached(state) }
 
-    public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(InvalidBoard) {
+    public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(Reason) {
         var fresh = makeState()
         for (cell, exponent) in observation.enumerated() {
             guard exponent <= Game2048.maxGivenExponent else {
-                throw InvalidBoard(
-                    message: "has exponent \(exponent) in cell \(cell); at most \(Game2048.maxGivenExponent) "
+                throw Reason(
+                    "has exponent \(exponent) in cell \(cell); at most \(Game2048.maxGivenExponent) "
                         + "can be given")
             }
             fresh.board[cell] = exponent
         }
         fresh.legalActions = fresh.board.legalActions
-        guard !fresh.legalActions.isEmpty else { throw InvalidBoard(message: "has no legal action") }
+        guard !fresh.legalActions.isEmpty else { throw Reason("has no legal action") }
         guard !stopsAtGoal(fresh) else {
-            throw InvalidBoard(message: "holds the goal already, and stop_at_goal is set")
+            throw Reason("holds the goal already, and stop_at_goal is set")
         }
         state = fresh
     }

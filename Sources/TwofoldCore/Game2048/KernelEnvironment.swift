@@ -1,4 +1,5 @@
 internal import Kernel2048
+internal import Platform
 
 extension Game2048 {
     /// A batch of boards, run by the fastest engine that can: the kernel up to 4 x 4.
@@ -115,7 +116,7 @@ final class KernelEnvironment: VectorEnvironment {
 
     func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         var scratch = game.makeState()
-        try checks.reset(input, isSeeded: isSeeded) { (board) throws(InvalidBoard) in
+        try checks.reset(input, isSeeded: isSeeded) { (board) throws(Reason) in
             try self.game.start(&scratch, from: board)
         }
         isSeeded = true
@@ -162,7 +163,7 @@ final class KernelEnvironment: VectorEnvironment {
     }
 
     func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        try checks.restore(input, isSeeded: isSeeded) { (record) throws(InvalidState) in
+        try checks.restore(input, isSeeded: isSeeded) { (record) throws(Reason) in
             _ = try self.game.decode(record)
         }
         isSeeded = true

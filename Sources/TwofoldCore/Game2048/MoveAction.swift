@@ -1,3 +1,5 @@
+public import Platform
+
 /// One effect of a move on one tile, in display order: the slides of each line from the wall on, a merge right
 /// behind the two slides that led to it, the spawn last.
 ///
@@ -96,25 +98,23 @@ extension TrackedBoard {
     /// not follow.
     public static func explain(
         _ board: Board, _ direction: Direction, _ next: Board
-    ) throws(InvalidBoard) -> [MoveAction] {
+    ) throws(Reason) -> [MoveAction] {
         var tracked = TrackedBoard(board)
         let moves = tracked.slide(towards: direction)
         guard !moves.isEmpty else {
             guard next == board else {
-                throw InvalidBoard(
-                    message: "does not follow: \(direction) is illegal, and the board has changed")
+                throw Reason("does not follow: \(direction) is illegal, and the board has changed")
             }
             return []
         }
         let different = (0..<next.count).filter { next[$0] != tracked.board[$0] }
         guard let cell = different.first else {
-            throw InvalidBoard(message: "does not follow: it has no new tile")
+            throw Reason("does not follow: it has no new tile")
         }
         guard different.count == 1, tracked.board[cell] == 0, next[cell] <= 2 else {
             let wrong: Int = different.first { tracked.board[$0] != 0 } ?? different[different.count - 1]
-            throw InvalidBoard(
-                message:
-                    "does not follow: cell \(wrong) is neither what \(direction) leaves there nor the one "
+            throw Reason(
+                "does not follow: cell \(wrong) is neither what \(direction) leaves there nor the one "
                     + "new tile, a 2 or a 4")
         }
         return moves + [tracked.spawn(Spawn(cell: cell, exponent: next[cell]))]

@@ -1,3 +1,5 @@
+internal import TwofoldCore
+
 /// Boards of at most nine cells as numbers, four bits for each exponent, and their symmetries.
 ///
 /// The corners come first, then the other cells of the border, both clockwise, then the centre. On 3 x 3:
@@ -46,7 +48,7 @@ final class PackedBoards: @unchecked Sendable {
         shiftTable = .allocate(capacity: shifts.count)
         shiftTable.initialize(from: shifts, count: shifts.count)
 
-        let symmetries = Symmetry.all(square: rows == columns)
+        let symmetries = Symmetry.all(rows: rows, columns: columns)
         images = symmetries.count
         let lists = symmetries.map { symmetry in
             var pieces: [UInt64: UInt64] = [:]
@@ -141,41 +143,5 @@ final class PackedBoards: @unchecked Sendable {
         let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.mostCells &- rows &* columns))
         let difference = board ^ (ones &* exponent)
         return (difference &- ones) & ~difference & (ones &<< 3) != 0
-    }
-}
-
-/// One of the ways to put a board onto itself.
-private struct Symmetry {
-    /// Exchanges rows and columns, first.
-    let transposes: Bool
-    /// Exchanges top and bottom.
-    let flips: Bool
-    /// Exchanges left and right.
-    let mirrors: Bool
-
-    /// Those of a square board, or of any; the one that changes nothing comes first.
-    static func all(square: Bool) -> [Symmetry] {
-        (square ? [false, true] : [false]).flatMap { transposes in
-            [(false, false), (false, true), (true, false), (true, true)].map { flips, mirrors in
-                Symmetry(transposes: transposes, flips: flips, mirrors: mirrors)
-            }
-        }
-    }
-
-    /// Where a cell's tile goes to.
-    func cell(_ cell: Int, _ rows: Int, _ columns: Int) -> Int {
-        var (row, column) = (cell / columns, cell % columns)
-        if transposes { (row, column) = (column, row) }
-        if flips { row = rows - 1 - row }
-        if mirrors { column = columns - 1 - column }
-        return row * columns + column
-    }
-
-    /// The action that does to the image what an action does to the board: 0 up, 1 right, 2 down, 3 left.
-    func action(_ action: Int) -> UInt8 {
-        var action = transposes ? 3 - action : action
-        if flips, action % 2 == 0 { action = 2 - action }
-        if mirrors, action % 2 == 1 { action = 4 - action }
-        return UInt8(action)
     }
 }

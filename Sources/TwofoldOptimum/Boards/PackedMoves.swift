@@ -1,3 +1,5 @@
+internal import TwofoldCore
+
 /// The moves of packed boards, from tables of their rows and columns.
 ///
 /// A table has for each content of one line what a slide makes of it, where the board has it, so that a slide of the
@@ -53,38 +55,22 @@ final class PackedMoves: @unchecked Sendable {
         for (line, shifts) in lines.enumerated() {
             for (cell, shift) in shifts.enumerated() { axis.shifts[line * length + cell] = shift }
         }
+        let slides = SlideTables.shared
         for content in 0..<contents {
-            let tiles = (0..<length).map { UInt64(content >> (4 * $0) & 15) }
-            let (first, score) = slide(tiles)
-            let last = slide(tiles.reversed()).tiles.reversed()
-            axis.scores[content] = score
+            let first = UInt64(slides.left[content])
+            // because: a shorter line is at the left of the table's row, and slides beyond its own end.
+            let last = UInt64(slides.right[content]) >> UInt64(4 * (4 - length))
+            axis.scores[content] = UInt32(slides.scores[content])
             for (line, shifts) in lines.enumerated() {
-                axis.slid[line * contents + content] = (
-                    zip(first, shifts).reduce(0) { $0 | $1.0 << $1.1 },
-                    zip(last, shifts).reduce(0) { $0 | $1.0 << $1.1 }
-                )
+                axis.slid[line * contents + content] = (place(first, shifts), place(last, shifts))
             }
         }
         return axis
     }
 
-    /// A line after a slide to its first cell. No board this small makes an exponent above 10, and the table's other
-    /// entries are never used.
-    private static func slide(_ line: [UInt64]) -> (tiles: [UInt64], score: UInt32) {
-        var made: [UInt64] = []
-        var score: UInt32 = 0
-        var mayMerge = false
-        for tile in line where tile != 0 {
-            if mayMerge, made.last == tile {
-                made[made.count - 1] = min(tile + 1, 15)
-                score += 2 << UInt32(tile)
-                mayMerge = false
-            } else {
-                made.append(tile)
-                mayMerge = true
-            }
-        }
-        return (made + [UInt64](repeating: 0, count: line.count - made.count), score)
+    /// The tiles of a line where the board has them.
+    private static func place(_ line: UInt64, _ shifts: [UInt64]) -> UInt64 {
+        shifts.enumerated().reduce(0) { $0 | (line >> UInt64(4 * $1.offset) & 15) << $1.element }
     }
 
     /// Calls `body` for each action that changes the board, in no particular order.

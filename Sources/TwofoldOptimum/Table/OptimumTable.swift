@@ -17,12 +17,6 @@ public final class OptimumTable: Sendable {
     /// The part of a budget that the memory is counted in.
     private let reservation: (any Sendable)?
 
-    /// What is wrong with a file.
-    struct Damage: Error {
-        let description: String
-        init(_ description: String) { self.description = description }
-    }
-
     /// The table in a file of the header's ``size(_:_:)``.
     init(
         _ file: TableFile, _ header: TableHeader, _ rules: OptimumRules, _ reservation: (any Sendable)? = nil

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// The first 4,096 bytes of a table's file: what it is of, and what is known about the optimum. Little-endian words of
 /// eight bytes:
 ///
@@ -50,7 +52,7 @@ struct TableHeader {
     }
 
     /// Reads the beginning of a file; throws with what is wrong with it.
-    init(_ bytes: UnsafeRawBufferPointer) throws(OptimumTable.Damage) {
+    init(_ bytes: UnsafeRawBufferPointer) throws(Reason) {
         guard bytes.count >= Self.size else { throw .init("it has \(bytes.count) bytes, less than a header") }
         let words = (0..<Self.words + 1).map {
             UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * $0, as: UInt64.self))

@@ -61,7 +61,7 @@ struct TableSource: ~Copyable {
         defer { bytes.deallocate() }
         try read(bytes)
         let header: TableHeader
-        do throws(OptimumTable.Damage) { header = try TableHeader(UnsafeRawBufferPointer(bytes)) } catch {
+        do throws(Reason) { header = try TableHeader(UnsafeRawBufferPointer(bytes)) } catch {
             throw damaged(error.description)
         }
         guard header.problem == problem else { throw damaged("it is the table of \(header.problem.name)") }

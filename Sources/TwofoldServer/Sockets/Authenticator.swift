@@ -31,7 +31,7 @@ package final class Authenticator {
     /// The clients' names by their keys, in Z85 as messages carry them.
     private(set) var names: [String: String]
     /// Lists that were read again.
-    let lists: Mailbox<Result<NewList, ServerError>>
+    let lists: Mailbox<Result<NewList, Reason>>
     private let queue = DispatchQueue(label: "twofold.keys")
     private var reading = Reading.none
     private var reported: [String: Moment] = [:]
@@ -44,7 +44,7 @@ package final class Authenticator {
         let added: Int
         let removed: Int
 
-        init(_ path: String, replacing old: [String: String]) throws(ServerError) {
+        init(_ path: String, replacing old: [String: String]) throws(Reason) {
             names = try CurveFiles.readAllowed(path)
             added = names.keys.count { [old] in old[$0] == nil }
             removed = old.keys.count { [names] in names[$0] == nil }
@@ -60,7 +60,7 @@ package final class Authenticator {
     }
 
     /// Reads the list at `path`.
-    init(_ path: String, in context: borrowing Context, logger: Logger) throws(ServerError) {
+    init(_ path: String, in context: borrowing Context, logger: Logger) throws(Reason) {
         self.path = path
         self.logger = logger
         names = try CurveFiles.readAllowed(path)
@@ -69,7 +69,7 @@ package final class Authenticator {
             socket = try Socket(.rep, in: context)
             try socket.bind(Self.endpoint)
         } catch {
-            throw ServerError("can't authenticate: \(error)")
+            throw Reason("can't authenticate: \(error)")
         }
         logger.info(
             "the list of client keys was read",
@@ -81,14 +81,14 @@ package final class Authenticator {
         guard reading == .none else { return reading = .again }
         reading = .once
         queue.async { [lists, path, names] in
-            lists.deliver(Result { () throws(ServerError) in try NewList(path, replacing: names) })
+            lists.deliver(Result { () throws(Reason) in try NewList(path, replacing: names) })
         }
     }
 
     /// Replaces the list by the new one; keeps it if that can't be read.
     func replaceList() {
         for list in lists.collect() {
-            do throws(ServerError) {
+            do throws(Reason) {
                 let list = try list.get()
                 names = list.names
                 reported = [:]

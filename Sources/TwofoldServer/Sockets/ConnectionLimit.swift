@@ -1,5 +1,5 @@
 internal import Logging
-internal import Platform
+public import Platform
 internal import TwofoldCore
 internal import TwofoldSessions
 
@@ -21,10 +21,10 @@ public enum ConnectionLimit {
 
     /// Raises the limit of descriptors as far as the process may, and refuses connections from then on before the
     /// last descriptors are used up. Throws when the limit is too low to serve.
-    public static func install() throws(ServerError) {
+    public static func install() throws(Reason) {
         let descriptors = try explaining("can't read the limit of descriptors", raiseDescriptorLimit)
         guard descriptors >= leastDescriptors else {
-            throw ServerError(
+            throw Reason(
                 "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(leastDescriptors)")
         }
         let local = descriptors - reserved

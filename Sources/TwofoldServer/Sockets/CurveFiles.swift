@@ -1,4 +1,4 @@
-internal import Platform
+public import Platform
 public import ZeroMQ
 
 /// Key files: ZeroMQ certificates, in the format of pyzmq's `zmq.auth` and CZMQ.
@@ -13,10 +13,10 @@ public enum CurveFiles {
 
     /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (for its owner's eyes only), and returns
     /// the public one. Refuses to write over a file.
-    public static func generate(_ path: String) throws(ServerError) -> CurvePublicKey {
+    public static func generate(_ path: String) throws(Reason) -> CurvePublicKey {
         let pair: CurveKeyPair
         do throws(ZeroMQError) { pair = try CurveKeyPair() } catch {
-            throw ServerError("this libzmq can't make keys: \(error)")
+            throw Reason("this libzmq can't make keys: \(error)")
         }
         let publicText = "metadata\ncurve\n    public-key = \"\(pair.publicKey)\"\n"
         let head = "# A Twofold key, made by twofold-server keygen.\n"
@@ -24,7 +24,7 @@ public enum CurveFiles {
             head + "# This file is a secret: anyone who has it is let in as its owner.\n" + publicText
                 + "    secret-key = \"\(pair.secretKey.secretText)\"\n",
             to: path + ".key_secret", mode: 0o600)
-        do throws(ServerError) {
+        do throws(Reason) {
             try write(head + publicText, to: path + ".key", mode: 0o644)
         } catch {
             unlink(path + ".key_secret")
@@ -34,20 +34,20 @@ public enum CurveFiles {
     }
 
     /// The keys of a secret file.
-    public static func readSecret(_ path: String) throws(ServerError) -> CurveKeyPair {
+    public static func readSecret(_ path: String) throws(Reason) -> CurveKeyPair {
         guard let secretKey = value("secret-key", in: try text(path)).flatMap(CurveSecretKey.init) else {
-            throw ServerError(
+            throw Reason(
                 "'\(path)' has no secret key: a line secret-key = \"…\" with 40 characters of Z85")
         }
         do throws(ZeroMQError) { return try CurveKeyPair(secretKey: secretKey) } catch {
-            throw ServerError("this libzmq can't use the key in '\(path)': \(error)")
+            throw Reason("this libzmq can't use the key in '\(path)': \(error)")
         }
     }
 
     /// The key in a public file; a secret file holds it, too.
-    public static func readPublic(_ path: String) throws(ServerError) -> CurvePublicKey {
+    public static func readPublic(_ path: String) throws(Reason) -> CurvePublicKey {
         guard let key = value("public-key", in: try text(path)).flatMap(CurvePublicKey.init) else {
-            throw ServerError(
+            throw Reason(
                 "'\(path)' has no public key: a line public-key = \"…\" with 40 characters of Z85")
         }
         return key
@@ -62,7 +62,7 @@ public enum CurveFiles {
     /// The names of admitted clients, by their keys in Z85. One line each: the key's 40 characters, then the
     /// name. Empty lines and comments, which begin with "#", are skipped ("#" is a character of Z85, too, but a key has
     /// exactly 40). Works on bytes, because a list may have 100,000 lines.
-    static func readAllowed(_ path: String) throws(ServerError) -> [String: String] {
+    static func readAllowed(_ path: String) throws(Reason) -> [String: String] {
         var names: [String: String] = [:]
         let lines = try bytes(path).split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
@@ -73,7 +73,7 @@ public enum CurveFiles {
                 names[key.description] = String(
                     decoding: name.isEmpty ? first.prefix(8) : name, as: UTF8.self)
             } else if first.first != UInt8(ascii: "#") {
-                throw ServerError("line \(index + 1) of '\(path)' does not begin with 40 characters of Z85")
+                throw Reason("line \(index + 1) of '\(path)' does not begin with 40 characters of Z85")
             }
         }
         return names
@@ -90,22 +90,22 @@ public enum CurveFiles {
         return nil
     }
 
-    private static func text(_ path: String) throws(ServerError) -> String {
+    private static func text(_ path: String) throws(Reason) -> String {
         String(decoding: try bytes(path), as: UTF8.self)
     }
 
-    private static func bytes(_ path: String) throws(ServerError) -> [UInt8] {
+    private static func bytes(_ path: String) throws(Reason) -> [UInt8] {
         do throws(SystemError) {
             return try Descriptor.contents(of: path, limit: maxBytes)
         } catch {
-            throw ServerError(
+            throw Reason(
                 error.code == EFBIG
                     ? "'\(path)' has more than \(maxBytes) bytes, the most in a file of keys"
                     : "can't read '\(path)': \(error)")
         }
     }
 
-    private static func write(_ text: String, to path: String, mode: mode_t) throws(ServerError) {
+    private static func write(_ text: String, to path: String, mode: mode_t) throws(Reason) {
         try explaining("can't create '\(path)'") { () throws(SystemError) in
             try Array(text.utf8).span.bytes.withUnsafeBytes { (bytes) throws(SystemError) in
                 try Descriptor.makeFile(at: path, mode: mode, bytes)

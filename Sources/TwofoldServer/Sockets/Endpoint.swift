@@ -1,3 +1,4 @@
+internal import Platform
 internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
@@ -20,7 +21,7 @@ final class Endpoint {
     /// Binds; throws the reason when it can't.
     init(
         _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
-    ) throws(ServerError) {
+    ) throws(Reason) {
         isEncrypted = configuration.encryption != nil && Self.isTCP(endpoint)
         do throws(ZeroMQError) {
             let socket = try Socket(.router, in: context)
@@ -35,7 +36,7 @@ final class Endpoint {
             name = try socket.lastEndpoint
             self.socket = socket
         } catch {
-            throw ServerError("can't listen on '\(endpoint)': \(error)")
+            throw Reason("can't listen on '\(endpoint)': \(error)")
         }
     }
 
@@ -50,16 +51,16 @@ final class Endpoint {
 
     /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else, and for an impossible
     /// port: libzmq would take 70000 for 4464.
-    static func claimPath(of endpoint: String) throws(ServerError) -> IPCPath? {
+    static func claimPath(of endpoint: String) throws(Reason) -> IPCPath? {
         if isTCP(endpoint) {
             let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!
             guard port == "*" || UInt16(port) != nil else {
-                throw ServerError("the endpoint '\(endpoint)' has no port in 0...65535")
+                throw Reason("the endpoint '\(endpoint)' has no port in 0...65535")
             }
             return nil
         }
         guard endpoint.hasPrefix("ipc:///") else {
-            throw ServerError("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
+            throw Reason("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
         }
         return try IPCPath(String(endpoint.dropFirst("ipc://".count)))
     }

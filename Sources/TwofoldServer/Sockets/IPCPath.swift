@@ -15,10 +15,10 @@ final class IPCPath {
     private let path: String
     private let lock: Descriptor
 
-    /// Claims the path; throws a ``ServerError`` that says why it can't be had.
-    init(_ path: String) throws(ServerError) {
+    /// Claims the path; throws the reason if it is not available.
+    init(_ path: String) throws(Reason) {
         guard path.utf8.count <= Self.maxLength else {
-            throw ServerError(
+            throw Reason(
                 "the ipc path '\(path)' has \(path.utf8.count) bytes; at most \(Self.maxLength) fit a socket")
         }
         let lockPath = Self.lockPath(path)
@@ -27,7 +27,7 @@ final class IPCPath {
                 "can't create '\(lockPath)'",
                 { () throws(SystemError) in try Descriptor.locking(lockPath, mode: 0o600) })
         else { throw Self.served(path) }
-        do throws(ServerError) {
+        do throws(Reason) {
             try Self.clearAway(path)
         } catch {
             unlink(Self.lockPath(path))
@@ -46,15 +46,15 @@ final class IPCPath {
 
     private static func lockPath(_ path: String) -> String { path + ".lock" }
 
-    private static func served(_ path: String) -> ServerError {
-        ServerError("the ipc path '\(path)' is served by another process")
+    private static func served(_ path: String) -> Reason {
+        Reason("the ipc path '\(path)' is served by another process")
     }
 
-    private static func clearAway(_ path: String) throws(ServerError) {
+    private static func clearAway(_ path: String) throws(Reason) {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw ServerError("the ipc path '\(path)' exists and is not a socket; it is left alone")
+            throw Reason("the ipc path '\(path)' exists and is not a socket; it is left alone")
         }
         guard !isAnswered(path) else { throw served(path) }
         unlink(path)

@@ -1,3 +1,4 @@
+public import Platform
 internal import TwofoldProtocol
 public import ZeroMQ
 
@@ -13,10 +14,10 @@ public enum ProbeResult: Equatable, Sendable {
 
 /// Asks a server whether it serves: over a socket of its own, as any client would.
 ///
-/// - Throws: ``ServerError`` when the endpoint is invalid.
+/// - Throws: ``Reason`` when the endpoint is invalid.
 public func probe(
     _ endpoint: String, curve: (server: CurvePublicKey, client: CurveKeyPair)? = nil, timeout: Duration
-) throws(ServerError) -> ProbeResult {
+) throws(Reason) -> ProbeResult {
     do throws(ZeroMQError) {
         let context = try Context()
         let socket = try Socket(.req, in: context)
@@ -30,7 +31,7 @@ public func probe(
         return result(try socket.receive())
     } catch {
         if error.code == .wouldBlock { return .silent }
-        throw ServerError("can't ask '\(endpoint)': \(error)")
+        throw Reason("can't ask '\(endpoint)': \(error)")
     }
 }
 

@@ -1,4 +1,5 @@
 internal import Logging
+internal import Platform
 package import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
@@ -68,7 +69,7 @@ extension Requests {
         let reply = try ReplyFrames(saved.lastReply, host.pool)
         guard CurvePublicKey(saved.clientKey) != nil || saved.clientKey.isEmpty,
             let entry = ledger.restore(saved, host, last: (request, reply), at: now)
-        else { throw ServerError("the saved session is inconsistent") }
+        else { throw Reason("the saved session is inconsistent") }
         return entry
     }
 
@@ -83,7 +84,7 @@ extension Requests {
                 continue
             }
             do {
-                guard let idle = entry.saved else { throw ServerError("its last request is still running") }
+                guard let idle = entry.saved else { throw Reason("its last request is still running") }
                 try save(idle, to: file, in: directory)
                 saved += 1
                 logEnd(of: entry, "the server stops, and keeps it", at: now)

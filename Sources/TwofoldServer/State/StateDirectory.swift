@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Platform
 internal import TwofoldCore
 internal import TwofoldProtocol
 
@@ -53,7 +54,7 @@ package final class StateDirectory {
     struct Record {
         let file: String
         let range: Range<Int>
-        let session: Result<SavedSession, ServerError>
+        let session: Result<SavedSession, Reason>
     }
 
     /// Reads one record after another, so that a large file never has to fit into memory.
@@ -72,7 +73,7 @@ package final class StateDirectory {
 
         mutating func next() -> Record? {
             guard !hasEnded else { return nil }
-            do throws(ServerError) {
+            do throws(Reason) {
                 let (head, message) = try nextRange()
                 defer { offset = message.upperBound }
                 hasEnded = message.upperBound == size
@@ -86,34 +87,34 @@ package final class StateDirectory {
         }
 
         /// The next record's head, and the place of its message.
-        private func nextRange() throws(ServerError) -> (head: Data, message: Range<Int>) {
+        private func nextRange() throws(Reason) -> (head: Data, message: Range<Int>) {
             guard let size, let head = files.read(name, at: offset, count: StateDirectory.headSize) else {
-                throw ServerError("it can't be read")
+                throw Reason("it can't be read")
             }
             guard head.count >= StateDirectory.oldHeadSize, head.starts(with: StateDirectory.magic) else {
-                throw ServerError("it is not a session of a Twofold server")
+                throw Reason("it is not a session of a Twofold server")
             }
             let version = head.number(at: 8, as: UInt32.self)
             if version == 1, offset == 0 { return (head, StateDirectory.oldHeadSize..<size) }
             guard version == StateDirectory.version else {
-                throw ServerError(
+                throw Reason(
                     "it is of version \(version); this server reads 1 and \(StateDirectory.version)")
             }
             guard head.count == StateDirectory.headSize,
                 checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self)
-            else { throw ServerError("it is damaged, and so is all that follows in its file") }
+            else { throw Reason("it is damaged, and so is all that follows in its file") }
             let begin = offset + StateDirectory.headSize
             guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)), count <= size - begin else {
-                throw ServerError("it was not written to its end")
+                throw Reason("it was not written to its end")
             }
             return (head, begin..<begin + count)
         }
 
-        private func read(_ range: Range<Int>, checkedBy head: Data) -> Result<SavedSession, ServerError> {
+        private func read(_ range: Range<Int>, checkedBy head: Data) -> Result<SavedSession, Reason> {
             guard let message = files.read(name, at: range.lowerBound, count: range.count),
                 checksum(message) == head.number(at: 12, as: UInt32.self),
                 let session = message.withUnsafeBytes({ SavedSession(bytes: $0) })
-            else { return .failure(ServerError("it is damaged")) }
+            else { return .failure(Reason("it is damaged")) }
             return .success(session)
         }
     }
@@ -122,9 +123,9 @@ package final class StateDirectory {
 
     /// Appends a session to a file; it is there for good once the file is settled.
     ///
-    /// - Throws: ``ServerError``, or what ``StateFiles`` throw; nothing is left behind then.
+    /// - Throws: ``Reason``, or what ``StateFiles`` throw; nothing is left behind then.
     func append(_ session: SavedSession, to file: String) throws {
-        guard let message = session.bytes else { throw ServerError("it is too large for a file") }
+        guard let message = session.bytes else { throw Reason("it is too large for a file") }
         var record = Data(Self.magic)
         record.append(number: Self.version)
         record.append(number: message.withUnsafeBytes(Checksum.of))

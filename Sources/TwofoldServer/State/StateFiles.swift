@@ -25,7 +25,7 @@ final class SystemStateFiles: StateFiles {
     private let lock: Descriptor
 
     /// Makes the directory if necessary; throws if it can't be used, or another server uses it.
-    init(_ path: String) throws(ServerError) {
+    init(_ path: String) throws(Reason) {
         try explaining("can't make the state directory '\(path)'") { () throws(SystemError) in
             try makeDirectories(path, mode: 0o700)
         }
@@ -33,7 +33,7 @@ final class SystemStateFiles: StateFiles {
             let lock = try explaining(
                 "can't use the state directory '\(path)'",
                 { () throws(SystemError) in try Descriptor.locking(path + "/lock", mode: 0o600) })
-        else { throw ServerError("the state directory '\(path)' is used by another process") }
+        else { throw Reason("the state directory '\(path)' is used by another process") }
         self.path = path
         self.lock = lock
     }

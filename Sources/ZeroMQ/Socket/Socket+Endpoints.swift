@@ -10,8 +10,8 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_bind`.
     ///
-    /// - Throws: `.addressInUse`, `.addressNotAvailable`, `.noSuchDevice`, `.invalidArgument` (not an
-    ///   endpoint), `.protocolNotSupported` (unknown transport), `.nameTooLong`, `.terminated`.
+    /// - Throws: EADDRINUSE, EADDRNOTAVAIL, ENODEV (no such network interface), EPROTONOSUPPORT (unknown transport),
+    ///   ENAMETOOLONG, `.invalidArgument` (not an endpoint), `.terminated`.
     public func bind(_ endpoint: String) throws(ZeroMQError) {
         try check("zmq_bind", on: endpoint) { zmq_bind(pointer, endpoint) }
     }
@@ -21,7 +21,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_connect`.
     ///
-    /// - Throws: `.invalidArgument` (not an endpoint), `.protocolNotSupported`, `.terminated`.
+    /// - Throws: EPROTONOSUPPORT (unknown transport), `.invalidArgument` (not an endpoint), `.terminated`.
     public func connect(_ endpoint: String) throws(ZeroMQError) {
         try check("zmq_connect", on: endpoint) { zmq_connect(pointer, endpoint) }
     }

@@ -10,23 +10,12 @@ public enum Reception: Hashable, Sendable {
 }
 
 extension Socket {
-    /// Receives all frames of a message, which replace what `parts` had, and waits for it. Keeps no more
-    /// than `maxFrames`, whatever the peer sent.
+    /// Receives all frames of a message, which replace what `parts` had, if one is there; nil: nothing now, and
+    /// `parts` is empty. Keeps at most `maxFrames`, whatever the peer sent.
     ///
     /// (libzmq itself holds a whole message before it hands out the first frame, and has no limit for
     /// the number of frames: nothing on this side of it can save that memory. `maxMessageSize` limits
     /// each frame.)
-    ///
-    /// - Throws: as `receive()`; `parts` is empty then.
-    public func receive(into parts: inout Multipart, maxFrames: Int = 64) throws(ZeroMQError) -> Reception {
-        precondition(maxFrames > 0, "room for no frame")
-        parts.removeAll()
-        var frame = Message()
-        try receive(into: &frame)
-        return try receiveRest(behind: frame, into: &parts, maxFrames: maxFrames)
-    }
-
-    /// Receives all frames of a message if one is there; nil: nothing now, and `parts` is empty.
     ///
     /// - Throws: as `tryReceive(into:)`; `parts` is empty then.
     public func tryReceive(
@@ -34,19 +23,13 @@ extension Socket {
     ) throws(ZeroMQError) -> Reception? {
         precondition(maxFrames > 0, "room for no frame")
         parts.removeAll()
-        var frame = Message()
-        guard try tryReceive(into: &frame) else { return nil }
-        return try receiveRest(behind: frame, into: &parts, maxFrames: maxFrames)
-    }
-
-    /// Never waits: libzmq hands out a first frame only when it has the last.
-    private func receiveRest(
-        behind first: consuming Message, into parts: inout Multipart, maxFrames: Int
-    ) throws(ZeroMQError) -> Reception {
+        var first = Message()
+        guard try tryReceive(into: &first) else { return nil }
         var more = first.hasMore
         parts.append(first)
         var frameCount = 1
         do throws(ZeroMQError) {
+            // Never waits: libzmq hands out a first frame only when it has the last.
             while more {
                 var frame = Message()
                 try receive(into: &frame)
@@ -61,13 +44,6 @@ extension Socket {
         return frameCount <= maxFrames ? .complete : .overlong(frameCount: frameCount)
     }
 
-    /// Sends all frames as one message, and waits while the peers' queues are full.
-    ///
-    /// - Throws: as `send(_:)`. The message is gone then; to keep it, use `trySend`.
-    public func send(_ parts: consuming Multipart) throws(ZeroMQError) {
-        try sendFrames(of: &parts, from: 0)
-    }
-
     /// Sends all frames as one message if that needs no waiting: true, and `parts` is empty, its
     /// storage kept. False: not now, and `parts` is as it was.
     ///
@@ -75,18 +51,13 @@ extension Socket {
     public func trySend(_ parts: inout Multipart) throws(ZeroMQError) -> Bool {
         precondition(parts.count > 0, "a message has at least one frame")
         guard try trySend(&parts[0], more: parts.count > 1) else { return false }
-        try sendFrames(of: &parts, from: 1)
-        return true
-    }
-
-    /// Once the first frame is taken the others don't wait: the limit counts messages, not frames, and
-    /// when the peer goes away in between, libzmq drops the rest.
-    private func sendFrames(of parts: inout Multipart, from start: Int) throws(ZeroMQError) {
-        precondition(parts.count > 0, "a message has at least one frame")
-        for index in start..<parts.count {
+        // Once the first frame is taken the others don't wait: the limit counts messages, not frames, and
+        // when the peer goes away in between, libzmq drops the rest.
+        for index in 1..<parts.count {
             let flags = index + 1 < parts.count ? ZMQ_SNDMORE : 0
             try check("zmq_msg_send") { zmq_msg_send(&parts[index].raw, pointer, flags) }
         }
         parts.removeAll()
+        return true
     }
 }

@@ -6,12 +6,40 @@ import TwofoldService
 import TwofoldTestSupport
 import ZeroMQ
 
+extension Socket {
+    /// Sends a message once there is room for it.
+    func send(_ message: inout Multipart, within time: Duration) throws(ZeroMQError) {
+        let deadline = ContinuousClock.now + time
+        while try !trySend(&message) {
+            guard ContinuousClock.now < deadline else {
+                throw ZeroMQError(code: .wouldBlock, operation: "zmq_msg_send")
+            }
+            usleep(1000)
+        }
+    }
+
+    /// Receives the next message once it is there.
+    func receive(into message: inout Multipart, within time: Duration) throws(ZeroMQError) {
+        var poller = Poller()
+        _ = poller.add(self)
+        while try poller.wait(timeout: time) > 0 {
+            if let reception = try tryReceive(into: &message) {
+                #expect(reception == .complete)
+                return
+            }
+        }
+        throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
+    }
+}
+
 /// A client's socket, in a context of its own. Stays on one thread.
 final class Peer {
     private let context: Context
     private let socket: Socket
     /// A DEALER writes the delimiter itself, a REQ has it written.
     private let writesDelimiter: Bool
+    /// The time that a send or a receive may take.
+    private var timeout: Duration
 
     /// A REQ, or a DEALER; `correlated` puts a request id in the route.
     init(
@@ -20,8 +48,7 @@ final class Peer {
     ) throws {
         context = try Context()
         socket = try Socket(kind, in: context)
-        try socket.set(.receiveTimeout, to: patience)
-        try socket.set(.sendTimeout, to: patience)
+        timeout = patience
         if correlated { try socket.set(.reqCorrelate, to: true) }
         try socket.connect(endpoint)
         writesDelimiter = kind == .dealer
@@ -31,7 +58,7 @@ final class Peer {
     func send(raw frames: [[UInt8]]) throws {
         var message = Multipart()
         for frame in frames { message.append(try Message(copying: frame)) }
-        try socket.send(message)
+        try socket.send(&message, within: timeout)
     }
 
     /// Sends frames behind the delimiter.
@@ -44,8 +71,7 @@ final class Peer {
     /// The next message, as it is.
     func receiveRaw() throws -> [[UInt8]] {
         var message = Multipart()
-        let reception = try socket.receive(into: &message)
-        #expect(reception == .complete)
+        try socket.receive(into: &message, within: timeout)
         return (0..<message.count).map { index in message[index].withUnsafeBytes { Array($0) } }
     }
 
@@ -61,8 +87,9 @@ final class Peer {
 
     /// The next reply, if it comes in this time.
     func receive(within time: Duration) throws -> Answer? {
-        try socket.set(.receiveTimeout, to: time)
-        defer { try? socket.set(.receiveTimeout, to: patience) }
+        let usual = timeout
+        timeout = time
+        defer { timeout = usual }
         do {
             return try receive()
         } catch let error as ZeroMQError where error.code == .wouldBlock {

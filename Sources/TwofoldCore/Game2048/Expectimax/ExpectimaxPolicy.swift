@@ -161,8 +161,8 @@ private final class Searcher: @unchecked Sendable {
         var best = -Float.infinity
         var chosen = mask.trailingZeroBitCount
         for action in 0..<4 where mask & (1 << action) != 0 {
-            let (afterstate, earned) = slide(board, action)
-            let value = earned + expected(afterstate, depth - 1)
+            let (afterstate, score) = slide(board, action)
+            let value = Float(score) + expected(afterstate, depth - 1)
             if value > best {
                 best = value
                 chosen = action
@@ -171,10 +171,10 @@ private final class Searcher: @unchecked Sendable {
         return isLate ? nil : chosen
     }
 
-    private func slide(_ board: Bitboard, _ action: Int) -> (Bitboard, Float) {
+    private func slide(_ board: Bitboard, _ action: Int) -> (Bitboard, Int32) {
         if action & 1 == 1 { return slides.slide(board, toRight: action == 1) }
-        let (columns, earned) = slides.slide(board.transposed, toRight: action == 2)
-        return (columns.transposed, earned)
+        let (columns, score) = slides.slide(board.transposed, toRight: action == 2)
+        return (columns.transposed, score)
     }
 
     /// The value of an afterstate with this many layers of moves below; -1 below an extension.
@@ -221,15 +221,15 @@ private final class Searcher: @unchecked Sendable {
         var isStuck = true
         let columns = board.transposed
         for toRight in [false, true] {
-            let (afterstate, earned) = slides.slide(board, toRight: toRight)
+            let (afterstate, score) = slides.slide(board, toRight: toRight)
             if afterstate != board {
-                let value = earned + expected(afterstate, layers - 1)
+                let value = Float(score) + expected(afterstate, layers - 1)
                 best = isStuck ? value : max(best, value)
                 isStuck = false
             }
-            let (slid, columnsEarned) = slides.slide(columns, toRight: toRight)
+            let (slid, columnsScore) = slides.slide(columns, toRight: toRight)
             if slid != columns {
-                let value = columnsEarned + expected(slid.transposed, layers - 1)
+                let value = Float(columnsScore) + expected(slid.transposed, layers - 1)
                 best = isStuck ? value : max(best, value)
                 isStuck = false
             }

@@ -174,17 +174,13 @@ public final class NTupleNetwork: @unchecked Sendable {
 /// The images of a board, turned and mirrored, each as the board's cells in the image's order: the board
 /// itself, its transposed image, then both a quarter turn on, and so on; only images of the board's own shape.
 func boardImages(rows: Int, columns: Int) -> [[Int]] {
-    typealias Grid = [[Int]]
-    func transposed(_ grid: Grid) -> Grid { grid[0].indices.map { column in grid.map { $0[column] } } }
-    // A quarter turn against the clock: the last column becomes the first row.
-    func turned(_ grid: Grid) -> Grid { transposed(grid).reversed() }
-    var images: [[Int]] = []
-    var grid: Grid = (0..<rows).map { row in (0..<columns).map { row * columns + $0 } }
-    for _ in 0..<4 {
-        for image in [grid, transposed(grid)] where image.count == rows && image[0].count == columns {
-            images.append(Array(image.joined()))
+    let symmetries: [Symmetry] = [
+        [], .transposes, [.transposes, .flips], .mirrors, [.flips, .mirrors],
+        [.transposes, .flips, .mirrors], [.transposes, .mirrors], .flips,
+    ]
+    return symmetries.filter { rows == columns || !$0.contains(.transposes) }.map { symmetry in
+        (0..<rows * columns).sorted {
+            symmetry.cell($0, rows, columns) < symmetry.cell($1, rows, columns)
         }
-        grid = turned(grid)
     }
-    return images
 }

@@ -1,0 +1,96 @@
+/// A 4 x 4 board in one word: four bits a cell, so exponents up to 15; two 32768 make another
+/// 32768 here, a limit that only such boards have.
+///
+///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15       row r is bits 16r ..< 16r + 16
+public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
+    /// All cells.
+    public var bits: UInt64
+
+    /// The board with these cells.
+    @inlinable
+    public init(bits: UInt64) { self.bits = bits }
+
+    /// The board with these 16 exponents.
+    init(_ exponents: UnsafePointer<UInt8>) {
+        bits = 0
+        for cell in 0..<16 { bits |= UInt64(min(exponents[cell], 15)) << UInt64(4 * cell) }
+    }
+
+    /// The exponents of a row, the leftmost cell in the lowest bits.
+    @inlinable @inline(__always)
+    public func row(_ index: Int) -> Int { Int(truncatingIfNeeded: bits >> UInt64(16 * index)) & 0xffff }
+
+    /// The board with these rows.
+    @inlinable @inline(__always)
+    public init(_ r0: UInt16, _ r1: UInt16, _ r2: UInt16, _ r3: UInt16) {
+        bits = UInt64(r0) | UInt64(r1) << 16 | UInt64(r2) << 32 | UInt64(r3) << 48
+    }
+
+    /// Rows become columns: first inside each 2 x 2 block, then block by block.
+    @inlinable @inline(__always)
+    public var transposed: Bitboard {
+        // a b     a c        exchange b and c, 12 bits apart; then the blocks, 24 bits apart
+        // c d  ─► b d
+        let inner =
+            bits & 0xf0f0_0f0f_f0f0_0f0f | (bits & 0x0000_f0f0_0000_f0f0) << 12
+            | (bits & 0x0f0f_0000_0f0f_0000) >> 12
+        return Bitboard(
+            bits: inner & 0xff00_ff00_00ff_00ff | (inner & 0x00ff_00ff_0000_0000) >> 24
+                | (inner & 0x0000_0000_ff00_ff00) << 24)
+    }
+
+    /// The empty cells, in bit 0 of each.
+    @inlinable @inline(__always)
+    public var empties: UInt64 {
+        var filled = bits | bits >> 1
+        filled |= filled >> 2
+        return ~filled & 0x1111_1111_1111_1111
+    }
+}
+
+/// The slide of every row of four exponents, the leftmost cell in the lowest bits: 65,536 entries each.
+///
+/// This is the room for the tables' memory. `@unchecked Sendable` because nothing writes after init.
+public final class SlideTables: @unchecked Sendable {
+    /// The row after a slide to the left.
+    public let left: UnsafePointer<UInt16>
+    /// The row after a slide to the right.
+    public let right: UnsafePointer<UInt16>
+    /// The sum of the merged values, the same in both directions.
+    public let scores: UnsafePointer<Int32>
+
+    /// The tables of this process.
+    public static let shared = SlideTables()
+
+    private init() {
+        let left = UnsafeMutablePointer<UInt16>.allocate(capacity: 65_536)
+        let right = UnsafeMutablePointer<UInt16>.allocate(capacity: 65_536)
+        let scores = UnsafeMutablePointer<Int32>.allocate(capacity: 65_536)
+        for row in 0...UInt16.max {
+            let line = (0..<4).map { UInt8(row >> (4 * $0) & 15) }
+            let slide = Slide(Board(rows: 2, columns: 4, exponents: line + [0, 0, 0, 0]), towards: .left)
+            let slid = (0..<4).reduce(0) { $0 | UInt16(min(slide.afterstate[$1], 15)) << UInt16(4 * $1) }
+            left[Int(row)] = slid
+            right[Int(Self.mirrored(row))] = Self.mirrored(slid)
+            scores[Int(row)] = Int32(slide.mergeScore)
+        }
+        (self.left, self.right, self.scores) = (.init(left), .init(right), .init(scores))
+    }
+
+    /// The row from right to left.
+    private static func mirrored(_ row: UInt16) -> UInt16 {
+        let pairs = row.byteSwapped
+        return (pairs & 0x0f0f) << 4 | (pairs & 0xf0f0) >> 4
+    }
+
+    /// The board after a slide to the left or to the right, and the merge score.
+    @inlinable @inline(__always)
+    public func slide(_ board: Bitboard, toRight: Bool) -> (board: Bitboard, score: Int32) {
+        let table = toRight ? right : left
+        let (r0, r1, r2, r3) = (board.row(0), board.row(1), board.row(2), board.row(3))
+        return (
+            Bitboard(table[r0], table[r1], table[r2], table[r3]),
+            scores[r0] &+ scores[r1] &+ scores[r2] &+ scores[r3]
+        )
+    }
+}

@@ -1,0 +1,35 @@
+/// One of the ways to put a board onto itself: what it exchanges, rows and columns first.
+package struct Symmetry: OptionSet, Sendable {
+    /// Exchanges left and right.
+    package static let mirrors = Symmetry(rawValue: 1)
+    /// Exchanges top and bottom.
+    package static let flips = Symmetry(rawValue: 2)
+    /// Exchanges rows and columns, on square boards only.
+    package static let transposes = Symmetry(rawValue: 4)
+
+    package let rawValue: Int
+
+    package init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// The symmetries of a board of this size; the identity comes first.
+    package static func all(rows: Int, columns: Int) -> [Symmetry] {
+        (0..<(rows == columns ? 8 : 4)).map(Symmetry.init(rawValue:))
+    }
+
+    /// The cell that a cell's tile goes to.
+    package func cell(_ cell: Int, _ rows: Int, _ columns: Int) -> Int {
+        var (row, column) = (cell / columns, cell % columns)
+        if contains(.transposes) { (row, column) = (column, row) }
+        if contains(.flips) { row = rows - 1 - row }
+        if contains(.mirrors) { column = columns - 1 - column }
+        return row * columns + column
+    }
+
+    /// The action that does to the image what an action does to the board: 0 up, 1 right, 2 down, 3 left.
+    package func action(_ action: Int) -> UInt8 {
+        var action = contains(.transposes) ? 3 - action : action
+        if contains(.flips), action % 2 == 0 { action = 2 - action }
+        if contains(.mirrors), action % 2 == 1 { action = 4 - action }
+        return UInt8(action)
+    }
+}
