@@ -295,11 +295,11 @@ extension KernelSize {
 extension KernelSize {
     /// Starts the new episodes of the lanes that have finished: the one part that goes lane by lane, since few
     /// lanes of a block start at a time.
-    private static func restartFinished(_ block: KernelBlock, rules: KernelRules) {
+    private static func restartFinished(_ block: KernelBlock, _ phases: KernelPhases, rules: KernelRules) {
         for first in stride(from: 0, to: 64, by: 8) {
-            // Eight lanes' phases, of which a finished one has bit 7.
-            let eight = UnsafeRawPointer(block.phase).load(fromByteOffset: first, as: UInt64.self)
-            var finished = UInt64(littleEndian: eight) & 0x8080_8080_8080_8080
+            // Eight lanes' phases, of which a finished one has bit 0 or 1.
+            let eight = UnsafeRawPointer(phases).load(fromByteOffset: first, as: UInt64.self)
+            var finished = UInt64(littleEndian: eight | eight &>> 1) & 0x0101_0101_0101_0101
             while finished != 0 {
                 start(block, lane: first + finished.trailingZeroBitCount / 8, rules: rules)
                 finished &= finished &- 1
@@ -439,11 +439,9 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
 
 /// What both a step and a reset report of a view, for a register of lanes.
 @inline(__always) private func write(
-    _ view: View, _ block: KernelBlock, goalExponent: UInt8, _ outputs: KernelOutputs,
-    _ scratch: KernelScratch, _ lane: Int
+    _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
+    _ lane: Int
 ) {
-    // The lane may have terminated long ago.
-    let closed = Lanes(block.phase, lane) .== Lanes(KernelPhase.terminated)
     view.storeLegal(scratch.legal, lane, closed: closed)
     view.maxExponent.store(outputs.maxExponent, lane)
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
@@ -486,7 +484,7 @@ private func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch)
 
 extension KernelSize {
     static func step(
-        _ block: KernelBlock, actions: UnsafeRawPointer, rules: KernelRules,
+        _ block: KernelBlock, actions: UnsafeRawPointer, phases: KernelPhases, rules: KernelRules,
         _ outputs: KernelOutputs, _ stepOutputs: KernelStepOutputs, scratch: KernelScratch
     ) {
         if rules.isReported { copy(block.cells, to: scratch.before, cellCount * 64) }
@@ -495,10 +493,10 @@ extension KernelSize {
         // The move and the new tile.
         slide(block.cells, scratch)
         var finished: UInt8 = 0
-        for lane in 0..<64 { finished |= block.phase[lane] }
-        let anyFinished = finished & 0x80 != 0
+        for lane in 0..<64 { finished |= phases[lane] }
+        let anyFinished = finished != KernelPhase.playing
         for lane in Lanes.starts {
-            let playing = Lanes(block.phase, lane) .== Lanes(KernelPhase.playing)
+            let playing = Lanes(phases, lane) .== Lanes(KernelPhase.playing)
             playing.store(scratch.played, lane)
             (Lanes(scratch.moved, lane) & playing).store(scratch.moved, lane)
         }
@@ -508,12 +506,12 @@ extension KernelSize {
         place(scratch.afterstate, into: block.cells, scratch)
         if rules.isReported { copy(block.cells, to: scratch.after, cellCount * 64) }
         count(block, limit: rules.maxEpisodeSteps, scratch)
-        if anyFinished, !rules.holdsFinished { restartFinished(block, rules: rules) }
+        if anyFinished, !rules.holdsFinished { restartFinished(block, phases, rules: rules) }
 
         // The end, and the reply.
         let stopsAtGoal = Lanes(rules.stopAtGoal ? 0xff : 0)
         let illegalEnds = Lanes(rules.illegalTerminates ? 0xff : 0)
-        let restarts = Lanes(rules.holdsFinished ? 0 : 0xff)
+        let holds = Lanes(rules.holdsFinished ? 0xff : 0)
         for lane in Lanes.starts {
             let view = view(block.cells, lane)
             let playing = Lanes(scratch.played, lane)
@@ -522,13 +520,12 @@ extension KernelSize {
             let illegal = ~Lanes(scratch.moved, lane) & illegalEnds
             let terminated = (stuck | goal | illegal) & playing
             let truncated = Lanes(scratch.isLast, lane) & playing
-            let cut = Lanes.select(truncated, Lanes(KernelPhase.truncated), Lanes(KernelPhase.playing))
-            let now = Lanes.select(terminated, Lanes(KernelPhase.terminated), cut)
-            Lanes.select(playing | restarts, now, Lanes(block.phase, lane)).store(block.phase, lane)
             terminated.store(scratch.terminated, lane)
             (terminated & Lanes(1)).store(stepOutputs.terminated, lane)
             (truncated & Lanes(1)).store(stepOutputs.truncated, lane)
-            write(view, block, goalExponent: rules.goalExponent, outputs, scratch, lane)
+            // A lane that waits may have terminated long ago.
+            let closed = terminated | ((Lanes(phases, lane) .== Lanes(KernelPhase.terminated)) & holds)
+            write(view, closed: closed, goalExponent: rules.goalExponent, outputs, scratch, lane)
         }
         writeRewards(scratch.earned, into: stepOutputs.reward, scratch)
         write(block, outputs, scratch)
@@ -547,17 +544,21 @@ extension KernelSize {
     }
 
     static func observe(
-        _ block: KernelBlock, rules: KernelRules, _ outputs: KernelOutputs, scratch: KernelScratch
+        _ block: KernelBlock, phases: KernelPhases, rules: KernelRules, _ outputs: KernelOutputs,
+        scratch: KernelScratch
     ) {
         for lane in Lanes.starts {
-            write(view(block.cells, lane), block, goalExponent: rules.goalExponent, outputs, scratch, lane)
+            let closed = Lanes(phases, lane) .== Lanes(KernelPhase.terminated)
+            write(
+                view(block.cells, lane), closed: closed, goalExponent: rules.goalExponent, outputs, scratch,
+                lane)
         }
         write(block, outputs, scratch)
         writeBoards(block.cells, into: outputs.observation, scratch)
     }
 
     static func afterstates(
-        _ block: KernelBlock, boards: UnsafeMutableRawPointer,
+        _ block: KernelBlock, phases: KernelPhases?, boards: UnsafeMutableRawPointer,
         rewards: UnsafeMutableRawPointer, mask: UnsafeMutableRawPointer, scratch: KernelScratch
     ) {
         let (scores, values) = (scratch.scores, scratch.rewards)
@@ -566,8 +567,9 @@ extension KernelSize {
             slide(block.cells, scratch)
             addValues(scratch.merges, rows: mergeRows, into: scores + direction * 64)
             for lane in Lanes.starts {
-                let open = Lanes(1) & ~(Lanes(block.phase, lane) .== Lanes(KernelPhase.terminated))
-                (Lanes(scratch.moved, lane) & open).store(scratch.legal + direction * 64, lane)
+                var closed = Lanes(0)
+                if let phases { closed = Lanes(phases, lane) .== Lanes(KernelPhase.terminated) }
+                (Lanes(scratch.moved, lane) & Lanes(1) & ~closed).store(scratch.legal + direction * 64, lane)
             }
             transpose(scratch.afterstate, into: scratch.boards, scratch)
             for lane in 0..<64 {

@@ -30,12 +30,11 @@ public struct KernelRules: Sendable {
 ///     cells   16 rows of 64 bytes       exponents, row by row of the board; smaller ones use the first rows
 ///     words    4 rows of 64 UInt32      the generators' states
 ///     score, length, moves              64 Int32 each
-///     phase   64 bytes                  see KernelPhase
 public struct KernelBlock {
     /// Boards in a block.
     @inlinable public static var lanes: Int { 64 }
     /// Bytes of a block, a multiple of 64.
-    @inlinable public static var size: Int { 2880 }
+    @inlinable public static var size: Int { 2816 }
 
     public let memory: UnsafeMutableRawPointer
 
@@ -51,7 +50,6 @@ public struct KernelBlock {
     @inlinable public var length: UnsafeMutablePointer<Int32> { counts(2304) }
     /// Legal moves in this episode.
     @inlinable public var moves: UnsafeMutablePointer<Int32> { counts(2560) }
-    @inlinable public var phase: UnsafeMutablePointer<UInt8> { cells + 2816 }
 
     @inlinable func counts(_ offset: Int) -> UnsafeMutablePointer<Int32> {
         (memory + offset).assumingMemoryBound(to: Int32.self)
@@ -59,7 +57,7 @@ public struct KernelBlock {
 
     /// A lane's counts at the start of an episode.
     @inlinable public func begin(_ lane: Int) {
-        (score[lane], length[lane], moves[lane], phase[lane]) = (0, 0, 0, KernelPhase.playing)
+        (score[lane], length[lane], moves[lane]) = (0, 0, 0)
     }
 }
 
@@ -73,14 +71,17 @@ public struct KernelScratch {
     @inlinable public init(_ memory: UnsafeMutableRawPointer) { self.memory = memory }
 }
 
-/// The values of a block's phase bytes, 0 before the first reset; bit 7 is set where the episode has ended.
+/// The phases of 64 lanes' episodes, a byte each, aligned like a block. The kernel reads them; its caller changes them.
+public typealias KernelPhases = UnsafeMutablePointer<UInt8>
+
+/// The phases' values, each a bit.
 public enum KernelPhase {
     /// In an episode.
-    @inlinable public static var playing: UInt8 { 1 }
+    @inlinable public static var playing: UInt8 { 0 }
     /// The episode has ended by the rules.
-    @inlinable public static var terminated: UInt8 { 0x81 }
+    @inlinable public static var terminated: UInt8 { 1 }
     /// The episode was cut by the step limit only.
-    @inlinable public static var truncated: UInt8 { 0x82 }
+    @inlinable public static var truncated: UInt8 { 2 }
 }
 
 /// The arrays of 64 lanes that a step or a reset fills, from the block's first lane on, at any alignment.
@@ -100,10 +101,16 @@ public struct KernelOutputs {
     /// bool [64]
     public var goalReached: UnsafeMutableRawPointer
 
-    /// From the arrays' addresses; the order is that of the properties.
-    @inlinable public init(_ array: (_ index: Int) -> UnsafeMutableRawPointer) {
-        (observation, actionMask, episodeLength) = (array(0), array(1), array(2))
-        (score, maxExponent, moves, goalReached) = (array(3), array(4), array(5), array(6))
+    @inlinable public init(
+        observation: UnsafeMutableRawPointer, actionMask: UnsafeMutableRawPointer,
+        episodeLength: UnsafeMutableRawPointer, score: UnsafeMutableRawPointer,
+        maxExponent: UnsafeMutableRawPointer, moves: UnsafeMutableRawPointer,
+        goalReached: UnsafeMutableRawPointer
+    ) {
+        (self.observation, self.actionMask, self.episodeLength) = (observation, actionMask, episodeLength)
+        (self.score, self.maxExponent, self.moves, self.goalReached) = (
+            score, maxExponent, moves, goalReached
+        )
     }
 }
 
@@ -116,9 +123,11 @@ public struct KernelStepOutputs {
     /// bool [64]
     public var truncated: UnsafeMutableRawPointer
 
-    /// From the arrays' addresses; the order is that of the properties.
-    @inlinable public init(_ array: (_ index: Int) -> UnsafeMutableRawPointer) {
-        (reward, terminated, truncated) = (array(0), array(1), array(2))
+    @inlinable public init(
+        reward: UnsafeMutableRawPointer, terminated: UnsafeMutableRawPointer,
+        truncated: UnsafeMutableRawPointer
+    ) {
+        (self.reward, self.terminated, self.truncated) = (reward, terminated, truncated)
     }
 }
 

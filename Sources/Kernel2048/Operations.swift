@@ -6,8 +6,8 @@ public protocol KernelOperations: SendableMetatype {
     /// Plays one action (0 ... 3) on each board of a block, or starts the new episode of a lane that is
     /// finished (or lets it wait), and writes the result. `actions` are 64 bytes.
     static func step(
-        _ block: KernelBlock, actions: UnsafeRawPointer, rules: KernelRules, _ outputs: KernelOutputs,
-        _ stepOutputs: KernelStepOutputs, scratch: KernelScratch)
+        _ block: KernelBlock, actions: UnsafeRawPointer, phases: KernelPhases, rules: KernelRules,
+        _ outputs: KernelOutputs, _ stepOutputs: KernelStepOutputs, scratch: KernelScratch)
 
     /// Writes the declared reward of the step that has just used this scratch memory, and the infos that the
     /// outputs ask for. The step's rules must have said `isReported`.
@@ -19,13 +19,14 @@ public protocol KernelOperations: SendableMetatype {
 
     /// Writes the state of a block.
     static func observe(
-        _ block: KernelBlock, rules: KernelRules, _ outputs: KernelOutputs, scratch: KernelScratch)
+        _ block: KernelBlock, phases: KernelPhases, rules: KernelRules, _ outputs: KernelOutputs,
+        scratch: KernelScratch)
 
     /// Writes what each action would make of each board of a block before the spawn: boards uint8
-    /// [64, 4, rows, columns], rewards float32 [64, 4], mask int8 [64, 4].
+    /// [64, 4, rows, columns], rewards float32 [64, 4], mask int8 [64, 4]. Without phases, no episode has ended.
     static func afterstates(
-        _ block: KernelBlock, boards: UnsafeMutableRawPointer, rewards: UnsafeMutableRawPointer,
-        mask: UnsafeMutableRawPointer, scratch: KernelScratch)
+        _ block: KernelBlock, phases: KernelPhases?, boards: UnsafeMutableRawPointer,
+        rewards: UnsafeMutableRawPointer, mask: UnsafeMutableRawPointer, scratch: KernelScratch)
 
     // The rules alone: arbitrary boards, no episode.
 

@@ -67,8 +67,8 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
         where contestant.isMeasured && contestant.rawValue.hasPrefix(plan.only) {
             for threads in plan.threads {
                 let workers = Workers(threads: threads)
-                let environment = try contestant.makeEnvironment(lanes: boards, workers: workers)
-                contests.append((contestant, threads, try RandomPlay(environment, workers), []))
+                let batch = try contestant.makeBatch(lanes: boards, workers: workers)
+                contests.append((contestant, threads, try RandomPlay(batch, workers), []))
             }
         }
         // The first round brings the boards to mid-game and fills the caches; it does not count.
@@ -95,9 +95,9 @@ public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
         for threads in threads {
             for chunk in [64, 256, 4096] {
                 let workers = Workers(threads: threads, chunk: chunk)
-                let environment = try contestant.makeEnvironment(
+                let batch = try contestant.makeBatch(
                     lanes: signatureRun.lanes, workers: workers)
-                let signature = try RandomPlay(environment, workers).signature(steps: signatureRun.steps)
+                let signature = try RandomPlay(batch, workers).signature(steps: signatureRun.steps)
                 let digits = String(signature, radix: 16)
                 signatures.append(
                     BenchmarkSignature(

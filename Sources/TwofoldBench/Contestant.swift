@@ -66,18 +66,18 @@ enum Contestant: String, CaseIterable {
         .init("tile_sum", weight: 0.001, gamma: 0.99),
     ])
 
-    func makeEnvironment(lanes: Int, workers: Workers) throws(EnvironmentError) -> any VectorEnvironment {
+    func makeBatch(lanes: Int, workers: Workers) throws(EnvironmentError) -> Batch {
         var options = BatchOptions(lanes: lanes, workers: workers)
         switch self {
         case .avx2, .avx2Terms, .avx2Small: options.engine = .avx2
         case .baseline, .baselineTerms, .baselineSmall: options.engine = .baseline
         case .reference, .referenceTerms, .referenceSmall: options.engine = .reference
-        case .rowTables: return try RowTableEnvironment(options)
-        case .concentration: return try GameEnvironment(Concentration(.init()), options)
+        case .rowTables: return try RowTableEngine.makeBatch(options)
+        case .concentration: return try Batch(Concentration(.init()), options)
         }
         if play != game { options.reward = Contestant.eightTerms }
         var config = Game2048.Config()
         if isSmall { (config.rows, config.columns) = (3, 3) }
-        return try Game2048(config).makeEnvironment(options)
+        return try Game2048(config).makeBatch(options)
     }
 }

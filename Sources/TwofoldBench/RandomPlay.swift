@@ -5,7 +5,7 @@ internal import TwofoldCore
 /// The actions are drawn from the reported masks, on the same threads that step; drawing takes longer than a
 /// step of the kernel and is never timed.
 final class RandomPlay {
-    private let environment: any VectorEnvironment
+    private let batch: Batch
     private let workers: Workers
     private let stepReply: ArrayMemory
     /// The first arrays of `stepReply`.
@@ -16,14 +16,14 @@ final class RandomPlay {
     private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 
-    init(_ environment: any VectorEnvironment, _ workers: Workers) throws(EnvironmentError) {
-        self.environment = environment
+    init(_ batch: Batch, _ workers: Workers) throws(EnvironmentError) {
+        self.batch = batch
         self.workers = workers
-        let lanes = environment.lanes
-        actionCount = environment.actions.count
-        stepReply = try ArrayMemory(environment.stepArrays, lanes: lanes)
+        let lanes = batch.lanes
+        actionCount = batch.actions.count
+        stepReply = try ArrayMemory(batch.stepArrays, lanes: lanes)
         stepReply.bytes.initializeMemory(as: UInt8.self, repeating: 0)
-        resetReply = BatchLayout(environment.resetArrays, lanes: lanes).arrays(in: stepReply.bytes)
+        resetReply = BatchLayout(batch.resetArrays, lanes: lanes).arrays(in: stepReply.bytes)
         actions = .allocate(byteCount: lanes, alignment: 64)
         actions.initializeMemory(as: UInt8.self, repeating: 0)
         let seeds = UnsafeMutableRawBufferPointer.allocate(byteCount: lanes * 8, alignment: 8)
@@ -31,7 +31,7 @@ final class RandomPlay {
         for lane in 0..<lanes {
             seeds.storeBytes(of: UInt64(lane).littleEndian, toByteOffset: lane * 8, as: UInt64.self)
         }
-        try environment.reset(ResetInput(seeds: UnsafeRawBufferPointer(seeds)), into: resetReply)
+        try batch.reset(ResetInput(seeds: UnsafeRawBufferPointer(seeds)), into: resetReply)
     }
 
     deinit { actions.deallocate() }
@@ -43,12 +43,12 @@ final class RandomPlay {
         while stepping < time {
             chooseActions()
             let start = clock.now
-            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
+            try batch.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
             stepping += clock.now - start
             steps += 1
         }
         let seconds = stepping / .seconds(1)
-        return Double(steps * environment.lanes) / seconds
+        return Double(steps * batch.lanes) / seconds
     }
 
     /// All replies of this many steps, and of a last reset that continues the streams, as one number (FNV-1a).
@@ -56,10 +56,10 @@ final class RandomPlay {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for _ in 0..<steps {
             chooseActions()
-            try environment.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
+            try batch.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
             absorb(&hash)
         }
-        try environment.reset(ResetInput(), into: resetReply)
+        try batch.reset(ResetInput(), into: resetReply)
         absorb(&hash)
         return hash
     }
@@ -71,8 +71,8 @@ final class RandomPlay {
     /// Each block of 64 lanes has its own stream for each draw, so the actions are the same on any threads.
     private func chooseActions() {
         draws += 1
-        let draw = Draw(stepReply.arrays, actions, actionCount, number: draws)
-        workers.run(lanes: environment.lanes, nanosecondsPerLane: 10) { range, _ in
+        let draw = Draw(stepReply.arrays, batch.keys.actionMask, actions, actionCount, number: draws)
+        workers.run(lanes: batch.lanes, nanosecondsPerLane: 10) { range, _ in
             for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
                 draw.choose(first..<min(first + 64, range.upperBound))
             }
@@ -85,14 +85,17 @@ final class RandomPlay {
 /// `@unchecked Sendable` because workers have disjoint ranges of lanes, and nothing else uses the memory meanwhile.
 private struct Draw: @unchecked Sendable {
     private let reply: BatchArrays
+    private let masks: ArrayKey<Int8>
     private let actions: UnsafeMutableRawBufferPointer
     private let actionCount: Int
     private let number: UInt64
 
     init(
-        _ reply: BatchArrays, _ actions: UnsafeMutableRawBufferPointer, _ actionCount: Int, number: UInt64
+        _ reply: BatchArrays, _ masks: ArrayKey<Int8>, _ actions: UnsafeMutableRawBufferPointer,
+        _ actionCount: Int, number: UInt64
     ) {
         self.reply = reply
+        self.masks = masks
         self.actions = actions
         self.actionCount = actionCount
         self.number = number
@@ -106,7 +109,7 @@ private struct Draw: @unchecked Sendable {
     }
 
     private func chooseOfFour(_ lane: Int, _ generator: inout Generator) {
-        let mask = UnsafeRawPointer(reply.address(array: 1, lane: lane)).loadUnaligned(as: UInt32.self)
+        let mask = UnsafeRawPointer(reply.address(masks, lane: lane)).loadUnaligned(as: UInt32.self)
         let count = mask.nonzeroBitCount
         guard count > 0 else { return }
         var rest = mask
@@ -116,7 +119,7 @@ private struct Draw: @unchecked Sendable {
 
     /// The same for any number of actions, byte by byte.
     private func chooseOfMany(_ lane: Int, _ generator: inout Generator) {
-        let mask = UnsafeRawBufferPointer(start: reply.address(array: 1, lane: lane), count: actionCount)
+        let mask = UnsafeRawBufferPointer(start: reply.address(masks, lane: lane), count: actionCount)
         let legal = mask.count { $0 != 0 }
         guard legal > 0 else { return }
         var rest = generator.next(below: legal)

@@ -9,7 +9,7 @@ public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
             let name = "rollout, " + contestant.rawValue
             guard name.hasPrefix(plan.only) else { continue }
             let player = try RolloutPlayer(
-                contestant.makeEnvironment(lanes: boards, workers: Workers(threads: 1)))
+                contestant.makeBatch(lanes: boards, workers: Workers(threads: 1)))
             _ = try player.measure(plan.time)
             let rates = try (0..<plan.rounds).map { _ in try player.measure(plan.time) }
             rows.append(
@@ -22,7 +22,7 @@ public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
 
 /// A batch, its policy and the memory of a rollout of about 4 MB.
 private final class RolloutPlayer {
-    private let environment: any VectorEnvironment
+    private let batch: Batch
     private let rollout: BatchRollout
     private let streams: PolicyStreams
     private let policy = RandomPolicy()
@@ -31,10 +31,10 @@ private final class RolloutPlayer {
     private let rows: ArrayMemory
     private let finals: ArrayMemory
 
-    init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
-        self.environment = environment
-        let lanes = environment.lanes
-        rollout = try BatchRollout(environment, infos: [])
+    init(_ batch: Batch) throws(EnvironmentError) {
+        self.batch = batch
+        let lanes = batch.lanes
+        rollout = try BatchRollout(batch, infos: [])
         streams = try PolicyStreams(lanes: lanes)
         let bytes = (rollout.frameArrays + rollout.stepArrays).reduce(0) { $0 + $1.bytesPerLane }
         let steps = max(1, (4 << 20) / bytes)
@@ -45,10 +45,10 @@ private final class RolloutPlayer {
 
         let seeds = (0..<lanes).map { UInt64($0).littleEndian }
         for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
-        let reply = try ArrayMemory(environment.resetArrays, lanes: lanes)
+        let reply = try ArrayMemory(batch.resetArrays, lanes: lanes)
         defer { withExtendedLifetime(reply) {} }
         do {
-            try seeds.withUnsafeBytes { try environment.reset(ResetInput(seeds: $0), into: reply.arrays) }
+            try seeds.withUnsafeBytes { try batch.reset(ResetInput(seeds: $0), into: reply.arrays) }
         } catch let error as EnvironmentError {
             throw error
         } catch {
@@ -66,6 +66,6 @@ private final class RolloutPlayer {
                 finals: finals.arrays, finalsRoom: 0
             ).steps
         }
-        return Double(done * environment.lanes) / ((ContinuousClock.now - start) / .seconds(1))
+        return Double(done * batch.lanes) / ((ContinuousClock.now - start) / .seconds(1))
     }
 }

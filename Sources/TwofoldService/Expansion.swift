@@ -127,8 +127,10 @@ public struct Expansion: Sendable {
     ) throws(EnvironmentError) -> ExpandReply {
         var rows = 0
         try rules.explain(boards, actions: actions, nextBoards: nextBoards) { rows += $1.count }
+        var list = ArrayList()
         let names = ["board", "kind", "tile", "other", "made", "source", "target", "value"]
-        let layout = BatchLayout(names.map { ArraySpec($0, .int32) }, lanes: rows)
+        let keys = names.map { list.add($0, Int32.self) }
+        let layout = BatchLayout(list.specs, lanes: rows)
         var reply = ExpandReply()
         reply.arrays = layout.wire
         reply.count = UInt64(count)
@@ -137,8 +139,8 @@ public struct Expansion: Sendable {
         var row = 0
         try rules.explain(boards, actions: actions, nextBoards: nextBoards) { board, happened in
             for action in happened {
-                for (array, number) in ([board] + action.numbers).enumerated() {
-                    arrays.address(array: array, lane: row).storeBytes(of: Int32(number), as: Int32.self)
+                for (key, number) in zip(keys, [board] + action.numbers) {
+                    arrays.address(key, lane: row).storeBytes(of: Int32(number), as: Int32.self)
                 }
                 row += 1
             }

@@ -13,9 +13,7 @@ struct CatalogEntry: Sendable {
     /// The infos that steps report on request.
     let extraInfos: [String]
     /// Makes a batch, with the service's tables of optima; throws with the argument's name.
-    let make:
-        @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) ->
-            any VectorEnvironment
+    let make: @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) -> Batch
 }
 
 /// All games that are served. A new game adds its entry here, and its config message to the protocol.
@@ -31,7 +29,7 @@ let catalog: [CatalogEntry] = [
                 case .game2048(let config): config
                 default: throw request.wrongConfig
                 }
-            return try Game2048(.init(config)).makeEnvironment(config, options, tables)
+            return try Game2048(.init(config)).makeBatch(config, options, tables)
         }),
     CatalogEntry(
         id: "twofold/Concentration-v0", actions: Concentration.defaultActions,
@@ -43,7 +41,7 @@ let catalog: [CatalogEntry] = [
                 case .concentration(let config): config
                 default: throw request.wrongConfig
                 }
-            return try GameEnvironment(Concentration(.init(config)), options)
+            return try Batch(Concentration(.init(config)), options)
         }),
 ]
 

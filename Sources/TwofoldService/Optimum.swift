@@ -32,11 +32,11 @@ struct Optimum: Sendable {
 
 extension Game2048 {
     /// A batch with the options' extra infos, those of the optimum from the service's table.
-    func makeEnvironment(
+    func makeBatch(
         _ request: Game2048Config, _ options: BatchOptions, _ tables: TableDirectory
-    ) throws(EnvironmentError) -> any VectorEnvironment {
+    ) throws(EnvironmentError) -> Batch {
         guard options.extraInfos.contains(where: OptimumInfo.names.contains) else {
-            return try makeEnvironment(options)
+            return try makeBatch(options)
         }
         let optimum = try Optimum(request, tables)
         let table: OptimumTable
@@ -45,6 +45,6 @@ extension Game2048 {
                 ? .exhausted("extra_infos", error.description)
                 : .precondition("extra_infos", error.description)
         }
-        return try OptimumEnvironment(self, options, table)
+        return try makeBatch(options, table)
     }
 }

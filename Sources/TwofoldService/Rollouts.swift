@@ -7,7 +7,7 @@ internal import TwofoldProtocol
 ///
 /// Used by one caller at a time.
 final class Rollouts {
-    private let environment: any VectorEnvironment
+    private let environment: Batch
     /// The arguments of 2048; nil for another game.
     private let game: Game2048Config?
     private let tables: TableDirectory
@@ -22,7 +22,7 @@ final class Rollouts {
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
     init(
-        _ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService
+        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService
     ) throws(EnvironmentError) {
         self.environment = environment
         game = environment.game is Game2048 ? request.game2048 : nil

@@ -15,7 +15,7 @@ public final class ServedEnvironment {
     /// The environment's published id.
     public let id: String
 
-    let environment: any VectorEnvironment
+    let environment: Batch
     private let rollouts: Rollouts
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
@@ -25,7 +25,7 @@ public final class ServedEnvironment {
     let snapshotFormat: SnapshotFormat
 
     init(
-        _ request: CreateRequest, _ environment: any VectorEnvironment, _ service: EnvironmentService
+        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService
     ) throws(EnvironmentError) {
         id = request.environmentID
         self.environment = environment

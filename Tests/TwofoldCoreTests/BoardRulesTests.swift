@@ -186,7 +186,7 @@ import Testing
         let question = Question(
             seeds.map { _ in empty }, actions: seeds.map { _ in 0 }, seeds: seeds)
         let spawned = try everything(rules, question)["spawn"]!["boards"]!
-        let batch = try Batch(game.makeEnvironment(BatchOptions(lanes: seeds.count)))
+        let batch = try TestBatch(game.makeBatch(BatchOptions(lanes: seeds.count)))
         try batch.reset(seeds: seeds)
         #expect(spawned == batch.bytes("observation"))
     }

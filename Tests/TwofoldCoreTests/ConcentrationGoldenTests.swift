@@ -110,8 +110,8 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         file: ConcentrationGoldenFile, copies: Int
     ) throws {
         let golden = (0..<copies).flatMap { _ in file.lanes }
-        let batch = Batch(
-            try GameEnvironment(
+        let batch = TestBatch(
+            try Batch(
                 file.game(),
                 BatchOptions(
                     lanes: golden.count, maxEpisodeSteps: file.config.maxEpisodeSteps,
@@ -151,7 +151,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         }
     }
 
-    private func state(_ batch: Batch, _ lane: Int) -> ConcentrationGoldenFile.State {
+    private func state(_ batch: TestBatch, _ lane: Int) -> ConcentrationGoldenFile.State {
         ConcentrationGoldenFile.State(
             observation: batch.observation(lane: lane), actionMask: batch.mask(lane: lane),
             episodeLength: batch.integer("episode_length", lane: lane),

@@ -22,15 +22,6 @@ extension Concentration.Config {
     }
 }
 
-extension Concentration {
-    /// The events of an action, in display order.
-    func events(of action: Int, on state: CardTable) -> [FlipEvent] {
-        var (state, events) = (state, [FlipEvent]())
-        _ = play(&state, action: action) { events.append($0) }
-        return events
-    }
-}
-
 /// All arrangements of `pairs` pairs of cards.
 func allDecks(pairs: Int) -> [[UInt8]] {
     func extend(_ left: [Int]) -> [[UInt8]] {
@@ -56,10 +47,11 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     private let gone: UInt8 = 5
 
     private func game(
-        _ config: Concentration.Config = .init(rows: 2), deck: [UInt8] = deck
-    ) throws -> Batch {
-        let batch = Batch(
-            try GameEnvironment(Concentration(config), BatchOptions(lanes: 1, autoreset: .disabled)))
+        _ config: Concentration.Config = .init(rows: 2), deck: [UInt8] = deck, extraInfos: [String] = []
+    ) throws -> TestBatch {
+        var options = BatchOptions(lanes: 1, autoreset: .disabled)
+        options.extraInfos = extraInfos
+        let batch = TestBatch(try Batch(Concentration(config), options))
         try batch.reset(seed: 0)
         try batch.reset(boards: [deck])
         return batch
@@ -285,67 +277,58 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    @Test func `events report turns, matches, hidden and shown cards in order`() throws {
-        let game = try Concentration(.init(peeks: nil))
-        var state = try table(game)
-        var generator = Generator(seed: 0)
-        func play(_ action: Int) -> [FlipEvent] {
-            let events = game.events(of: action, on: state)
-            _ = game.step(&state, action: action, generator: &generator)
-            return events
+    @Test func `flips report turns, matches, hidden and shown cards`() throws {
+        let batch = try game(.init(peeks: nil), extraInfos: ["flips"])
+        func flips(_ action: UInt8) throws -> [Int: Concentration.Flip] {
+            try batch.step([action])
+            let flips = batch.bytes("flips", lane: 0).enumerated().map {
+                ($0.0, Concentration.Flip(rawValue: $0.1)!)
+            }
+            return Dictionary(uniqueKeysWithValues: flips).filter { $0.value != .none }
         }
-        #expect(play(3) == [.turn(card: 3, symbol: 3)])
-        #expect(play(5) == [.turn(card: 5, symbol: 2)])
-        #expect(play(0) == [.hide(card: 3), .hide(card: 5), .turn(card: 0, symbol: 0)])
-        #expect(play(0) == [], "an open card is touched")
-        #expect(play(7) == [.turn(card: 7, symbol: 0), .match(first: 0, second: 7, symbol: 0)])
-        #expect(play(1) == [.turn(card: 1, symbol: 1)], "a pair does not turn back")
+        #expect(try flips(3) == [3: .turned])
+        #expect(try flips(5) == [5: .turned])
+        #expect(try flips(0) == [3: .hidden, 5: .hidden, 0: .turned])
+        #expect(try flips(0) == [:], "an open card is touched")
+        #expect(try flips(7) == [0: .matched, 7: .matched])
+        #expect(try flips(1) == [1: .turned], "a pair does not turn back")
+        #expect(try flips(8) == [2: .shown, 3: .shown, 4: .shown, 5: .shown, 6: .shown])
         #expect(
-            play(8) == [
-                .show(card: 2, symbol: 2), .show(card: 3, symbol: 3), .show(card: 4, symbol: 3),
-                .show(card: 5, symbol: 2), .show(card: 6, symbol: 1), .peeked(count: 1),
-            ])
-        #expect(
-            play(6) == [
-                .hide(card: 2), .hide(card: 3), .hide(card: 4), .hide(card: 5), .hide(card: 6),
-                .turn(card: 6, symbol: 1), .match(first: 1, second: 6, symbol: 1),
-            ])
+            try flips(6) == [2: .hidden, 3: .hidden, 4: .hidden, 5: .hidden, 1: .matched, 6: .matched],
+            "a matched card was hidden before")
     }
 
     @Test(
         arguments: [Concentration.IllegalAction.noop, .endTurn],
         [Concentration.MatchedCards.removed, .faceUp])
-    func `a view that follows the events shows the observation`(
+    func `a view that follows the flips shows the observation`(
         illegalAction: Concentration.IllegalAction, matchedCards: Concentration.MatchedCards
     ) throws {
-        let game = try Concentration(
-            .init(peeks: 3, matchedCards: matchedCards, illegalAction: illegalAction))
-        let batch = Batch(try GameEnvironment(game, BatchOptions(lanes: 1, autoreset: .disabled)))
+        let config = Concentration.Config(
+            peeks: 3, matchedCards: matchedCards, illegalAction: illegalAction, reportsDeck: true)
+        let batch = try game(config, extraInfos: ["flips"])
         var generator = Generator(seed: 4)
         for episode in 0..<30 {
-            var state = game.makeState()
             try batch.reset(seed: UInt64(episode))
-            var stream = Generator(seed: UInt64(episode))
-            game.start(&state, generator: &stream)
+            let deck = batch.bytes("deck", lane: 0)
             var view = [UInt8](repeating: down, count: 8)
             var leaving: [Int] = []
-            while !state.isCleared {
-                let action = generator.next(below: 9)
+            repeat {
+                try batch.step([UInt8(generator.next(below: 9))])
                 if matchedCards == .removed { for card in leaving { view[card] = gone } }
                 leaving = []
-                for event in game.events(of: action, on: state) {
-                    switch event {
-                    case .turn(let card, let symbol), .show(let card, let symbol): view[card] = symbol
-                    case .hide(let card): view[card] = down
-                    case .match(let first, let second, _): leaving = [first, second]
-                    case .peeked: break
+                for (card, flip) in batch.bytes("flips", lane: 0).enumerated() {
+                    switch Concentration.Flip(rawValue: flip)! {
+                    case .none: break
+                    case .turned, .shown: view[card] = deck[card]
+                    case .hidden: view[card] = down
+                    case .matched:
+                        view[card] = deck[card]
+                        leaving.append(card)
                     }
                 }
-                _ = game.step(&state, action: action, generator: &stream)
-                try batch.step([UInt8(action)])
                 try #require(batch.observation() == view)
-            }
-            #expect(batch.isTerminated())
+            } while !batch.isTerminated()
         }
     }
 
@@ -376,8 +359,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 
     @Test func `the largest table plays, its last card included`() throws {
-        let batch = Batch(
-            try GameEnvironment(
+        let batch = TestBatch(
+            try Batch(
                 Concentration(.init(rows: 8, columns: 16, symbols: 1, peeks: 1)),
                 BatchOptions(lanes: 1, autoreset: .disabled)))
         try batch.reset(seed: 3)
@@ -493,8 +476,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     @Test(arguments: [2, 3, 4])
     func `perfect memory takes the exact expected number of turns, over all decks`(pairs: Int) throws {
         let decks = allDecks(pairs: pairs)
-        let batch = Batch(
-            try GameEnvironment(
+        let batch = TestBatch(
+            try Batch(
                 Concentration(.init(rows: 2, columns: pairs)),
                 BatchOptions(lanes: decks.count, autoreset: .nextStep)))
         try batch.reset(seed: 0)

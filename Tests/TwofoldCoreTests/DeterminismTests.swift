@@ -11,7 +11,7 @@ import Testing
         _ config: Game2048.Config, lanes: Int, seed: UInt64, steps: Int,
         workers: Workers = Workers(threads: 1)
     ) throws -> [UInt64] {
-        let batch = try Batch(config, lanes: lanes, maxEpisodeSteps: 12, workers: workers)
+        let batch = try TestBatch(config, lanes: lanes, maxEpisodeSteps: 12, workers: workers)
         var policies = (0..<lanes).map { Generator(seed: ~(seed + UInt64($0))) }
         var prints = [UInt64](repeating: 0xcbf2_9ce4_8422_2325, count: lanes)
         try batch.reset(seed: seed)

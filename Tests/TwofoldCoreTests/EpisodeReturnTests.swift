@@ -17,8 +17,8 @@ import Testing
     private func batch(
         _ config: Game2048.Config = .init(rows: 4, columns: 4), lanes: Int = 70,
         autoreset: AutoresetMode = .nextStep, threads: Int = 1, isPlain: Bool = false
-    ) throws -> Batch {
-        try Batch(
+    ) throws -> TestBatch {
+        try TestBatch(
             config, lanes: lanes, autoreset: autoreset, maxEpisodeSteps: 23,
             workers: Workers(threads: threads, chunk: 64), reward: Self.reward,
             extraInfos: isPlain ? [] : ["episode_return"])
@@ -28,7 +28,7 @@ import Testing
         (0..<lanes).map { UInt8(truncatingIfNeeded: ($0 * 7 + step * step + step / 3) % 4) }
     }
 
-    private func hasEnded(_ batch: Batch, _ lane: Int) -> Bool {
+    private func hasEnded(_ batch: TestBatch, _ lane: Int) -> Bool {
         batch.isTerminated(lane: lane) || batch.isTruncated(lane: lane)
     }
 
@@ -110,7 +110,7 @@ import Testing
     @Test func `any game reports it`() throws {
         var options = BatchOptions(lanes: 130, maxEpisodeSteps: 6)
         options.extraInfos = ["way", "episode_return"]
-        let batch = try Batch(GameEnvironment(ToyGame(), options))
+        let batch = try TestBatch(Batch(ToyGame(), options))
         #expect(batch.environment.stepArrays.suffix(1) == [ArraySpec("episode_return", .float64)])
         try batch.reset(seed: 4)
         var sums = [Double](repeating: 0, count: 130)

@@ -66,7 +66,7 @@ import Testing
     // MARK: what is declared
 
     @Test func `the arrays' names, types, shapes and order are frozen`() throws {
-        let batch = try Batch(Game2048.Config(rows: 3, columns: 5), lanes: 7)
+        let batch = try TestBatch(Game2048.Config(rows: 3, columns: 5), lanes: 7)
         let told = [
             ArraySpec("observation", .uint8, shape: [3, 5]),
             ArraySpec("action_mask", .int8, shape: [4]),
@@ -129,7 +129,7 @@ import Testing
     private func play(
         _ action: Direction, on values: [[Int]], _ config: Game2048.Config = Game2048.Config(),
         seed: UInt64 = 0
-    ) throws -> (state: Game2048.State, outcome: StepOutcome, generator: Generator) {
+    ) throws -> (state: Game2048.State, outcome: Game2048.Transition, generator: Generator) {
         var config = config
         (config.rows, config.columns) = (values.count, values[0].count)
         let game = try Game2048(config)
@@ -148,7 +148,7 @@ import Testing
             #expect(state.score == 12)
             #expect(state.moves == 1)
             #expect(outcome.reward == 12)
-            #expect(!outcome.terminated)
+            #expect(!outcome.isTerminated)
             var expected = exponentList([[4, 8, 0, 0], [8, 0, 0, 0], [2, 4, 2, 4], [0, 0, 0, 0]])
             let spawned = try #require(expected.indices.first { expected[$0] != state.board[$0] })
             #expect(expected[spawned] == 0)
@@ -168,7 +168,7 @@ import Testing
         #expect(state.score == 0)
         #expect(state.moves == 0)
         #expect(outcome.reward == 0)
-        #expect(!outcome.terminated)
+        #expect(!outcome.isTerminated)
         #expect(generator == Generator(seed: 0))
     }
 
@@ -178,10 +178,10 @@ import Testing
         let (state, outcome, generator) = try play(.left, on: values, config)
         #expect(state.board == Board(values))
         #expect(outcome.reward == 0)
-        #expect(outcome.terminated)
+        #expect(outcome.isTerminated)
         #expect(generator == Generator(seed: 0))
         let (moved, legal, _) = try play(.right, on: values, config)
-        #expect(!legal.terminated)
+        #expect(!legal.isTerminated)
         #expect(moved.moves == 1)
     }
 
@@ -198,7 +198,7 @@ import Testing
     @Test func `the episode ends when no action is legal after the spawn`() throws {
         for seed in 0..<20 as Range<UInt64> {
             let (state, outcome, _) = try play(.right, on: [[8, 16], [32, 0]], seed: seed)
-            #expect(outcome.terminated)
+            #expect(outcome.isTerminated)
             #expect(state.board.legalActions.isEmpty)
             #expect(state.board.exponents[3] == 5)
         }
@@ -209,16 +209,16 @@ import Testing
         let config = Game2048.Config(goal: 64, stopAtGoal: stopAtGoal)
         let (_, below, _) = try play(
             .left, on: [[16, 16, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], config)
-        #expect(!below.terminated)
+        #expect(!below.isTerminated)
         let (_, reached, _) = try play(
             .left, on: [[32, 32, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], config)
-        #expect(reached.terminated == stopAtGoal)
+        #expect(reached.isTerminated == stopAtGoal)
         #expect(reached.reward == 64)
     }
 
     @Test func `a goal is also reached by a tile beyond it`() throws {
         var config = Game2048.Config(rows: 2, columns: 4, goal: 64)
-        let batch = try Batch(config)
+        let batch = try TestBatch(config)
         try batch.reset(seeds: [0], boards: [exponentList([[2, 4, 128, 0], [0, 0, 0, 0]])])
         #expect(batch.flag("goal_reached"))
         try batch.reset(boards: [exponentList([[2, 4, 32, 0], [0, 0, 0, 0]])])
@@ -229,7 +229,7 @@ import Testing
 
     @Test(arguments: [32768, 65536], Direction.allCases)
     func `two large tiles merge in an environment as small ones do`(value: Int, direction: Direction) throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 2))
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2))
         let tile = UInt8(value.trailingZeroBitCount)
         let isRow = direction == .left || direction == .right
         try batch.reset(seeds: [3], boards: [isRow ? [tile, tile, 0, 0] : [tile, 0, tile, 0]])
@@ -243,7 +243,7 @@ import Testing
     }
 
     @Test func `the largest given tiles still merge and score`() throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 8))
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 8))
         try batch.reset(
             seeds: [3], boards: [[UInt8](repeating: 20, count: 16)])
         try batch.step([3])
@@ -259,7 +259,7 @@ import Testing
 
     @Test func `afterstates are the boards after the four slides`() throws {
         let (rows, columns) = (3, 4)
-        let batch = try Batch(Game2048.Config(rows: rows, columns: columns), lanes: 50)
+        let batch = try TestBatch(Game2048.Config(rows: rows, columns: columns), lanes: 50)
         var generator = Generator(seed: 1)
         let boards = (0..<50).map { lane in
             var board = randomExponents(rows * columns, generator: &generator)
@@ -287,7 +287,7 @@ import Testing
     }
 
     @Test func `a terminated lane has no legal afterstate, a truncated one does`() throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 2, maxEpisodeSteps: 1)
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 2, maxEpisodeSteps: 1)
         try batch.reset(seeds: [0, 0], boards: [[3, 4, 5, 0], [1, 0, 0, 0]])
         try batch.step([1, 1])
         #expect(batch.isTerminated(lane: 0))
@@ -301,7 +301,7 @@ import Testing
 
     /// An episode that ends at the goal ends on a board that could still move.
     @Test func `a lane that has reached its goal has no legal action, though its board could move`() throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 3, goal: 8, stopAtGoal: true))
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 3, goal: 8, stopAtGoal: true))
         try batch.reset(seeds: [0], boards: [exponentList([[4, 4, 2], [0, 0, 2]])])
         try batch.step([3])
         #expect(batch.isTerminated())

@@ -153,7 +153,7 @@ extension GoldenFile.Told {
 
     @Test(arguments: try GoldenFile.all())
     func `the environment plays the golden games, every field of every step`(file: GoldenFile) throws {
-        let batch = try Batch(
+        let batch = try TestBatch(
             file.gameConfig(), lanes: file.lanes.count, autoreset: file.autoreset,
             maxEpisodeSteps: file.config.maxEpisodeSteps)
         try batch.reset(seeds: file.lanes.map(\.seed))
@@ -206,7 +206,7 @@ extension GoldenFile.Told {
                     let outcome = game.step(
                         &state, action: Int(golden.actions[step]), generator: &generator)
                     #expect(outcome.reward == Float(golden.steps.reward[step]))
-                    #expect(outcome.terminated == (golden.steps.terminated[step] == 1))
+                    #expect(outcome.isTerminated == (golden.steps.terminated[step] == 1))
                 }
                 isFinished = golden.steps.terminated[step] == 1 || golden.steps.truncated[step] == 1
                 if isFinished, file.autoreset == .sameStep {

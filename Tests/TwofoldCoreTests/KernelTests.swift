@@ -12,8 +12,8 @@ import Testing
 
     /// The same batch run by each kernel and by the reference.
     struct Engines {
-        let kernels: [Batch]
-        let reference: Batch
+        let kernels: [TestBatch]
+        let reference: TestBatch
 
         init(
             _ config: Game2048.Config = .init(), lanes: Int, autoreset: AutoresetMode = .nextStep,
@@ -28,20 +28,20 @@ import Testing
             let game = try Game2048(config)
             kernels = try KernelTests.kernels.map { engine in
                 options.engine = engine
-                let fast = try game.makeEnvironment(options)
-                try #require(fast is KernelEnvironment)
-                return Batch(fast)
+                let fast = try game.makeBatch(options)
+                try #require(fast.engine is KernelEngine)
+                return TestBatch(fast)
             }
             options.engine = .reference
-            let readable = try game.makeEnvironment(options)
-            try #require(readable is GameEnvironment<Game2048>)
-            reference = Batch(readable)
+            let readable = try game.makeBatch(options)
+            try #require(readable.engine is GameEngine<Game2048>)
+            reference = TestBatch(readable)
         }
 
-        var all: [Batch] { kernels + [reference] }
+        var all: [TestBatch] { kernels + [reference] }
 
         /// Has each do the same; their replies have to be the same, byte by byte.
-        func each(_ what: String, _ call: (Batch) throws -> Void) throws {
+        func each(_ what: String, _ call: (TestBatch) throws -> Void) throws {
             for batch in all { try call(batch) }
             let readable = reference.reply
             for (kernel, engine) in zip(kernels, KernelTests.kernels) {
@@ -298,11 +298,11 @@ import Testing
         let options = BatchOptions(lanes: 1)
         for size in allSizes {
             let game = try Game2048(.init(rows: size.rows, columns: size.columns))
-            let environment = try game.makeEnvironment(options)
+            let batch = try game.makeBatch(options)
             if Self.sizes.contains(where: { $0 == (size.rows, size.columns) }) {
-                #expect(environment is KernelEnvironment)
+                #expect(batch.engine is KernelEngine)
             } else {
-                #expect(environment is GameEnvironment<Game2048>)
+                #expect(batch.engine is GameEngine<Game2048>)
             }
         }
     }

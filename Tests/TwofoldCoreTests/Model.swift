@@ -106,7 +106,7 @@ struct Model {
     }
 }
 
-extension Batch {
+extension TestBatch {
     /// What the last step told of a lane.
     func told(lane: Int = 0) -> Model.Told {
         var told = toldState(lane: lane)

@@ -17,13 +17,13 @@ extension Deadline {
 
     /// A batch, its policies' streams, and memory for what rollouts tell.
     final class Player {
-        let environment: any VectorEnvironment
+        let environment: Batch
         let streams: PolicyStreams
 
-        init(_ environment: any VectorEnvironment, seed: UInt64 = 0) throws {
+        init(_ environment: Batch, seed: UInt64 = 0) throws {
             self.environment = environment
             streams = try PolicyStreams(lanes: environment.lanes)
-            let batch = Batch(environment)
+            let batch = TestBatch(environment)
             try batch.reset(seed: seed)
             for lane in 0..<environment.lanes { streams.seed(lane, seed &+ UInt64(lane)) }
         }
@@ -81,8 +81,8 @@ extension Deadline {
     static func make(
         _ config: Game2048.Config = .init(), lanes: Int, autoreset: AutoresetMode = .nextStep,
         limit: Int? = nil, threads: Int = 1, engine: Engine = .automatic
-    ) throws -> any VectorEnvironment {
-        try Game2048(config).makeEnvironment(
+    ) throws -> Batch {
+        try Game2048(config).makeBatch(
             BatchOptions(
                 lanes: lanes, autoreset: autoreset, maxEpisodeSteps: limit,
                 workers: Workers(threads: threads),
@@ -97,7 +97,7 @@ extension Deadline {
         let player = try Player(Self.make(lanes: lanes, autoreset: autoreset, limit: 40), seed: 3)
         let told = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
         let actions = told.arrays["action"]!
-        let twin = Batch(try Self.make(lanes: lanes, autoreset: autoreset, limit: 40))
+        let twin = TestBatch(try Self.make(lanes: lanes, autoreset: autoreset, limit: 40))
         try twin.reset(seed: 3)
         var finished = [Bool](repeating: false, count: lanes)
         var steps = 0
@@ -230,7 +230,7 @@ extension Deadline {
 
     @Test func `the toy game rolls out too`() throws {
         for lanes in [1, 64, 70] {
-            let player = try Player(GameEnvironment(ToyGame(), BatchOptions(lanes: lanes)))
+            let player = try Player(Batch(ToyGame(), BatchOptions(lanes: lanes)))
             let policy: any Policy = lanes == 64 ? FixedOrderPolicy() : RandomPolicy()
             let told = try player.play(policy, steps: 50)
             let actions = player.environment.actions.count
@@ -552,7 +552,7 @@ extension Deadline {
 
     @Test func `policies refuse games that they can't play`() throws {
         let small = try Self.make(.init(rows: 3, columns: 3), lanes: 1)
-        let toy = try GameEnvironment(ToyGame(), BatchOptions(lanes: 1))
+        let toy = try Batch(ToyGame(), BatchOptions(lanes: 1))
         for environment in [small, toy] {
             let error = #expect(throws: EnvironmentError.self) {
                 _ = try ExpectimaxPolicy(

@@ -7,7 +7,7 @@ import Testing
 
     @Test func `each lane starts from its own seed`() throws {
         let seeds: [UInt64] = [0, 1, 42, 1 << 32, 1 << 63, .max, 0]
-        let batch = try Batch(lanes: seeds.count)
+        let batch = try TestBatch(lanes: seeds.count)
         try batch.reset(seeds: seeds)
         for (lane, seed) in seeds.enumerated() {
             #expect(batch.toldState(lane: lane) == Model(Game2048.Config(), seed: seed).told)
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test func `a reset zeroes the counts of the episode`() throws {
-        let batch = try Batch(lanes: 3)
+        let batch = try TestBatch(lanes: 3)
         try batch.reset(seed: 5)
         for _ in 0..<20 { try batch.step([0, 1, 2]) }
         try batch.reset()
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `a reset without seeds continues the streams, one with seeds restarts them`() throws {
-        let batch = try Batch(lanes: 2)
+        let batch = try TestBatch(lanes: 2)
         var models = [Model(Game2048.Config(), seed: 7), Model(Game2048.Config(), seed: 8)]
         try batch.reset(seed: 7)
         let first = batch.reply
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `the first reset has to bring seeds`() throws {
-        let batch = try Batch(lanes: 3)
+        let batch = try TestBatch(lanes: 3)
         let error = try #require(throws: EnvironmentError.self) { try batch.reset() }
         #expect(error.kind == .failedPrecondition)
         #expect(error.field == "seed")
@@ -60,7 +60,7 @@ import Testing
     // MARK: before the first reset
 
     @Test func `step, observe and afterstates before the first reset are refused`() throws {
-        let batch = try Batch(lanes: 2)
+        let batch = try TestBatch(lanes: 2)
         for call in [{ try batch.step([0, 0]) }, { try batch.observe() }, { try batch.afterstates() }] {
             let error = try #require(throws: EnvironmentError.self) { try call() }
             #expect(error.kind == .failedPrecondition)
@@ -72,8 +72,8 @@ import Testing
     // MARK: masks
 
     @Test func `a masked reset leaves the other lanes and their streams as they are`() throws {
-        let batch = try Batch(lanes: 3)
-        let twin = try Batch(lanes: 3)
+        let batch = try TestBatch(lanes: 3)
+        let twin = try TestBatch(lanes: 3)
         try batch.reset(seed: 0)
         try twin.reset(seed: 0)
         for _ in 0..<10 {
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test func `a mask of zeros changes nothing, one of ones equals no mask`() throws {
-        let batch = try Batch(lanes: 2)
+        let batch = try TestBatch(lanes: 2)
         try batch.reset(seeds: [1, 2], mask: [1, 1])
         let first = batch.reply
         try batch.reset(seeds: [3, 4], mask: [0, 0])
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func `a mask holds nothing but 0, 1 and 2`() throws {
-        let batch = try Batch(lanes: 3)
+        let batch = try TestBatch(lanes: 3)
         try batch.reset(seed: 0)
         for wrong in [3, 128, 255] as [UInt8] {
             let error = try #require(throws: EnvironmentError.self) { try batch.reset(mask: [0, 1, wrong]) }
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `the first reset has to include every lane`() throws {
-        let batch = try Batch(lanes: 3)
+        let batch = try TestBatch(lanes: 3)
         let error = try #require(throws: EnvironmentError.self) {
             try batch.reset(seeds: [0, 1, 2], mask: [1, 0, 1])
         }
@@ -129,7 +129,7 @@ import Testing
 
     @Test func `a given board starts as it is, with score 0 and no draws`() throws {
         let config = Game2048.Config(rows: 2, columns: 3, goal: 1024)
-        let batch = try Batch(config, lanes: 2)
+        let batch = try TestBatch(config, lanes: 2)
         let boards: [[UInt8]] = [[20, 1, 0, 2, 0, 0], [0, 0, 0, 0, 0, 3]]
         try batch.reset(seeds: [11, 12], boards: boards)
         for lane in 0..<2 {
@@ -161,7 +161,7 @@ import Testing
     func `a board from which no episode can start is refused with its lane`(reason: String, board: [UInt8])
         throws
     {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 3)
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 3)
         try batch.reset(seed: 0)
         for _ in 0..<3 { try batch.step([0, 1, 2]) }
         try batch.observe()
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test func `an error names the first bad board`() throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 4)
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 4)
         let error = try #require(throws: EnvironmentError.self) {
             try batch.reset(
                 seeds: [0, 0, 0, 0], boards: [[1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0], [21, 0, 0, 0]])
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test func `rows of lanes outside the mask are ignored`() throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 2), lanes: 3)
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 3)
         try batch.reset(seed: 0)
         let untouched = [batch.toldState(lane: 0), batch.toldState(lane: 2)]
         try batch.reset(
@@ -204,7 +204,7 @@ import Testing
     func `a board with the goal is refused only with stop_at_goal`(stopAtGoal: Bool)
         throws
     {
-        let batch = try Batch(
+        let batch = try TestBatch(
             Game2048.Config(rows: 2, columns: 2, goal: 16, stopAtGoal: stopAtGoal), lanes: 2)
         func reset() throws { try batch.reset(seeds: [0, 0], boards: [[1, 3, 0, 0], [4, 0, 0, 0]]) }
         if stopAtGoal {
@@ -221,7 +221,7 @@ import Testing
     /// The pair that a tutorial's neighbour check overlooks.
     @Test(arguments: [[1, 1, 2, 3] as [UInt8], [1, 2, 1, 3]])
     func `a full board with a pair in row 0 or column 0 can be played`(board: [UInt8]) throws {
-        let batch = try Batch(Game2048.Config(rows: 2, columns: 2))
+        let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2))
         try batch.reset(seeds: [0], boards: [board])
         #expect(batch.mask() == (board[0] == board[1] ? [0, 1, 0, 1] : [1, 0, 1, 0]))
     }

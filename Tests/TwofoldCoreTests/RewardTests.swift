@@ -35,7 +35,7 @@ extension RewardSpec {
     private func step(
         _ values: [[Int]], _ action: Direction, config: Game2048.Config = .init(), gamma: Double = 1,
         maxEpisodeSteps: Int? = nil, fours: Double = 0
-    ) throws -> Batch {
+    ) throws -> TestBatch {
         var config = config
         (config.rows, config.columns, config.fourProbability) = (values.count, values[0].count, fours)
         var spec = RewardSpec.everyTerm
@@ -50,7 +50,7 @@ extension RewardSpec {
                 spec.terms[index].parameters[1] = .init("table", (0..<cells).map { Double($0 * $0 - 5) })
             }
         }
-        let batch = try Batch(
+        let batch = try TestBatch(
             config, lanes: 3, maxEpisodeSteps: maxEpisodeSteps, reward: spec,
             extraInfos: RewardSpec.everyInfo)
         let board = exponentList(values)
@@ -59,7 +59,7 @@ extension RewardSpec {
         return batch
     }
 
-    private func terms(_ batch: Batch, lane: Int = 0) -> [String: Float] {
+    private func terms(_ batch: TestBatch, lane: Int = 0) -> [String: Float] {
         var terms: [String: Float] = [:]
         for (index, name) in batch.environment.rewardTerms.enumerated() {
             terms[name] = batch.float("reward_terms", lane: lane, at: index)
@@ -158,7 +158,8 @@ extension RewardSpec {
     @Test func `a lane that waits for its autoreset earns nothing, clipped or not`() throws {
         var spec = RewardSpec.everyTerm
         (spec.clipLow, spec.clipHigh) = (5, 6)
-        let batch = try Batch(lanes: 70, maxEpisodeSteps: 2, reward: spec, extraInfos: RewardSpec.everyInfo)
+        let batch = try TestBatch(
+            lanes: 70, maxEpisodeSteps: 2, reward: spec, extraInfos: RewardSpec.everyInfo)
         try batch.reset(seed: 1)
         for step in 1...9 {
             try batch.step((0..<70).map { UInt8(($0 + step) % 4) })
@@ -178,7 +179,7 @@ extension RewardSpec {
         var spec = RewardSpec.everyTerm
         for index in spec.terms.indices { spec.terms[index].weight = -1 }
         spec.scale = -0.0
-        let batch = try Batch(lanes: 64, reward: spec, extraInfos: ["reward_terms"])
+        let batch = try TestBatch(lanes: 64, reward: spec, extraInfos: ["reward_terms"])
         try batch.reset(seed: 1)
         var zeros = 0
         for step in 0..<50 {
@@ -195,10 +196,10 @@ extension RewardSpec {
     }
 
     @Test func `merge_score alone is the default, to the byte`() throws {
-        let plain = try Batch(lanes: 100)
+        let plain = try TestBatch(lanes: 100)
         var spec = RewardSpec([.init("merge_score")])
         spec.clipLow = -1
-        let declared = try Batch(lanes: 100, reward: spec)
+        let declared = try TestBatch(lanes: 100, reward: spec)
         try plain.reset(seed: 5)
         try declared.reset(seed: 5)
         for step in 0..<200 {
@@ -211,7 +212,7 @@ extension RewardSpec {
 
     @Test func `infos come in the requested order`() throws {
         for names in [["chance"], ["afterstates", "chance"], ["merges", "reward_terms", "afterstates"], []] {
-            let batch = try Batch(lanes: 2, extraInfos: names)
+            let batch = try TestBatch(lanes: 2, extraInfos: names)
             #expect(
                 batch.environment.stepArrays.map(\.name).suffix(names.count + 1) == ["truncated"] + names)
             #expect(batch.environment.rewardTerms == ["merge_score"])
@@ -350,7 +351,7 @@ struct RewardGoldenFile: Decodable, CustomTestStringConvertible {
     @Test(arguments: try RewardGoldenFile.all())
     func `the environment earns the rewards of the golden games, step by step`(file: RewardGoldenFile) throws
     {
-        let batch = try Batch(
+        let batch = try TestBatch(
             .init(rows: file.config.rows, columns: file.config.columns), lanes: file.lanes.count,
             maxEpisodeSteps: file.config.maxEpisodeSteps, reward: file.spec, extraInfos: RewardSpec.everyInfo)
         try batch.reset(seeds: file.lanes.map(\.seed))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-extension Batch {
+extension TestBatch {
     /// The records of these lanes.
     func snapshot(_ lanes: [Int]) throws -> [UInt8] {
         let size = environment.recordSize * lanes.count
@@ -33,8 +33,8 @@ extension Batch {
     /// A batch in the middle of things: some lanes finished, most of them playing.
     private func batch(
         _ config: Game2048.Config = .init(), lanes: Int = 70, seed: UInt64 = 0, steps: Int = 30
-    ) throws -> Batch {
-        let batch = try Batch(config, lanes: lanes, maxEpisodeSteps: 25)
+    ) throws -> TestBatch {
+        let batch = try TestBatch(config, lanes: lanes, maxEpisodeSteps: 25)
         try batch.reset(seed: seed)
         for step in 0..<steps { try batch.step(actions(step, lanes: lanes)) }
         return batch
@@ -65,7 +65,7 @@ extension Batch {
                 continued.append(batch.reply)
             }
             // Into the same batch, and into one that was never reset.
-            for other in [batch, try Batch(config, lanes: 70, maxEpisodeSteps: 25)] {
+            for other in [batch, try TestBatch(config, lanes: 70, maxEpisodeSteps: 25)] {
                 try other.restore(records, lanes: all, rows: all)
                 #expect(other.reply == before)
                 #expect(try other.snapshot(all) == records)
@@ -82,13 +82,13 @@ extension Batch {
         let mine = try batch().snapshot(all)
         let reference = try EveryEngine.$current.withValue(.reference) { try batch().snapshot(all) }
         #expect(mine == reference)
-        let restored = try Batch(lanes: 70)
+        let restored = try TestBatch(lanes: 70)
         try restored.restore(reference, lanes: all, rows: all)
         #expect(try restored.snapshot(all) == mine)
     }
 
     @Test func `a record has the stream, the phase, the counts and the board`() throws {
-        let batch = try Batch(lanes: 2, maxEpisodeSteps: 3)
+        let batch = try TestBatch(lanes: 2, maxEpisodeSteps: 3)
         var model = Model(.init(), maxEpisodeSteps: 3, seed: 8)
         try batch.reset(seed: 7)
         for action in [0, 1, 1] as [UInt8] {
@@ -122,10 +122,10 @@ extension Batch {
     }
 
     @Test func `a new seed gives a copy a stream of its own`() throws {
-        let batch = try Batch(lanes: 1)
+        let batch = try TestBatch(lanes: 1)
         try batch.reset(seed: 1)
         let board = batch.observation()
-        let forks = try Batch(lanes: 4)
+        let forks = try TestBatch(lanes: 4)
         try forks.restore(
             batch.snapshot([0]), lanes: [0, 1, 2, 3], rows: [0, 0, 0, 0], seeds: [50, 51, 52, 50])
         var model = Model(.init(), seed: 50)
@@ -145,8 +145,8 @@ extension Batch {
         try #require(finished.count >= 2)
         let records = try source.snapshot(finished)
         let all = Array(finished.indices)
-        func target(_ autoreset: AutoresetMode) throws -> Batch {
-            let batch = try Batch(.init(rows: 2, columns: 2), lanes: finished.count, autoreset: autoreset)
+        func target(_ autoreset: AutoresetMode) throws -> TestBatch {
+            let batch = try TestBatch(.init(rows: 2, columns: 2), lanes: finished.count, autoreset: autoreset)
             try batch.restore(records, lanes: all, rows: all)
             return batch
         }
@@ -158,10 +158,10 @@ extension Batch {
         #expect(next.reply == same.reply)
         #expect(all.allSatisfy { next.integer("episode_length", lane: $0) == 0 })
         // A lane past the limit is cut by its next step.
-        let long = try Batch(lanes: 1)
+        let long = try TestBatch(lanes: 1)
         try long.reset(seed: 0)
         for step in 0..<10 { try long.step([UInt8(step % 4)]) }
-        let short = try Batch(lanes: 1, maxEpisodeSteps: 5)
+        let short = try TestBatch(lanes: 1, maxEpisodeSteps: 5)
         try short.restore(long.snapshot([0]), lanes: [0], rows: [0])
         try short.step([0])
         #expect(short.isTruncated())
@@ -170,7 +170,7 @@ extension Batch {
 
     @Test func `before the first reset nothing can be copied, and a restore has to include all lanes`() throws
     {
-        let fresh = try Batch(lanes: 3)
+        let fresh = try TestBatch(lanes: 3)
         let error = try #require(throws: EnvironmentError.self) { try fresh.snapshot([0]) }
         #expect(error.kind == .failedPrecondition)
         let records = try batch().snapshot([0])
@@ -228,9 +228,9 @@ extension Batch {
 @Suite struct ToySnapshotTests {
     @Test(arguments: [1, 2])
     func `any game's lanes continue from their records`(threads: Int) throws {
-        func make(_ autoreset: AutoresetMode) throws -> Batch {
-            try Batch(
-                GameEnvironment(
+        func make(_ autoreset: AutoresetMode) throws -> TestBatch {
+            try TestBatch(
+                Batch(
                     ToyGame(),
                     BatchOptions(
                         lanes: 130, autoreset: autoreset, maxEpisodeSteps: 9,
@@ -256,7 +256,7 @@ extension Batch {
     }
 
     @Test func `the game refuses a state that it can't have`() throws {
-        let batch = try Batch(GameEnvironment(ToyGame(), BatchOptions(lanes: 2)))
+        let batch = try TestBatch(Batch(ToyGame(), BatchOptions(lanes: 2)))
         try batch.reset(seed: 0)
         var records = try batch.snapshot([0, 1])
         records[30 + 21] = 5
@@ -269,11 +269,11 @@ extension Batch {
 }
 
 @Suite struct ConcentrationSnapshotTests {
-    private func batch(_ change: (inout Concentration.Config) -> Void, lanes: Int = 70) throws -> Batch {
+    private func batch(_ change: (inout Concentration.Config) -> Void, lanes: Int = 70) throws -> TestBatch {
         var config = Concentration.Config()
         change(&config)
-        return try Batch(
-            GameEnvironment(Concentration(config), BatchOptions(lanes: lanes, maxEpisodeSteps: 60)))
+        return try TestBatch(
+            Batch(Concentration(config), BatchOptions(lanes: lanes, maxEpisodeSteps: 60)))
     }
 
     @Test func `games of Concentration continue from their records`() throws {
@@ -292,7 +292,7 @@ extension Batch {
         for change in changes {
             let (batch, other) = (try batch(change), try batch(change))
             var generator = Generator(seed: 3)
-            func step(_ batches: Batch...) throws {
+            func step(_ batches: TestBatch...) throws {
                 let actions = all.map { _ in
                     UInt8(generator.next(below: batch.environment.actions.count))
                 }

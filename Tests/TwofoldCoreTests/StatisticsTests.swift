@@ -137,7 +137,7 @@ import Testing
     func `each legal move raises the sum of the tiles by 2 or 4, an illegal one leaves it`(
         rows: Int, columns: Int
     ) throws {
-        let batch = try Batch(Game2048.Config(rows: rows, columns: columns), lanes: 20)
+        let batch = try TestBatch(Game2048.Config(rows: rows, columns: columns), lanes: 20)
         try batch.reset(seed: 1)
         var policy = Generator(seed: 2)
         var sums = [Int](repeating: 0, count: 20)
@@ -181,7 +181,7 @@ import Testing
         let lanes = 100
         let perLane = (games + lanes - 1) / lanes
         let cells = config.rows * config.columns
-        let batch = try Batch(config, lanes: lanes)
+        let batch = try TestBatch(config, lanes: lanes)
         var policy = Generator(seed: 0x5eed)
         var episodes: [Episode] = []
         var played = [Int](repeating: 0, count: lanes)

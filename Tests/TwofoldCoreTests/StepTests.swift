@@ -10,7 +10,7 @@ import Testing
     // MARK: one step
 
     @Test func `a step reports the new board, the reward and the counts`() throws {
-        let batch = try Batch(config)
+        let batch = try TestBatch(config)
         try batch.reset(seeds: [1], boards: [[1, 1, 2, 2]])
         try batch.step([3])
         #expect(batch.observation()[0] == 2)
@@ -26,8 +26,8 @@ import Testing
     }
 
     @Test func `an illegal action counts as a step but not as a move, and draws nothing`() throws {
-        let batch = try Batch(config)
-        let twin = try Batch(config)
+        let batch = try TestBatch(config)
+        let twin = try TestBatch(config)
         for one in [batch, twin] { try one.reset(seeds: [1], boards: [[1, 0, 2, 0]]) }
         try batch.step([3])
         #expect(batch.observation() == [1, 0, 2, 0])
@@ -46,7 +46,7 @@ import Testing
     @Test func `with terminate an illegal action ends the episode, and masks all actions`() throws {
         var config = config
         config.illegalAction = .terminate
-        let batch = try Batch(config)
+        let batch = try TestBatch(config)
         try batch.reset(seeds: [1], boards: [[1, 0, 2, 0]])
         #expect(batch.mask() == [0, 1, 0, 0])
         try batch.step([3])
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func `observe repeats the last step's state any number of times`() throws {
-        let batch = try Batch(config, lanes: 20, maxEpisodeSteps: 9)
+        let batch = try TestBatch(config, lanes: 20, maxEpisodeSteps: 9)
         try batch.reset(seed: 0)
         var generator = Generator(seed: 1)
         for _ in 0..<60 {
@@ -78,7 +78,7 @@ import Testing
 
     @Test(arguments: [4, 5, 127, 128, 255] as [UInt8])
     func `an action outside 0...3 is refused with its lane`(action: UInt8) throws {
-        let batch = try Batch(lanes: 4)
+        let batch = try TestBatch(lanes: 4)
         try batch.reset(seed: 0)
         let before = batch.reply
         for lane in 0..<4 {
@@ -98,8 +98,8 @@ import Testing
 
     /// The generators too: what comes later is the same as without the refused calls.
     @Test func `a call that throws changes nothing`() throws {
-        let batch = try Batch(lanes: 3, autoreset: .disabled)
-        let twin = try Batch(lanes: 3, autoreset: .disabled)
+        let batch = try TestBatch(lanes: 3, autoreset: .disabled)
+        let twin = try TestBatch(lanes: 3, autoreset: .disabled)
         for one in [batch, twin] { try one.reset(seed: 0) }
         let cells = [UInt8](repeating: 0, count: 16)
         let good = [1] + cells.dropFirst()
@@ -123,7 +123,7 @@ import Testing
     // MARK: the end of an episode
 
     @Test func `the step that ends an episode reports its last board, with no action legal`() throws {
-        let batch = try Batch(config)
+        let batch = try TestBatch(config)
         try batch.reset(seeds: [5], boards: [lastMove])
         #expect(batch.mask() == [0, 1, 1, 0])
         try batch.step([1])
@@ -139,7 +139,7 @@ import Testing
 
     /// As Gymnasium's TimeLimit counts.
     @Test func `the step number max_episode_steps truncates an episode, illegal ones counted`() throws {
-        let batch = try Batch(maxEpisodeSteps: 4)
+        let batch = try TestBatch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
         for step in 1...4 {
             try batch.step([step == 2 ? 3 : 1])
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func `illegal actions alone reach the step limit`() throws {
-        let batch = try Batch(config, maxEpisodeSteps: 3)
+        let batch = try TestBatch(config, maxEpisodeSteps: 3)
         try batch.reset(seeds: [0], boards: [[1, 0, 2, 0]])
         for step in 1...3 {
             try batch.step([3])
@@ -175,7 +175,7 @@ import Testing
     @Test func `an episode that ends by the rules in its last allowed step is terminated and truncated`()
         throws
     {
-        let batch = try Batch(config, maxEpisodeSteps: 1)
+        let batch = try TestBatch(config, maxEpisodeSteps: 1)
         try batch.reset(seeds: [5], boards: [lastMove])
         try batch.step([1])
         #expect(batch.isTerminated())
@@ -189,7 +189,7 @@ import Testing
     /// By an illegal action: the board could still move, and its mask must not say so.
     @Test func `a lane that is terminated and truncated masks all actions`() throws {
         let config = Game2048.Config(rows: 2, columns: 2, illegalAction: .terminate)
-        let batch = try Batch(config, maxEpisodeSteps: 1)
+        let batch = try TestBatch(config, maxEpisodeSteps: 1)
         try batch.reset(seeds: [5], boards: [[1, 0, 2, 0]])
         try batch.step([3])
         #expect(batch.isTerminated())
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test func `an episode that ends by the rules before its last allowed step is not truncated`() throws {
-        let batch = try Batch(config, maxEpisodeSteps: 2)
+        let batch = try TestBatch(config, maxEpisodeSteps: 2)
         try batch.reset(seeds: [5], boards: [lastMove])
         try batch.step([1])
         #expect(batch.isTerminated())
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test func `a step limit of one makes every second step an autoreset`() throws {
-        let batch = try Batch(maxEpisodeSteps: 1)
+        let batch = try TestBatch(maxEpisodeSteps: 1)
         try batch.reset(seed: 0)
         for _ in 0..<5 {
             try batch.step([1])
@@ -226,7 +226,7 @@ import Testing
         throws
     {
         // One lane for each action: all four get the same new board.
-        let batch = try Batch(config, lanes: 4)
+        let batch = try TestBatch(config, lanes: 4)
         try batch.reset(seeds: [5, 5, 5, 5], boards: [lastMove, lastMove, lastMove, lastMove])
         try batch.step([1, 1, 1, 1])
         let last = batch.observation(lane: 0)
@@ -258,7 +258,7 @@ import Testing
     }
 
     @Test func `lanes end and begin on their own`() throws {
-        let batch = try Batch(config, lanes: 3)
+        let batch = try TestBatch(config, lanes: 3)
         try batch.reset(seeds: [1, 2, 3], boards: [[1, 0, 0, 0], lastMove, [1, 0, 0, 0]])
         try batch.step([1, 1, 1])
         #expect((0..<3).map { batch.isTerminated(lane: $0) } == [false, true, false])
@@ -268,7 +268,7 @@ import Testing
     }
 
     @Test func `a reset of a finished lane takes the place of its autoreset`() throws {
-        let batch = try Batch(config, lanes: 2)
+        let batch = try TestBatch(config, lanes: 2)
         try batch.reset(seeds: [5, 6], boards: [lastMove, lastMove])
         try batch.step([1, 1])
         try batch.reset(mask: [1, 0], boards: [[1, 1, 0, 0], lastMove])
@@ -285,7 +285,7 @@ import Testing
     // MARK: autoreset DISABLED
 
     @Test func `a finished lane is refused where autoreset is disabled, and no lane moves`() throws {
-        let batch = try Batch(config, lanes: 3, autoreset: .disabled)
+        let batch = try TestBatch(config, lanes: 3, autoreset: .disabled)
         try batch.reset(seeds: [1, 2, 3], boards: [[1, 0, 0, 0], lastMove, lastMove])
         try batch.step([1, 1, 1])
         #expect((0..<3).map { batch.isTerminated(lane: $0) } == [false, true, true])
@@ -307,7 +307,7 @@ import Testing
     }
 
     @Test func `a truncated lane is refused too where autoreset is disabled`() throws {
-        let batch = try Batch(lanes: 1, autoreset: .disabled, maxEpisodeSteps: 2)
+        let batch = try TestBatch(lanes: 1, autoreset: .disabled, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)
         try batch.step([0])
         try batch.step([1])
@@ -340,7 +340,7 @@ import Testing
         config: Game2048.Config, autoreset: AutoresetMode, maxEpisodeSteps: Int?
     ) throws {
         let lanes = 6
-        let batch = try Batch(
+        let batch = try TestBatch(
             config, lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps)
         var models = (0..<lanes).map {
             Model(config, maxEpisodeSteps: maxEpisodeSteps, seed: 100 + UInt64($0))
@@ -376,7 +376,7 @@ import Testing
     }
 
     private func resetSome(
-        _ batch: Batch, _ models: inout [Model], _ generator: inout Generator,
+        _ batch: TestBatch, _ models: inout [Model], _ generator: inout Generator,
         including finished: [Bool]? = nil
     ) throws {
         let mask = models.indices.map { finished?[$0] ?? false || generator.next(below: 3) == 0 }

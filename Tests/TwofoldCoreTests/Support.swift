@@ -14,8 +14,8 @@ let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMa
 ///
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
-final class Batch {
-    let environment: any VectorEnvironment
+final class TestBatch {
+    let environment: Batch
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
     private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
@@ -24,10 +24,10 @@ final class Batch {
 
     private static let gap = 5
 
-    init(_ environment: any VectorEnvironment) {
+    init(_ environment: Batch) {
         self.environment = environment
         let sizes = [environment.stepArrays, environment.afterstateArrays].map { specs in
-            specs.reduce(1) { $0 + $1.bytesPerLane * environment.lanes + Batch.gap }
+            specs.reduce(1) { $0 + $1.bytesPerLane * environment.lanes + TestBatch.gap }
         }
         memory = .allocate(byteCount: sizes.max()!, alignment: 16)
         memory.initializeMemory(as: UInt8.self, repeating: fill)
@@ -46,7 +46,7 @@ final class Batch {
             engine: EveryEngine.current)
         options.reward = reward
         options.extraInfos = extraInfos
-        self.init(try Game2048(config).makeEnvironment(options))
+        self.init(try Game2048(config).makeBatch(options))
     }
 
     var lanes: Int { environment.lanes }
@@ -84,7 +84,7 @@ final class Batch {
         let ended = environment.endedLanes(in: arrays)
         if ended.isEmpty { return }
         let specs = environment.finalArrays
-        let size = specs.reduce(1) { $0 + $1.bytesPerLane * ended.count + Batch.gap }
+        let size = specs.reduce(1) { $0 + $1.bytesPerLane * ended.count + TestBatch.gap }
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
         defer { memory.deallocate() }
         memory.initializeMemory(as: UInt8.self, repeating: fill)
@@ -92,7 +92,7 @@ final class Batch {
         var end = 1
         for spec in specs {
             offsets.append(end)
-            end += spec.bytesPerLane * ended.count + Batch.gap
+            end += spec.bytesPerLane * ended.count + TestBatch.gap
         }
         environment.restart(
             ended, in: arrays,
@@ -111,7 +111,7 @@ final class Batch {
         }
         for (spec, offset) in zip(specs, offsets) {
             let behind = offset + spec.bytesPerLane * ended.count
-            for index in behind..<behind + Batch.gap where memory[index] != fill {
+            for index in behind..<behind + TestBatch.gap where memory[index] != fill {
                 Issue.record("a write behind the array \(spec.name) of the finals")
             }
         }
@@ -132,14 +132,14 @@ final class Batch {
         var end = 1
         for spec in specs {
             offsets.append(end)
-            end += spec.bytesPerLane * lanes + Batch.gap
+            end += spec.bytesPerLane * lanes + TestBatch.gap
         }
         (told, finals) = ([:], [:])
         try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
         for (spec, offset) in zip(specs, offsets) {
             told[spec.name] = (spec, offset)
             let size = spec.bytesPerLane * lanes
-            for index in offset + size..<offset + size + Batch.gap where memory[index] != fill {
+            for index in offset + size..<offset + size + TestBatch.gap where memory[index] != fill {
                 Issue.record("a write behind the array \(spec.name)")
             }
         }
@@ -218,7 +218,7 @@ private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointe
 /// Runs each test of a suite once for every engine: what holds for the readable rules has to hold for the
 /// kernel.
 struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
-    /// The engine that `Batch` makes its environment with.
+    /// The engine that `TestBatch` makes its environment with.
     @TaskLocal static var current = Engine.automatic
 
     var isRecursive: Bool { true }

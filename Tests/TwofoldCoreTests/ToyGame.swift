@@ -18,13 +18,20 @@ struct ToyGame: Game {
 
     var observationSpace: ObservationSpace { ObservationSpace(shape: [3, 2], range: 0...1) }
     var actions: [String] { ["back", "stay", "on", "leap"] }
-    var infos: [ArraySpec] {
-        [
-            ArraySpec("half", .float32), ArraySpec("is_first", .bool),
-            ArraySpec("visits", .int32, shape: [2]), ArraySpec("place", .uint8),
-        ]
+    var afterstates: AfterstateArrays? { nil }
+
+    struct Infos: Sendable {
+        let half: ArrayKey<Float>
+        let isFirst: ArrayKey<Bool>
+        let visits: ArrayKey<Int32>
+        let place: ArrayKey<UInt8>
     }
-    var afterstates: [ArraySpec] { [] }
+
+    func addInfos(to arrays: inout ArrayList) -> Infos {
+        Infos(
+            half: arrays.add("half"), isFirst: arrays.add("is_first"),
+            visits: arrays.add("visits", shape: [2]), place: arrays.add("place"))
+    }
 
     func makeState() -> State { State() }
 
@@ -38,7 +45,7 @@ struct ToyGame: Game {
         state = State(place: place)
     }
 
-    func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
+    func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition {
         switch action {
         case 0: state.place = max(0, state.place - 1)
         case 2: state.place += 1
@@ -46,23 +53,24 @@ struct ToyGame: Game {
         default: break
         }
         state.visits[state.place % 2] += 1
-        let isWon = state.place == 5
-        return StepOutcome(reward: isWon ? ToyGame.prize : -0.5, terminated: isWon)
+        return Transition(isTerminated: state.place == 5)
     }
 
-    func write(_ state: State, isTerminated: Bool, to row: GameRow) {
+    func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow) {
         for place in 0..<6 { row.observation(place == state.place ? 1 : 0, at: place) }
         for action in 0..<4 {
             row.actionMask(!isTerminated && (action != 0 || state.place > 0), action: action)
         }
-        row.info(Float(state.place) / 2, 0)
-        row.info(state.place == 0, 1)
-        row.info(state.visits[0], 2)
-        row.info(state.visits[1], 2, at: 1)
-        row.info(UInt8(state.place), 3)
+        row.info(Float(state.place) / 2, infos.half)
+        row.info(state.place == 0, infos.isFirst)
+        row.info(state.visits[0], infos.visits)
+        row.info(state.visits[1], infos.visits, at: 1)
+        row.info(UInt8(state.place), infos.place)
     }
 
-    func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow) {}
+    func writeAfterstates(
+        of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow
+    ) {}
 
     var rules: [Rule] { [Rule("places", 6)] }
     var stateSize: Int { 9 }
@@ -99,6 +107,11 @@ struct ToyGame: Game {
         var isPotential: Bool { self == .distance }
     }
 
+    struct Transition: GameTransition {
+        var isTerminated: Bool
+        var reward: Float { isTerminated ? ToyGame.prize : -0.5 }
+    }
+
     enum ExtraInfo: String, CaseIterable, Sendable {
         /// The place before and the place after; -1 without a step.
         case way
@@ -112,28 +125,24 @@ struct ToyGame: Game {
         term == .landing ? RewardTable(count: 6, isInteger: true, limit: 100) : nil
     }
 
-    func transition(
-        from before: State, action: Int, to after: State, isTerminated: Bool
-    ) -> (before: Int, after: Int) {
-        (before.place, after.place)
-    }
-
-    func value(of term: Term, table: [Double], in transition: (before: Int, after: Int)) -> Double {
+    func value(of term: Term, table: [Double], in move: Move<ToyGame>) -> Double {
         switch term {
-        case .prize: transition.after == 5 ? 1 : 0
-        case .effort: transition.after == 5 ? 0 : 1
-        case .landing: table[transition.after]
+        case .prize: move.after.place == 5 ? 1 : 0
+        case .effort: move.after.place == 5 ? 0 : 1
+        case .landing: table[move.after.place]
         case .distance: preconditionFailure("a potential")
         }
     }
 
     func potential(_ term: Term, table: [Double], of state: State) -> Double { Double(5 - state.place) }
 
-    func array(of info: ExtraInfo) -> ArraySpec { ArraySpec("way", .int32, shape: [2]) }
+    func add(_ info: ExtraInfo, to arrays: inout ArrayList) -> ArrayKey<Int32> {
+        arrays.add(info.rawValue, shape: [2])
+    }
 
-    func write(_ info: ExtraInfo, of transition: (before: Int, after: Int)?, to row: InfoRow) {
-        row.store(Int32(transition?.before ?? -1))
-        row.store(Int32(transition?.after ?? -1), at: 1)
+    func write(_ way: ArrayKey<Int32>, of move: Move<ToyGame>?, to row: LaneRow) {
+        row.store(Int32(move?.before.place ?? -1), way)
+        row.store(Int32(move?.after.place ?? -1), way, at: 1)
     }
 }
 

@@ -7,15 +7,15 @@ import Testing
     private func batch(
         lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
         workers: Workers = Workers(threads: 1), reward: RewardSpec? = nil, extraInfos: [String] = []
-    ) throws -> Batch {
+    ) throws -> TestBatch {
         var options = BatchOptions(
             lanes: lanes, autoreset: autoreset, maxEpisodeSteps: maxEpisodeSteps, workers: workers)
         options.reward = reward
         options.extraInfos = extraInfos
-        return Batch(try GameEnvironment(ToyGame(), options))
+        return TestBatch(try Batch(ToyGame(), options))
     }
 
-    private func expect(_ batch: Batch, tells model: ToyModel, lane: Int) {
+    private func expect(_ batch: TestBatch, tells model: ToyModel, lane: Int) {
         var observation: [UInt8] = [0, 0, 0, 0, 0, 0]
         observation[model.place] = 1
         #expect(batch.observation(lane: lane) == observation)

@@ -235,7 +235,7 @@ IN_SWIFT = (
     ),
     Defect(
         "a partial reset leaves the old board",
-        "Sources/TwofoldCore/Game2048/KernelEnvironment.swift",
+        "Sources/TwofoldCore/Environment/Batch.swift",
         "for lane in range where input.resets(lane) {",
         "for lane in range where input.resets(lane) && (lane < 2 || input.mask == nil) {",
     ),

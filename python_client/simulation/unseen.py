@@ -275,8 +275,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "the term cleared pays when an illegal action ends the episode",
             "Sources/TwofoldCore/Concentration/Concentration+Rewards.swift",
-            "case .cleared: transition.isCleared ? 1 : 0",
-            "case .cleared: transition.isTerminated ? 1 : 0",
+            "case .cleared: move.after.isCleared ? 1 : 0",
+            "case .cleared: move.transition.isTerminated ? 1 : 0",
         ),
     ),
 }

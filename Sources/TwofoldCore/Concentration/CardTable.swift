@@ -79,15 +79,13 @@ public struct CardTable: Equatable, Sendable {
 
     // MARK: actions
 
-    /// Turns a card; with `endsTurn`, touching one that can't be turned ends the turn. `report` gets the
-    /// events.
+    /// Turns a card; with `endsTurn`, touching one that can't be turned ends the turn.
     @inline(__always)
-    mutating func turn(_ card: Int, endsTurn: Bool, report: (FlipEvent) -> Void) -> Outcome {
+    mutating func turn(_ card: Int, endsTurn: Bool) -> Outcome {
         lastAction = Int32(card)
-        guard canTurn(card) else { return touch(card, endsTurn: endsTurn, report: report) }
-        hideVisible(report)
+        guard canTurn(card) else { return touch(card, endsTurn: endsTurn) }
+        hideVisible()
         visible.insert(card)
-        report(.turn(card: card, symbol: symbols[card]))
         guard open != CardTable.none else {
             open = Int32(card)
             return Outcome()
@@ -98,15 +96,14 @@ public struct CardTable: Equatable, Sendable {
         guard symbols[first] == symbols[card] else { return Outcome(isMismatch: true) }
         matched.insert(first)
         matched.insert(card)
-        report(.match(first: first, second: card, symbol: symbols[card]))
         return Outcome(isMatch: true)
     }
 
     /// Touches a card that is matched or open. If that ends the turn, an open card is visible once more.
     @inline(__always)
-    private mutating func touch(_ card: Int, endsTurn: Bool, report: (FlipEvent) -> Void) -> Outcome {
+    private mutating func touch(_ card: Int, endsTurn: Bool) -> Outcome {
         let cards: Int32 = endsTurn && open != CardTable.none ? 2 : 1
-        hideVisible(report)
+        hideVisible()
         if endsTurn {
             open = CardTable.none
             turns &+= 1
@@ -116,35 +113,27 @@ public struct CardTable: Equatable, Sendable {
 
     /// Shows all cards in play for one observation; the turn continues.
     @inline(__always)
-    mutating func peek(action: Int, report: (FlipEvent) -> Void) -> Outcome {
+    mutating func peek(action: Int) -> Outcome {
         lastAction = Int32(action)
-        hideVisible(report)
         peeks &+= 1
-        let shown = CardSet(first: count).subtracting(matched)
-        shown.forEach { card in
-            if !visible.contains(card) { report(.show(card: card, symbol: symbols[card])) }
-        }
-        visible = shown
-        report(.peeked(count: Int(peeks)))
+        visible = CardSet(first: count).subtracting(matched)
         return Outcome(isPeek: true)
     }
 
     /// A peek when all are used: cards that were visible turn back. It never ends the turn, or an agent could see
     /// every card by turning it and taking that back.
     @inline(__always)
-    mutating func refusePeek(action: Int, report: (FlipEvent) -> Void) -> Outcome {
+    mutating func refusePeek(action: Int) -> Outcome {
         lastAction = Int32(action)
-        hideVisible(report)
+        hideVisible()
         return Outcome(isIllegal: true)
     }
 
     /// Turns back the cards that were visible for one observation; an open card stays.
     @inline(__always)
-    private mutating func hideVisible(_ report: (FlipEvent) -> Void) {
-        let hidden = visible.subtracting(matched)
+    private mutating func hideVisible() {
         visible = CardSet()
         if open != CardTable.none { visible.insert(Int(open)) }
-        hidden.subtracting(visible).forEach { report(.hide(card: $0)) }
     }
 
     /// The same cards in the same state.

@@ -31,13 +31,13 @@ extension Concentration {
         case shown = 4
     }
 
-    /// One step, replayed on the cards before it.
-    public struct Transition {
-        let before: CardTable
+    /// One step.
+    public struct Transition: GameTransition {
         let action: Int
         let outcome: CardTable.Outcome
-        let isCleared: Bool
-        let isTerminated: Bool
+        public let isTerminated: Bool
+
+        public var reward: Float { Concentration.reward(outcome) }
     }
 
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
@@ -64,25 +64,15 @@ extension Concentration {
 
     public func table(of term: Term) -> RewardTable? { nil }
 
-    public func transition(
-        from before: CardTable, action: Int, to after: CardTable, isTerminated: Bool
-    ) -> Transition {
-        var table = before
-        let outcome = play(&table, action: action) { _ in }
-        return Transition(
-            before: before, action: action, outcome: outcome, isCleared: after.isCleared,
-            isTerminated: isTerminated)
-    }
-
-    public func value(of term: Term, table: [Double], in transition: Transition) -> Double {
-        let outcome = transition.outcome
+    public func value(of term: Term, table: [Double], in move: Move<Concentration>) -> Double {
+        let outcome = move.transition.outcome
         return switch term {
         case .match: outcome.isMatch ? 1 : 0
         case .mismatch: outcome.isMismatch ? 1 : 0
         case .faceUpTouch: Double(outcome.touched)
-        case .cleared: transition.isCleared ? 1 : 0
+        case .cleared: move.after.isCleared ? 1 : 0
         case .peek: outcome.isPeek ? 1 : 0
-        case .survival: outcome.isIllegal || transition.isTerminated ? 0 : 1
+        case .survival: outcome.isIllegal || move.transition.isTerminated ? 0 : 1
         }
     }
 
@@ -92,24 +82,26 @@ extension Concentration {
 
     // MARK: extra infos
 
-    public func array(of info: ExtraInfo) -> ArraySpec {
-        ArraySpec(info.rawValue, .uint8, shape: [config.rows, config.columns])
+    public func add(_ info: ExtraInfo, to arrays: inout ArrayList) -> ArrayKey<UInt8> {
+        arrays.add(info.rawValue, shape: [config.rows, config.columns])
     }
 
-    public func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow) {
-        for card in 0..<cards { row.store(Flip.none.rawValue, at: card) }
-        guard let transition else { return }
-        var table = transition.before
-        _ = play(&table, action: transition.action) { event in
-            switch event {
-            case .turn(let card, _): row.store(Flip.turned.rawValue, at: card)
-            case .hide(let card): row.store(Flip.hidden.rawValue, at: card)
-            case .show(let card, _): row.store(Flip.shown.rawValue, at: card)
-            case .match(let first, let second, _):
-                row.store(Flip.matched.rawValue, at: first)
-                row.store(Flip.matched.rawValue, at: second)
-            case .peeked: break
-            }
+    public func write(_ key: ArrayKey<UInt8>, of move: Move<Concentration>?, to row: LaneRow) {
+        let flips = row[key]
+        for card in 0..<cards {
+            flips.store((move.map { flip(of: card, in: $0) } ?? .none).rawValue, at: card)
         }
+    }
+
+    /// The last change of a card: cards that were visible for one observation turn back first.
+    private func flip(of card: Int, in move: Move<Concentration>) -> Flip {
+        let (before, outcome) = (move.before, move.transition.outcome)
+        let isTouched = card == move.transition.action
+        let isOpen = Int32(card) == before.open
+        if outcome.isMatch, isTouched || isOpen { return .matched }
+        if isTouched, !outcome.isIllegal { return .turned }
+        guard !before.matched.contains(card), !isOpen else { return .none }
+        if outcome.isPeek { return .shown }
+        return before.visible.contains(card) ? .hidden : .none
     }
 }

@@ -119,22 +119,18 @@ public struct Concentration: Game {
         state = CardTable(symbols: symbols)
     }
 
-    public func step(_ state: inout CardTable, action: Int, generator: inout Generator) -> StepOutcome {
-        let outcome = play(&state, action: action) { _ in }
-        return StepOutcome(
-            reward: Self.reward(outcome),
-            terminated: state.isCleared || (outcome.isIllegal && config.illegalAction == .terminate))
-    }
-
-    @inline(__always)
-    func play(
-        _ state: inout CardTable, action: Int, report: (FlipEvent) -> Void
-    ) -> CardTable.Outcome {
-        if action < cards {
-            return state.turn(action, endsTurn: config.illegalAction == .endTurn, report: report)
-        }
-        if canPeek(state) { return state.peek(action: action, report: report) }
-        return state.refusePeek(action: action, report: report)
+    public func step(_ state: inout CardTable, action: Int, generator: inout Generator) -> Transition {
+        let outcome =
+            if action < cards {
+                state.turn(action, endsTurn: config.illegalAction == .endTurn)
+            } else if canPeek(state) {
+                state.peek(action: action)
+            } else {
+                state.refusePeek(action: action)
+            }
+        return Transition(
+            action: action, outcome: outcome,
+            isTerminated: state.isCleared || (outcome.isIllegal && config.illegalAction == .terminate))
     }
 
     private func canPeek(_ state: CardTable) -> Bool {
@@ -169,19 +165,25 @@ public struct Concentration: Game {
     /// The actions' names with the default arguments.
     public static let defaultActions = try! Concentration(Config()).actions
 
-    public var infos: [ArraySpec] {
-        let deck = ArraySpec("deck", .uint8, shape: [config.rows, config.columns])
-        return [
-            ArraySpec("pairs", .int32),
-            ArraySpec("turns", .int32),
-            ArraySpec("peeks", .int32),
-            ArraySpec("open_card", .int32),
-        ] + (config.reportsDeck ? [deck] : [])
+    /// The keys of the infos.
+    public struct Infos: Sendable {
+        let pairs: ArrayKey<Int32>
+        let turns: ArrayKey<Int32>
+        let peeks: ArrayKey<Int32>
+        let openCard: ArrayKey<Int32>
+        let deck: ArrayKey<UInt8>?
     }
 
-    public var afterstates: [ArraySpec] { [] }
+    public func addInfos(to arrays: inout ArrayList) -> Infos {
+        Infos(
+            pairs: arrays.add("pairs"), turns: arrays.add("turns"), peeks: arrays.add("peeks"),
+            openCard: arrays.add("open_card"),
+            deck: config.reportsDeck ? arrays.add("deck", shape: [config.rows, config.columns]) : nil)
+    }
 
-    public func write(_ state: CardTable, isTerminated: Bool, to row: GameRow) {
+    public var afterstates: AfterstateArrays? { nil }
+
+    public func write(_ state: CardTable, isTerminated: Bool, _ infos: Infos, to row: GameRow) {
         for card in 0..<cards {
             let isMatched = state.matched.contains(card)
             if state.visible.contains(card) || (isMatched && config.matchedCards == .faceUp) {
@@ -195,14 +197,16 @@ public struct Concentration: Game {
         if config.observesLastAction {
             row.observation(state.lastAction < 0 ? UInt8(actionCount) : UInt8(state.lastAction), at: cards)
         }
-        row.info(Int32(state.pairs), 0)
-        row.info(state.turns, 1)
-        row.info(state.peeks, 2)
-        row.info(state.open, 3)
-        if config.reportsDeck {
-            for card in 0..<cards { row.info(state[symbol: card], 4, at: card) }
+        row.info(Int32(state.pairs), infos.pairs)
+        row.info(state.turns, infos.turns)
+        row.info(state.peeks, infos.peeks)
+        row.info(state.open, infos.openCard)
+        if let deck = infos.deck {
+            for card in 0..<cards { row.info(state[symbol: card], deck, at: card) }
         }
     }
 
-    public func writeAfterstates(of state: CardTable, isTerminated: Bool, to row: LaneRow) {}
+    public func writeAfterstates(
+        of state: CardTable, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow
+    ) {}
 }

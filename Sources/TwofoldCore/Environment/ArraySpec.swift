@@ -18,6 +18,45 @@ public struct ArraySpec: Equatable, Sendable {
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
 }
 
+/// Finds one of the arrays of an ``ArrayList``, which alone makes keys, and knows the type of its elements.
+public struct ArrayKey<Element: ArrayElement>: Sendable {
+    @usableFromInline let index: Int
+}
+
+/// The arrays of a reply, in order.
+public struct ArrayList: Sendable {
+    /// The arrays.
+    public private(set) var specs: [ArraySpec] = []
+
+    /// A list without arrays.
+    public init() {}
+
+    /// Adds an array behind the others.
+    public mutating func add<Element: ArrayElement>(
+        _ name: String, _ type: Element.Type = Element.self, shape: [Int] = []
+    ) -> ArrayKey<Element> {
+        add(ArraySpec(name, Element.dtype, shape: shape))
+        return ArrayKey(index: specs.count - 1)
+    }
+
+    /// Adds an array that nobody finds by a key.
+    mutating func add(_ spec: ArraySpec) { specs.append(spec) }
+}
+
+/// The type of an array's elements.
+public protocol ArrayElement: BitwiseCopyable, Sendable {
+    /// Its name.
+    static var dtype: DataType { get }
+}
+
+extension Bool: ArrayElement { public static var dtype: DataType { .bool } }
+extension UInt8: ArrayElement { public static var dtype: DataType { .uint8 } }
+extension Int8: ArrayElement { public static var dtype: DataType { .int8 } }
+extension Int32: ArrayElement { public static var dtype: DataType { .int32 } }
+extension Float: ArrayElement { public static var dtype: DataType { .float32 } }
+extension UInt64: ArrayElement { public static var dtype: DataType { .uint64 } }
+extension Double: ArrayElement { public static var dtype: DataType { .float64 } }
+
 /// An element type of the arrays that an environment fills.
 public enum DataType: Sendable {
     /// One byte, 0 or 1.

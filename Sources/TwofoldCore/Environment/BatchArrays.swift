@@ -4,8 +4,15 @@
 /// batch own disjoint rows: workers that write different lanes never touch the same byte. The memory
 /// is the carrier's and outlives the call that fills it. It may have any alignment.
 public struct BatchArrays: @unchecked Sendable {
-    @usableFromInline let bases: [UnsafeMutableRawPointer]
-    @usableFromInline let strides: [Int]
+    /// The rows of one array.
+    @usableFromInline struct Rows {
+        /// The address of the first one.
+        @usableFromInline let base: UnsafeMutableRawPointer
+        /// Bytes of each.
+        @usableFromInline let stride: Int
+    }
+
+    @usableFromInline let arrays: [Rows]
 
     /// The arrays of `specs`, the i-th of them at `offsets[i]` in `memory`.
     public init(_ memory: UnsafeMutableRawBufferPointer, specs: [ArraySpec], offsets: [Int], lanes: Int) {
@@ -13,59 +20,55 @@ public struct BatchArrays: @unchecked Sendable {
         for (spec, offset) in zip(specs, offsets) {
             precondition(offset >= 0 && offset + spec.bytesPerLane * lanes <= memory.count)
         }
-        bases = offsets.map { memory.baseAddress! + $0 }
-        strides = specs.map(\.bytesPerLane)
+        arrays = zip(specs, offsets).map { Rows(base: memory.baseAddress! + $1, stride: $0.bytesPerLane) }
     }
 
-    /// Arrays at these addresses, one for each of `specs`.
-    init(bases: [UnsafeMutableRawPointer], specs: [ArraySpec]) {
-        self.bases = bases
-        strides = specs.map(\.bytesPerLane)
+    /// The arrays of `specs`, each at its address.
+    init(_ specs: [ArraySpec], at address: (_ array: Int) -> UnsafeMutableRawPointer) {
+        arrays = specs.indices.map { Rows(base: address($0), stride: specs[$0].bytesPerLane) }
     }
 
-    private init(bases: [UnsafeMutableRawPointer], strides: [Int]) {
-        self.bases = bases
-        self.strides = strides
-    }
+    private init(_ arrays: [Rows]) { self.arrays = arrays }
 
     /// The same memory without the first arrays, and without the first rows of the others.
     func dropping(arrays: Int, rows: Int) -> BatchArrays {
-        let left = bases.indices.dropFirst(arrays)
-        return BatchArrays(
-            bases: left.map { address(array: $0, lane: rows) }, strides: left.map { strides[$0] })
-    }
-
-    /// The same memory with these arrays alone, in this order.
-    package func picking(_ arrays: [Int]) -> BatchArrays {
-        BatchArrays(bases: arrays.map { bases[$0] }, strides: arrays.map { strides[$0] })
+        BatchArrays(
+            self.arrays.dropFirst(arrays).map { Rows(base: $0.base + rows * $0.stride, stride: $0.stride) })
     }
 
     /// One lane's row in each array.
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of `other` to these rows; `other` may have more arrays.
-    func copyRows(_ rows: Range<Int>, from other: BatchArrays) {
-        for array in bases.indices {
-            address(array: array, lane: rows.lowerBound)
-                .copyMemory(from: other.bases[array], byteCount: rows.count * strides[array])
+    /// Copies the first rows of `other` to these rows: of the first `count` arrays, or of all that it has.
+    func copyRows(_ rows: Range<Int>, of count: Int? = nil, from other: BatchArrays) {
+        for array in 0..<(count ?? other.arrays.count) {
+            address(array: array, lane: rows.lowerBound).copyMemory(
+                from: other.arrays[array].base, byteCount: rows.count * arrays[array].stride)
         }
     }
 
-    /// Fills a row of ``VectorEnvironment/finalArrays``: the lane, and its rows of a step's first arrays.
+    /// Copies a lane's rows of the first `count` arrays to a row of as many of these, from array `first` on.
     @inline(__always)
-    func keepFinal(_ row: Int, ofLane lane: Int, from step: BatchArrays) {
-        address(array: 0, lane: row).storeBytes(of: UInt64(lane).littleEndian, as: UInt64.self)
-        for array in 1..<bases.count {
-            address(array: array, lane: row)
-                .copyMemory(from: step.address(array: array - 1, lane: lane), byteCount: strides[array])
+    func keep(_ count: Int, from step: BatchArrays, lane: Int, asArray first: Int, row: Int) {
+        for array in 0..<count {
+            address(array: first + array, lane: row)
+                .copyMemory(
+                    from: step.address(array: array, lane: lane), byteCount: step.arrays[array].stride)
         }
+    }
+
+    /// The address of a lane's row in the array of a key; of any alignment.
+    @inlinable @inline(__always)
+    public func address<Element>(_ key: ArrayKey<Element>, lane: Int) -> UnsafeMutableRawPointer {
+        address(array: key.index, lane: lane)
     }
 
     /// The address of a lane's row in one array.
     @inlinable @inline(__always)
-    public func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
-        bases[array] + lane * strides[array]
+    func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
+        let rows = arrays[array]
+        return rows.base + lane &* rows.stride
     }
 }
 
@@ -74,19 +77,36 @@ public struct LaneRow {
     fileprivate let arrays: BatchArrays
     fileprivate let lane: Int
 
-    /// Writes one element; `array` is the array's index in the declared order.
+    /// The row in a key's array.
     @inline(__always)
-    func store<Value: BitwiseCopyable>(_ value: Value, array: Int, at element: Int = 0) {
-        (arrays.address(array: array, lane: lane) + element * MemoryLayout<Value>.stride)
-            .storeBytes(of: value, as: Value.self)
+    subscript<Element>(key: ArrayKey<Element>) -> ArrayRow<Element> {
+        ArrayRow(address: arrays.address(key, lane: lane))
+    }
+
+    /// Writes one element of a key's array.
+    @inline(__always)
+    func store<Element>(_ value: Element, _ key: ArrayKey<Element>, at element: Int = 0) {
+        self[key].store(value, at: element)
+    }
+}
+
+/// One lane's row of one array.
+struct ArrayRow<Element: ArrayElement> {
+    fileprivate let address: UnsafeMutableRawPointer
+
+    /// Writes one element.
+    @inline(__always)
+    func store(_ value: Element, at element: Int = 0) {
+        address.storeBytes(
+            of: value, toByteOffset: element * MemoryLayout<Element>.stride, as: Element.self)
     }
 }
 
 /// A request's array with one fixed-width number per lane, of any alignment.
 ///
 /// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
-struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
-    private let bytes: UnsafeRawBufferPointer
+public struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
+    @usableFromInline let bytes: UnsafeRawBufferPointer
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
@@ -95,8 +115,9 @@ struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
         bytes.baseAddress! + lane * MemoryLayout<Value>.stride
     }
 
-    @inline(__always)
-    subscript(lane: Int) -> Value {
+    /// A lane's number.
+    @inlinable @inline(__always)
+    public subscript(lane: Int) -> Value {
         bytes.loadUnaligned(fromByteOffset: lane * MemoryLayout<Value>.stride, as: Value.self)
     }
 }

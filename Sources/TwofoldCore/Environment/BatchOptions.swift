@@ -36,7 +36,7 @@ public enum AutoresetMode: Sendable {
     /// The next step ignores its action and returns the new episode's first observation, reward 0.
     case nextStep
     /// The episode's last step already returns the new episode's first observation, and the final rows of
-    /// the old episode beside it. See ``VectorEnvironment/endedLanes(in:)``.
+    /// the old episode beside it. See ``Batch/endedLanes(in:)``.
     case sameStep
     /// The lane has to be reset; a step of it is refused.
     case disabled

@@ -3,17 +3,21 @@ public import Platform
 /// The rules of one game, for one board: what a game implements.
 ///
 /// A value of the conforming type holds the configuration and never changes; everything that changes
-/// is in `State`. ``GameEnvironment`` adds seeding, autoreset, step limits, episode lengths, batches and
+/// is in `State`. ``Batch`` adds seeding, autoreset, step limits, episode lengths, batches and
 /// threads.
 public protocol Game: Sendable {
     /// One board in play.
     associatedtype State: Sendable
     /// The reward terms that the game has.
     associatedtype Term: RewardTerm
-    /// The effect of one step, as far as reward terms and extra infos need it; made once for all of them.
-    associatedtype Transition
+    /// The effect of one played action; reward terms and extra infos read it.
+    associatedtype Transition: GameTransition
+    /// The keys of the infos that every reset and step reports.
+    associatedtype Infos: Sendable
     /// The infos that a step reports on request, by the names that users write.
     associatedtype ExtraInfo: RawRepresentable<String>, CaseIterable, Sendable
+    /// The key of such an info.
+    associatedtype ExtraKey: Sendable
 
     /// The observations of one board.
     var observationSpace: ObservationSpace { get }
@@ -21,11 +25,12 @@ public protocol Game: Sendable {
     var boardSpace: ObservationSpace { get }
     /// The actions' names, in the order of their numbers.
     var actions: [String] { get }
-    /// Arrays of the infos that every reset and step reports, apart from `action_mask` and
+    /// Arrays that ``writeAfterstates(of:isTerminated:_:to:)`` fills; nil where the game has no afterstates.
+    var afterstates: AfterstateArrays? { get }
+
+    /// Adds the arrays of the infos that every reset and step reports, apart from `action_mask` and
     /// `episode_length`, which every game has.
-    var infos: [ArraySpec] { get }
-    /// Arrays that ``writeAfterstates(of:isTerminated:to:)`` fills; empty where the game has no afterstates.
-    var afterstates: [ArraySpec] { get }
+    func addInfos(to arrays: inout ArrayList) -> Infos
 
     /// A board before its first episode; no client sees it.
     func makeState() -> State
@@ -38,15 +43,16 @@ public protocol Game: Sendable {
     func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(Reason)
 
     /// Plays one action, `0 ..< actions.count`, on a board that is not terminated.
-    func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome
+    func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition
 
     /// Writes the observation, the legal actions and the infos of a board.
     ///
     /// `isTerminated`: the episode has ended by the rules, no action is legal any more.
-    func write(_ state: State, isTerminated: Bool, to row: GameRow)
+    func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow)
 
-    /// Writes the rows of ``afterstates``, in their order.
-    func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow)
+    /// Writes the rows of ``afterstates``.
+    func writeAfterstates(
+        of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow)
 
     // MARK: snapshots
 
@@ -63,28 +69,25 @@ public protocol Game: Sendable {
     /// record 5 for lane 3"; `isPlaying`: its episode has not ended, so an action has to be legal.
     func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State
 
-    // MARK: rewards and extra infos, all of them functions of the transition
+    // MARK: rewards and extra infos, all of them functions of the move
 
-    /// The default reward, the one that ``step(_:action:generator:)`` returns.
+    /// The default reward, the one of a transition.
     var defaultReward: RewardSpec { get }
 
     /// The table that a term requires; nil for a term without one.
     func table(of term: Term) -> RewardTable?
 
-    /// The transition of one played action.
-    func transition(from before: State, action: Int, to after: State, isTerminated: Bool) -> Transition
-
     /// The value of a term that is not a potential; `table` is the term's own.
-    func value(of term: Term, table: [Double], in transition: Transition) -> Double
+    func value(of term: Term, table: [Double], in move: Move<Self>) -> Double
 
     /// The potential phi of a state for a potential term: an integer, so that it is exact.
     func potential(_ term: Term, table: [Double], of state: State) -> Double
 
-    /// The array of an extra info.
-    func array(of info: ExtraInfo) -> ArraySpec
+    /// Adds the array of an extra info.
+    func add(_ info: ExtraInfo, to arrays: inout ArrayList) -> ExtraKey
 
     /// Writes all elements of an extra info; nil for a lane that has not played its action.
-    func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow)
+    func write(_ key: ExtraKey, of move: Move<Self>?, to row: LaneRow)
 }
 
 extension Game {
@@ -96,12 +99,12 @@ extension Game {
     public var boardSpace: ObservationSpace { observationSpace }
 }
 
-/// The outcome of one action.
-public struct StepOutcome: Sendable, BitwiseCopyable {
+/// The effect of one played action, as far as every game has it.
+public protocol GameTransition: Sendable {
     /// The game's own reward; a declared one takes its place.
-    public var reward: Float
+    var reward: Float { get }
     /// Whether the episode ended by the rules of the game.
-    public var terminated: Bool
+    var isTerminated: Bool { get }
 }
 
 /// One rule of a game. A snapshot is restored only where all rules are the same, so that its lanes continue
@@ -120,23 +123,27 @@ public struct Rule: Equatable, Sendable {
 
 /// The part of a lane's rows that the game itself fills.
 public struct GameRow {
-    let row: LaneRow
+    private let row: LaneRow
+    private let observation: ArrayRow<UInt8>
+    private let actionMask: ArrayRow<Int8>
+
+    @inline(__always)
+    init(_ row: LaneRow, _ keys: BatchKeys) {
+        self.row = row
+        (observation, actionMask) = (row[keys.observation], row[keys.actionMask])
+    }
 
     /// One byte of the observation.
     @inline(__always)
-    public func observation(_ value: UInt8, at index: Int) {
-        row.store(value, array: StandardArrays.observation, at: index)
-    }
+    public func observation(_ value: UInt8, at index: Int) { observation.store(value, at: index) }
 
     /// Whether an action is legal.
     @inline(__always)
-    public func actionMask(_ isLegal: Bool, action: Int) {
-        row.store(Int8(isLegal ? 1 : 0), array: StandardArrays.actionMask, at: action)
-    }
+    public func actionMask(_ isLegal: Bool, action: Int) { actionMask.store(isLegal ? 1 : 0, at: action) }
 
-    /// One element of the game's `info`-th declared array.
+    /// One element of an info.
     @inline(__always)
-    public func info<Value: BitwiseCopyable>(_ value: Value, _ info: Int, at element: Int = 0) {
-        row.store(value, array: StandardArrays.firstInfo + info, at: element)
+    public func info<Element>(_ value: Element, _ key: ArrayKey<Element>, at element: Int = 0) {
+        row.store(value, key, at: element)
     }
 }

@@ -7,7 +7,7 @@ public struct ResetInput: @unchecked Sendable {
     public var seeds: UnsafeRawBufferPointer?
     /// One byte a lane: 1 to reset it, 2 to reset it without its new seed, 0 to leave it. Absent means 1 for all.
     public var mask: UnsafeRawBufferPointer?
-    /// The board of ``VectorEnvironment/boardSpace`` that each lane starts from. Absent means a random start.
+    /// The board of ``Batch/boardSpace`` that each lane starts from. Absent means a random start.
     public var boards: UnsafeRawBufferPointer?
 
     /// A reset with these arrays.

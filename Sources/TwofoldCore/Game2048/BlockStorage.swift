@@ -3,7 +3,7 @@ internal import Platform
 
 /// The memory of a batch that the kernel runs: its blocks of 64 lanes, and what the workers need beside.
 ///
-/// This is the room for the kernel's memory. `@unchecked Sendable` because the environment that owns it
+/// This is the room for the kernel's memory. `@unchecked Sendable` because the engine that owns it
 /// is called by one caller at a time, and within a call workers have disjoint ranges of whole blocks and
 /// scratch memory of their own; what the last, partly used block needs belongs to the one worker that
 /// has it.
@@ -71,6 +71,7 @@ final class BlockStorage: @unchecked Sendable {
 
     /// The 64 actions from lane `first` on: where they are, or, for the last block where it is partly
     /// used, a copy that is as long.
+    @inline(__always)
     func actions(_ actions: LaneInput<UInt8>, from first: Int) -> UnsafeRawPointer {
         let source = actions.address(first)
         guard first + KernelBlock.lanes > lanes else { return source }
@@ -80,28 +81,18 @@ final class BlockStorage: @unchecked Sendable {
 
     // MARK: single lanes
 
-    /// Whether a lane's episode has ended.
-    func isFinished(_ lane: Int) -> Bool {
-        block(of: lane).phase[lane % KernelBlock.lanes] != KernelPhase.playing
-    }
-
-    /// A lane's board and counts in the form of the readable rules.
-    func state(_ lane: Int) -> Game2048.State {
-        let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        var board = Board(rows: rows, columns: columns)
-        for cell in 0..<board.count { board[cell] = block.cells[cell * KernelBlock.lanes + column] }
-        return Game2048.State(
-            board: board, score: Int(block.score[column]), moves: block.moves[column],
-            legalActions: board.legalActions)
-    }
-
     /// A lane in the form of the readable rules.
     func lane(_ lane: Int) -> LaneState<Game2048.State> {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let words = block.words + column
+        var board = Board(rows: rows, columns: columns)
+        for cell in 0..<board.count { board[cell] = block.cells[cell * KernelBlock.lanes + column] }
+        let state = Game2048.State(
+            board: board, score: Int(block.score[column]), moves: block.moves[column],
+            legalActions: board.legalActions)
         return LaneState(
-            state: state(lane), generator: Generator(words: (words[0], words[64], words[128], words[192])),
-            phase: LanePhase(block.phase[column]), episodeLength: block.length[column])
+            state: state, generator: Generator(words: (words[0], words[64], words[128], words[192])),
+            episodeLength: block.length[column])
     }
 
     /// Puts a lane of the readable rules in the place of another.
@@ -113,7 +104,6 @@ final class BlockStorage: @unchecked Sendable {
         block.score[column] = Int32(clamping: new.state.score)
         block.moves[column] = new.state.moves
         block.length[column] = new.episodeLength
-        block.phase[column] = new.phase.kernel
     }
 
     /// Gives a lane a stream of its own.
@@ -131,35 +121,23 @@ final class BlockStorage: @unchecked Sendable {
     }
 }
 
-extension LanePhase {
-    /// The phase of a lane that was reset, from the kernel's number.
-    fileprivate init(_ kernel: UInt8) {
-        switch kernel {
-        case KernelPhase.terminated: self = .terminated
-        case KernelPhase.truncated: self = .truncated
-        default: self = .playing
-        }
-    }
-
-    /// The kernel's number for it.
-    fileprivate var kernel: UInt8 {
-        switch self {
-        case .playing: KernelPhase.playing
-        case .terminated: KernelPhase.terminated
-        case .truncated: KernelPhase.truncated
-        }
-    }
-}
-
 extension BatchArrays {
-    /// Where a step and a reset report the 64 lanes from `row` on; the kernel has the order of StandardArrays
-    /// and Game2048.infos.
-    func kernelOutputs(_ row: Int) -> KernelOutputs {
-        KernelOutputs { address(array: $0, lane: row) }
+    /// The addresses to which a step and a reset report the 64 lanes from `row` on.
+    @inline(__always)
+    func kernelOutputs(_ row: Int, _ keys: BatchKeys, _ infos: Game2048.Infos) -> KernelOutputs {
+        KernelOutputs(
+            observation: address(keys.observation, lane: row),
+            actionMask: address(keys.actionMask, lane: row),
+            episodeLength: address(keys.episodeLength, lane: row), score: address(infos.score, lane: row),
+            maxExponent: address(infos.maxExponent, lane: row), moves: address(infos.moves, lane: row),
+            goalReached: address(infos.goalReached, lane: row))
     }
 
     /// Where only a step reports the 64 lanes from `row` on.
-    func kernelStepOutputs(_ row: Int) -> KernelStepOutputs {
-        KernelStepOutputs { address(array: StandardArrays.firstInfo + 4 + $0, lane: row) }
+    @inline(__always)
+    func kernelStepOutputs(_ row: Int, _ keys: BatchKeys) -> KernelStepOutputs {
+        KernelStepOutputs(
+            reward: address(keys.reward, lane: row), terminated: address(keys.terminated, lane: row),
+            truncated: address(keys.truncated, lane: row))
     }
 }

@@ -19,6 +19,19 @@ public struct BoardRules: Sendable {
     private let workers: Workers
     private let kernel: (any KernelOperations.Type)?
 
+    private let ofAfterstates: AfterstateArrays
+    private let ofMove: (boards: ArrayKey<UInt8>, rewards: ArrayKey<Float>, legal: ArrayKey<Bool>)
+    private let ofLegal: ArrayKey<Int8>
+    private let ofSpawn: (boards: ArrayKey<UInt8>, outcomes: ArrayKey<Int32>)
+    /// The arrays of ``afterstates(_:into:)``.
+    public var afterstateArrays: [ArraySpec] { ofAfterstates.specs }
+    /// The arrays of ``move(_:actions:into:)``.
+    public let moveArrays: [ArraySpec]
+    /// The array of ``legal(_:into:)``.
+    public let legalArrays: [ArraySpec]
+    /// The arrays of ``spawn(_:seeds:into:)``.
+    public let spawnArrays: [ArraySpec]
+
     /// The rules of this game's board size and spawn law.
     public init(_ game: Game2048, workers: Workers, engine: Engine = .automatic) {
         rows = game.config.rows
@@ -26,6 +39,12 @@ public struct BoardRules: Sendable {
         spawnLaw = game.spawnLaw
         self.workers = workers
         kernel = Kernels.kernel(engine, rows: rows, columns: columns)
+        ofAfterstates = game.afterstates!
+        var (move, legal, spawn) = (ArrayList(), ArrayList(), ArrayList())
+        ofMove = (move.add("boards", shape: [rows, columns]), move.add("rewards"), move.add("legal"))
+        ofLegal = legal.add("mask", shape: [4])
+        ofSpawn = (spawn.add("boards", shape: [rows, columns]), spawn.add("outcomes"))
+        (moveArrays, legalArrays, spawnArrays) = (move.specs, legal.specs, spawn.specs)
     }
 
     /// Cells of a board, one byte each.
@@ -35,53 +54,28 @@ public struct BoardRules: Sendable {
 
     // MARK: arrays
 
-    /// The arrays of ``afterstates(_:into:)``.
-    public var afterstateArrays: [ArraySpec] {
-        [
-            ArraySpec("boards", .uint8, shape: [4, rows, columns]),
-            ArraySpec("rewards", .float32, shape: [4]),
-            ArraySpec("mask", .int8, shape: [4]),
-        ]
-    }
-
-    /// The arrays of ``move(_:actions:into:)``.
-    public var moveArrays: [ArraySpec] {
-        [
-            ArraySpec("boards", .uint8, shape: [rows, columns]),
-            ArraySpec("rewards", .float32),
-            ArraySpec("legal", .bool),
-        ]
-    }
-
-    /// The array of ``legal(_:into:)``.
-    public var legalArrays: [ArraySpec] { [ArraySpec("mask", .int8, shape: [4])] }
-
-    /// The arrays of ``spawn(_:seeds:into:)``.
-    public var spawnArrays: [ArraySpec] {
-        [ArraySpec("boards", .uint8, shape: [rows, columns]), ArraySpec("outcomes", .int32)]
-    }
-
     // MARK: the operations
 
     /// The afterstate of each board under each action; an illegal one leaves the board.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
+        let keys = ofAfterstates
         guard let kernel else {
             return forEach(boards) { index, board in
                 let row = arrays.row(index)
                 for direction in Direction.allCases {
                     let action = Int(direction.rawValue)
                     let slide = Slide(board, towards: direction)
-                    Self.store(slide.afterstate, to: row, at: action * board.count)
-                    row.store(Float(slide.mergeScore), array: 1, at: action)
-                    row.store(Int8(slide.moved ? 1 : 0), array: 2, at: action)
+                    Self.store(slide.afterstate, to: row[keys.boards], at: action * board.count)
+                    row.store(Float(slide.mergeScore), keys.rewards, at: action)
+                    row.store(slide.moved ? 1 : 0, keys.mask, at: action)
                 }
             }
         }
         forEachBlock(boards, kernel, afterstateArrays, into: arrays) { memory, _, arrays, row in
             kernel.afterstates(
-                memory.block, boards: arrays.address(array: 0, lane: row),
-                rewards: arrays.address(array: 1, lane: row), mask: arrays.address(array: 2, lane: row),
+                memory.block, phases: nil, boards: arrays.address(keys.boards, lane: row),
+                rewards: arrays.address(keys.rewards, lane: row), mask: arrays.address(keys.mask, lane: row),
                 scratch: memory.scratch)
         }
     }
@@ -93,37 +87,40 @@ public struct BoardRules: Sendable {
         try check(boards)
         try check(actions: actions)
         let actions = LaneInput<UInt8>(actions)
+        let keys = ofMove
         guard let kernel else {
             return forEach(boards) { index, board in
                 let row = arrays.row(index)
                 let slide = Slide(board, towards: Direction(rawValue: actions[index])!)
-                Self.store(slide.afterstate, to: row)
-                row.store(Float(slide.mergeScore), array: 1)
-                row.store(slide.moved, array: 2)
+                Self.store(slide.afterstate, to: row[keys.boards])
+                row.store(Float(slide.mergeScore), keys.rewards)
+                row.store(slide.moved, keys.legal)
             }
         }
         forEachBlock(boards, kernel, moveArrays, into: arrays) { memory, range, arrays, row in
             kernel.move(
                 memory.block, actions: memory.whole(actions, range),
-                boards: arrays.address(array: 0, lane: row), rewards: arrays.address(array: 1, lane: row),
-                legal: arrays.address(array: 2, lane: row), scratch: memory.scratch)
+                boards: arrays.address(keys.boards, lane: row),
+                rewards: arrays.address(keys.rewards, lane: row),
+                legal: arrays.address(keys.legal, lane: row), scratch: memory.scratch)
         }
     }
 
     /// The legal actions of each board.
     public func legal(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
+        let mask = ofLegal
         guard let kernel else {
             return forEach(boards) { index, board in
                 let legal = board.legalActions
                 for direction in Direction.allCases {
                     arrays.row(index).store(
-                        Int8(legal.contains(direction) ? 1 : 0), array: 0, at: Int(direction.rawValue))
+                        legal.contains(direction) ? 1 : 0, mask, at: Int(direction.rawValue))
                 }
             }
         }
         forEachBlock(boards, kernel, legalArrays, into: arrays) { memory, _, arrays, row in
-            kernel.legal(memory.block, mask: arrays.address(array: 0, lane: row), scratch: memory.scratch)
+            kernel.legal(memory.block, mask: arrays.address(mask, lane: row), scratch: memory.scratch)
         }
     }
 
@@ -134,7 +131,7 @@ public struct BoardRules: Sendable {
     ) throws(EnvironmentError) {
         try check(boards, limit: BoardRules.largestExponent)
         let seeds = LaneInput<UInt64>(seeds)
-        let law = spawnLaw
+        let (law, keys) = (spawnLaw, ofSpawn)
         guard let kernel else {
             return forEach(boards) { index, board in
                 var board = board
@@ -145,8 +142,9 @@ public struct BoardRules: Sendable {
                     board.place(spawn)
                     outcome = Int32(spawn.cell + (spawn.exponent == 2 ? board.count : 0))
                 }
-                Self.store(board, to: arrays.row(index))
-                arrays.row(index).store(outcome, array: 1)
+                let row = arrays.row(index)
+                Self.store(board, to: row[keys.boards])
+                row.store(outcome, keys.outcomes)
             }
         }
         forEachBlock(boards, kernel, spawnArrays, into: arrays) { memory, range, arrays, row in
@@ -154,8 +152,8 @@ public struct BoardRules: Sendable {
                 memory.seed(index - range.lowerBound, Generator(seed: UInt64(littleEndian: seeds[index])))
             }
             kernel.spawn(
-                memory.block, fourThreshold: law.threshold, boards: arrays.address(array: 0, lane: row),
-                outcomes: arrays.address(array: 1, lane: row), scratch: memory.scratch)
+                memory.block, fourThreshold: law.threshold, boards: arrays.address(keys.boards, lane: row),
+                outcomes: arrays.address(keys.outcomes, lane: row), scratch: memory.scratch)
         }
     }
 
@@ -210,8 +208,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    private static func store(_ board: Board, to row: LaneRow, at first: Int = 0) {
-        for cell in 0..<board.count { row.store(board[cell], array: 0, at: first + cell) }
+    private static func store(_ board: Board, to row: ArrayRow<UInt8>, at first: Int = 0) {
+        for cell in 0..<board.count { row.store(board[cell], at: first + cell) }
     }
 
     // MARK: 64 at a time

@@ -43,21 +43,14 @@ extension Game2048 {
     /// One step: slide and merge, then the spawn.
     ///
     ///     before ──slide──► slide.afterstate ──spawn──► after
-    public struct Transition {
-        let before: Board
+    public struct Transition: GameTransition {
         let direction: Direction
         let slide: Slide
-        let after: Board
-        let isTerminated: Bool
+        /// The new tile; nil for an illegal action.
+        let spawn: Spawn?
+        public let isTerminated: Bool
 
-        /// The chance outcome, nil where nothing was spawned.
-        var chance: Int? {
-            guard slide.moved else { return nil }
-            for cell in 0..<after.count where after[cell] != slide.afterstate[cell] {
-                return after[cell] == 2 ? after.count + cell : cell
-            }
-            return nil
-        }
+        public var reward: Float { Float(slide.mergeScore) }
     }
 
     /// Entries of a table over exponents; the last one is for all larger exponents too.
@@ -73,31 +66,20 @@ extension Game2048 {
         }
     }
 
-    public func transition(
-        from before: State, action: Int, to after: State, isTerminated: Bool
-    ) -> Transition {
-        let direction = Direction(rawValue: UInt8(action))!
-        return Transition(
-            before: before.board, direction: direction, slide: Slide(before.board, towards: direction),
-            after: after.board, isTerminated: isTerminated)
-    }
-
     // MARK: terms
 
-    public func value(of term: Term, table: [Double], in transition: Transition) -> Double {
-        let slide = transition.slide
+    public func value(of term: Term, table: [Double], in move: Move<Game2048>) -> Double {
+        let (slide, before, after) = (move.transition.slide, move.before.board, move.after.board)
         return switch term {
         case .mergeScore: Double(slide.mergeScore)
         case .mergeExponent: Double(slide.merges.exponentSum)
         case .mergeCount: Double(slide.mergeCount)
-        case .mergeTable: tableSum(table, over: slide, towards: transition.direction)
-        case .newMaxTile: transition.after.maxExponent > transition.before.maxExponent ? 1 : 0
-        case .goal:
-            transition.after.maxExponent >= goalExponent && transition.before.maxExponent < goalExponent
-                ? 1 : 0
-        case .survival: slide.moved && !transition.isTerminated ? 1 : 0
+        case .mergeTable: tableSum(table, over: slide, towards: move.transition.direction)
+        case .newMaxTile: after.maxExponent > before.maxExponent ? 1 : 0
+        case .goal: after.maxExponent >= goalExponent && before.maxExponent < goalExponent ? 1 : 0
+        case .survival: slide.moved && !move.transition.isTerminated ? 1 : 0
         case .illegalAction: slide.moved ? 0 : 1
-        case .gameOver: transition.isTerminated ? 1 : 0
+        case .gameOver: move.transition.isTerminated ? 1 : 0
         case .emptyCells, .monotonicity, .smoothness, .corner, .cellWeights, .tileSum:
             preconditionFailure("\(term.rawValue) is a potential")
         }
@@ -135,22 +117,34 @@ extension Game2048 {
 
     // MARK: extra infos
 
-    public func array(of info: ExtraInfo) -> ArraySpec {
-        switch info {
-        case .merges, .afterstates: ArraySpec(info.rawValue, .uint8, shape: [config.rows, config.columns])
-        case .chance: ArraySpec(info.rawValue, .int32)
+    /// The key of an ``ExtraInfo``.
+    public enum ExtraKey: Sendable {
+        case merges(ArrayKey<UInt8>)
+        case chance(ArrayKey<Int32>)
+        case afterstates(ArrayKey<UInt8>)
+    }
+
+    public func add(_ info: ExtraInfo, to arrays: inout ArrayList) -> ExtraKey {
+        let board = [config.rows, config.columns]
+        return switch info {
+        case .merges: .merges(arrays.add(info.rawValue, shape: board))
+        case .chance: .chance(arrays.add(info.rawValue))
+        case .afterstates: .afterstates(arrays.add(info.rawValue, shape: board))
         }
     }
 
-    public func write(_ info: ExtraInfo, of transition: Transition?, to row: InfoRow) {
-        switch info {
-        case .merges: write(transition?.slide.merges, to: row)
-        case .afterstates: write(transition?.slide.afterstate, to: row)
-        case .chance: row.store(Int32(transition?.chance ?? -1))
+    public func write(_ key: ExtraKey, of move: Move<Game2048>?, to row: LaneRow) {
+        switch key {
+        case .merges(let key): write(move?.transition.slide.merges, to: row[key])
+        case .afterstates(let key): write(move?.transition.slide.afterstate, to: row[key])
+        case .chance(let key):
+            let cells = config.rows * config.columns
+            let spawn = move?.transition.spawn
+            row.store(Int32(spawn.map { $0.exponent == 2 ? cells + $0.cell : $0.cell } ?? -1), key)
         }
     }
 
-    private func write(_ board: Board?, to row: InfoRow) {
+    private func write(_ board: Board?, to row: ArrayRow<UInt8>) {
         for cell in 0..<config.rows * config.columns { row.store(board?[cell] ?? 0, at: cell) }
     }
 }

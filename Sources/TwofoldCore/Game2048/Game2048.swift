@@ -88,22 +88,24 @@ public struct Game2048: Game {
         state.legalActions = state.board.legalActions
     }
 
-    public func step(_ state: inout State, action: Int, generator: inout Generator) -> StepOutcome {
+    public func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition {
         let direction = Direction(rawValue: UInt8(action))!
         guard state.legalActions.contains(direction) else {
-            return StepOutcome(
-                reward: 0, terminated: config.illegalAction == .terminate || stopsAtGoal(state))
+            return Transition(
+                direction: direction, slide: Slide(staying: state.board), spawn: nil,
+                isTerminated: config.illegalAction == .terminate || stopsAtGoal(state))
         }
         let slide = Slide(state.board, towards: direction)
         state.board = slide.afterstate
-        state.board.place(spawnLaw.draw(on: state.board, generator: &generator))
+        let spawn = spawnLaw.draw(on: state.board, generator: &generator)
+        state.board.place(spawn)
         // Given boards can earn more than an Int32 holds; the score stops there, as the kernel's does.
         state.score = min(state.score + slide.mergeScore, Int(Int32.max))
         state.moves &+= 1
         state.legalActions = state.board.legalActions
-        return StepOutcome(
-            reward: Float(slide.mergeScore),
-            terminated: state.legalActions.isEmpty || stopsAtGoal(state))
+        return Transition(
+            direction: direction, slide: slide, spawn: spawn,
+            isTerminated: state.legalActions.isEmpty || stopsAtGoal(state))
     }
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
@@ -140,46 +142,49 @@ public struct Game2048: Game {
 
     public var actions: [String] { Game2048.actionNames }
 
-    public var infos: [ArraySpec] {
-        [
-            ArraySpec("score", .int32),
-            ArraySpec("max_exponent", .uint8),
-            ArraySpec("moves", .int32),
-            ArraySpec("goal_reached", .bool),
-        ]
+    /// The keys of the infos.
+    public struct Infos: Sendable {
+        package let score: ArrayKey<Int32>
+        package let maxExponent: ArrayKey<UInt8>
+        package let moves: ArrayKey<Int32>
+        package let goalReached: ArrayKey<Bool>
     }
 
-    public var afterstates: [ArraySpec] {
-        [
-            ArraySpec("boards", .uint8, shape: [4, config.rows, config.columns]),
-            ArraySpec("rewards", .float32, shape: [4]),
-            ArraySpec("mask", .int8, shape: [4]),
-        ]
+    public func addInfos(to arrays: inout ArrayList) -> Infos {
+        Infos(
+            score: arrays.add("score"), maxExponent: arrays.add("max_exponent"), moves: arrays.add("moves"),
+            goalReached: arrays.add("goal_reached"))
     }
 
-    public func write(_ state: State, isTerminated: Bool, to row: GameRow) {
+    public var afterstates: AfterstateArrays? {
+        AfterstateArrays(actions: 4, shape: [config.rows, config.columns])
+    }
+
+    public func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow) {
         for cell in 0..<state.board.count { row.observation(state.board[cell], at: cell) }
         let legal = isTerminated ? LegalActions() : state.legalActions
         for direction in Direction.allCases {
             row.actionMask(legal.contains(direction), action: Int(direction.rawValue))
         }
-        row.info(Int32(clamping: state.score), 0)
-        row.info(state.board.maxExponent, 1)
-        row.info(state.moves, 2)
-        row.info(isGoalReached(state), 3)
+        row.info(Int32(clamping: state.score), infos.score)
+        row.info(state.board.maxExponent, infos.maxExponent)
+        row.info(state.moves, infos.moves)
+        row.info(isGoalReached(state), infos.goalReached)
     }
 
     /// The afterstate of each action; one that moves nothing leaves the board, with reward 0. The mask is 0
     /// for such an action, and for all actions once the episode has terminated.
-    public func writeAfterstates(of state: State, isTerminated: Bool, to row: LaneRow) {
+    public func writeAfterstates(
+        of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow
+    ) {
         for direction in Direction.allCases {
             let action = Int(direction.rawValue)
             let slide = Slide(state.board, towards: direction)
             for cell in 0..<state.board.count {
-                row.store(slide.afterstate[cell], array: 0, at: action * state.board.count + cell)
+                row.store(slide.afterstate[cell], arrays.boards, at: action * state.board.count + cell)
             }
-            row.store(Float(slide.mergeScore), array: 1, at: action)
-            row.store(Int8(slide.moved && !isTerminated ? 1 : 0), array: 2, at: action)
+            row.store(Float(slide.mergeScore), arrays.rewards, at: action)
+            row.store(slide.moved && !isTerminated ? 1 : 0, arrays.mask, at: action)
         }
     }
 }

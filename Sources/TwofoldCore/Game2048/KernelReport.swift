@@ -10,17 +10,17 @@ final class KernelReport: @unchecked Sendable {
     private let terms: UnsafeMutableBufferPointer<KernelRewardTerm>
     private let tables: UnsafeMutableBufferPointer<Double>
     private let cellWeights: UnsafeMutableBufferPointer<Int16>
-    private let infos: [TransitionReport<Game2048>.Info]
+    private let reward: ArrayKey<Float>
+    private let termsKey: ArrayKey<Float>?
+    private let infos: [Game2048.ExtraKey]
 
-    /// Where a step's arrays have the reward, and where the extra infos begin.
-    private static let reward = StandardArrays.firstInfo + 4
-    private static let firstExtra = reward + 3
     /// Entries of a table, so that every byte has one.
     private static let exponents = 256
 
-    init(_ report: TransitionReport<Game2048>, _ game: Game2048) {
+    init(_ plan: BatchPlan<Game2048>) {
+        let report = plan.report
         let lines = report.program.lines
-        infos = report.infos
+        (reward, termsKey, infos) = (plan.keys.reward, report.terms, report.infos)
         terms = .allocate(capacity: lines.count)
         tables = .allocate(capacity: lines.count * KernelReport.exponents)
         tables.initialize(repeating: 0)
@@ -45,7 +45,7 @@ final class KernelReport: @unchecked Sendable {
             terms.initializeElement(at: index, to: term)
         }
         var program = KernelRewardProgram(
-            terms: UnsafeBufferPointer(terms), goalExponent: game.goalExponent)
+            terms: UnsafeBufferPointer(terms), goalExponent: plan.game.goalExponent)
         (program.scale, program.low, program.high) = (
             report.program.scale, report.program.low, report.program.high
         )
@@ -61,15 +61,13 @@ final class KernelReport: @unchecked Sendable {
     /// Where the 64 lanes from `row` on are reported.
     @inline(__always)
     func outputs(_ arrays: BatchArrays, _ row: Int) -> KernelReportOutputs {
-        var outputs = KernelReportOutputs(reward: arrays.address(array: KernelReport.reward, lane: row))
-        for (index, info) in infos.enumerated() {
-            let address = arrays.address(array: KernelReport.firstExtra + index, lane: row)
-            switch info {
-            case .rewardTerms: outputs.terms = address
-            case .episodeReturn: break
-            case .ofGame(.merges): outputs.merges = address
-            case .ofGame(.chance): outputs.chance = address
-            case .ofGame(.afterstates): outputs.afterstates = address
+        var outputs = KernelReportOutputs(reward: arrays.address(reward, lane: row))
+        if let termsKey { outputs.terms = arrays.address(termsKey, lane: row) }
+        for key in infos {
+            switch key {
+            case .merges(let key): outputs.merges = arrays.address(key, lane: row)
+            case .chance(let key): outputs.chance = arrays.address(key, lane: row)
+            case .afterstates(let key): outputs.afterstates = arrays.address(key, lane: row)
             }
         }
         return outputs

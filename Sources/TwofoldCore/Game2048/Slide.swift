@@ -21,6 +21,12 @@ public struct Slide: Equatable, Sendable {
     /// Whether any tile changed its cell; false for an illegal action.
     public private(set) var moved = false
 
+    /// The result of an action that moves nothing.
+    init(staying board: Board) {
+        afterstate = board
+        merges = Board(rows: board.rows, columns: board.columns)
+    }
+
     /// Slides all tiles of `board` towards `direction`.
     public init(_ board: Board, towards direction: Direction) {
         afterstate = Board(rows: board.rows, columns: board.columns)

@@ -1,40 +1,35 @@
 /// The afterstates of a batch, for policies that compare them; filled before workers read them.
 public final class AfterstateMemory: Sendable {
     private let memory: ArrayMemory
-    private let boards: Int
-    private let rewards: Int
+    private let arrays: AfterstateArrays
 
     /// Bytes for a batch.
-    public static func bytes(_ environment: any VectorEnvironment) -> Int {
-        ArrayMemory.size(environment.afterstateArrays, lanes: environment.lanes)
+    public static func bytes(_ batch: Batch) -> Int {
+        ArrayMemory.size(batch.afterstateArrays, lanes: batch.lanes)
     }
 
     /// Memory for a batch; throws with the policy's name where the game has no afterstates.
-    init(_ environment: any VectorEnvironment, policy: String) throws(EnvironmentError) {
-        let specs = environment.afterstateArrays
-        guard let boards = specs.firstIndex(where: { $0.name == "boards" }),
-            let rewards = specs.firstIndex(where: { $0.name == "rewards" })
-        else {
+    init(_ batch: Batch, policy: String) throws(EnvironmentError) {
+        guard let arrays = batch.game.afterstates else {
             throw .invalid("policy", "the policy '\(policy)' needs a game that has afterstates")
         }
-        self.boards = boards
-        self.rewards = rewards
-        memory = try ArrayMemory(specs, lanes: environment.lanes, for: "policy")
+        self.arrays = arrays
+        memory = try ArrayMemory(arrays.specs, lanes: batch.lanes, for: "policy")
     }
 
-    func fill(from environment: any VectorEnvironment) throws(EnvironmentError) {
-        try environment.afterstates(into: memory.arrays)
+    func fill(from batch: Batch) throws(EnvironmentError) {
+        try batch.afterstates(into: memory.arrays)
     }
 
     @inline(__always)
     func reward(_ lane: Int, _ action: Int) -> Float {
-        memory.arrays.address(array: rewards, lane: lane).load(fromByteOffset: action * 4, as: Float.self)
+        memory.arrays.address(arrays.rewards, lane: lane).load(fromByteOffset: action * 4, as: Float.self)
     }
 
     /// The exponents of one afterstate of `cells` cells.
     @inline(__always)
     func board(_ lane: Int, _ action: Int, cells: Int) -> UnsafePointer<UInt8> {
-        let board = memory.arrays.address(array: boards, lane: lane) + action * cells
+        let board = memory.arrays.address(arrays.boards, lane: lane) + action * cells
         return UnsafePointer(board.assumingMemoryBound(to: UInt8.self))
     }
 }

@@ -15,57 +15,69 @@ public struct BatchRollout {
         case actions(UnsafeRawBufferPointer)
     }
 
-    private let environment: any VectorEnvironment
-    /// Indices of the infos among the environment's step arrays.
-    private let infos: [Int]
+    /// One row before each step and one at the end.
+    public let frameArrays: [ArraySpec]
+    /// One row for each step.
+    public let stepArrays: [ArraySpec]
+    /// One row for each ended episode in SAME_STEP; empty in the other modes.
+    public let finalArrays: [ArraySpec]
 
-    /// A rollout that reports these infos too; throws for a name that the environment doesn't have.
-    public init(_ environment: any VectorEnvironment, infos names: [String]) throws(EnvironmentError) {
-        self.environment = environment
-        let arrays = environment.stepArrays
-        var infos: [Int] = []
+    private let batch: Batch
+    private let observation: ArrayKey<UInt8>
+    private let actionMask: ArrayKey<Int8>
+    private let action: ArrayKey<UInt8>
+    private let valid: ArrayKey<Bool>
+    private let endedStep: ArrayKey<UInt64>
+    private let destinations: [RolloutRows.Destination]
+
+    /// A rollout that reports these infos too; throws for a name that the batch doesn't have.
+    public init(_ batch: Batch, infos names: [String]) throws(EnvironmentError) {
+        let (keys, lanes, specs) = (batch.keys, [batch.lanes], batch.stepArrays)
+        var destinations = specs.map { _ in RolloutRows.Destination.discarded }
+        var (frames, steps, finals) = (ArrayList(), ArrayList(), ArrayList())
+        @discardableResult
+        func add<Element>(
+            _ key: ArrayKey<Element>, to list: inout ArrayList,
+            as destination: (Int) -> RolloutRows.Destination
+        ) -> ArrayKey<Element> {
+            let spec = specs[key.index]
+            let added = list.add(spec.name, Element.self, shape: lanes + spec.shape)
+            destinations[key.index] = destination(added.index)
+            return added
+        }
+        observation = add(keys.observation, to: &frames) { .frame($0) }
+        actionMask = add(keys.actionMask, to: &frames) { .frame($0) }
+        action = steps.add("action", shape: lanes)
+        add(keys.reward, to: &steps) { .step($0) }
+        add(keys.terminated, to: &steps) { .step($0) }
+        add(keys.truncated, to: &steps) { .step($0) }
+        valid = steps.add("valid", shape: lanes)
+
+        let known = specs.indices.filter { destinations[$0] == .discarded }
         for name in names {
-            guard !Self.always.contains(name), let index = arrays.firstIndex(where: { $0.name == name })
-            else {
-                let known = arrays.map(\.name).filter { !Self.always.contains($0) }
+            guard let info = known.first(where: { specs[$0].name == name }) else {
                 throw .invalid(
                     "infos",
-                    "no info '\(name.prefix(100))' here; there are \(known.joined(separator: ", "))")
+                    "no info '\(name.prefix(100))' here; there are "
+                        + known.map { specs[$0].name }.joined(separator: ", "))
             }
-            guard !infos.contains(index) else {
+            guard destinations[info] == .discarded else {
                 throw .invalid("infos", "the info '\(name)' is requested twice")
             }
-            infos.append(index)
+            destinations[info] = .step(steps.specs.count)
+            steps.add(ArraySpec(name, specs[info].dtype, shape: lanes + specs[info].shape))
         }
-        self.infos = infos
+        endedStep = finals.add("steps")
+        for spec in batch.finalArrays { finals.add(spec) }
+        (frameArrays, stepArrays) = (frames.specs, steps.specs)
+        finalArrays = batch.autoreset == .sameStep ? finals.specs : []
+        self.batch = batch
+        self.destinations = destinations
     }
 
     /// Bytes that a rollout of a batch takes while it runs, beside its arrays.
-    public static func bytes(_ environment: any VectorEnvironment) -> Int {
-        ArrayMemory.size(environment.stepArrays, lanes: environment.lanes) + environment.lanes
-    }
-
-    private static let always = ["observation", "action_mask", "reward", "terminated", "truncated"]
-
-    // MARK: arrays
-
-    /// One row before each step and one at the end.
-    public var frameArrays: [ArraySpec] { environment.stepArrays[..<2].map(batched) }
-
-    /// One row for each step.
-    public var stepArrays: [ArraySpec] {
-        [batched(ArraySpec("action", .uint8))]
-            + environment.stepArrays.filter { Self.always[2...].contains($0.name) }.map(batched)
-            + [batched(ArraySpec("valid", .bool))] + infos.map { batched(environment.stepArrays[$0]) }
-    }
-
-    /// One row for each ended episode in SAME_STEP; empty in the other modes.
-    public var finalArrays: [ArraySpec] {
-        environment.autoreset == .sameStep ? [ArraySpec("steps", .uint64)] + environment.finalArrays : []
-    }
-
-    private func batched(_ spec: ArraySpec) -> ArraySpec {
-        ArraySpec(spec.name, spec.dtype, shape: [environment.lanes] + spec.shape)
+    public static func bytes(_ batch: Batch) -> Int {
+        ArrayMemory.size(batch.stepArrays, lanes: batch.lanes) + batch.lanes
     }
 
     // MARK: the rollout
@@ -85,29 +97,28 @@ public struct BatchRollout {
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil
     ) throws(EnvironmentError) -> Progress {
-        let (lanes, autoreset) = (environment.lanes, environment.autoreset)
-        let actionCount = environment.actions.count
+        let (lanes, autoreset) = (batch.lanes, batch.autoreset)
+        let actionCount = batch.actions.count
         if case .actions(let actions) = source { try check(actions, actionCount) }
-        var rows = try RolloutRows(
-            environment, frames: frames, steps: steps, names: stepArrays.map(\.name))
+        let rows = try RolloutRows(batch, destinations, frames: frames, steps: steps)
         // The first step overwrites the infos.
-        try environment.observe(into: rows.arrays(frame: 0, step: 0))
+        try batch.observe(into: rows.arrays(frame: 0, step: 0))
 
         var progress = Progress()
         while progress.steps < count {
             let step = progress.steps
             if autoreset == .sameStep, finalsRoom - progress.finals < lanes { break }
             if step > 0, answer?.hasPassed == true { break }
-            let actions = steps.address(array: 0, lane: step)
+            let actions = steps.address(action, lane: step)
             switch source {
             case .actions(let given):
                 actions.copyMemory(from: given.baseAddress! + step * lanes, byteCount: lanes)
             case .policy(let policy, let streams):
                 streams.draw()
                 let view = PolicyView(
-                    environment: environment, lanes: lanes, actionCount: actionCount,
-                    observations: frames.address(array: 0, lane: step),
-                    masks: frames.address(array: 1, lane: step), words: streams.words, actions: actions)
+                    batch: batch, lanes: lanes, actionCount: actionCount,
+                    observations: frames.address(observation, lane: step),
+                    masks: frames.address(actionMask, lane: step), words: streams.words, actions: actions)
                 do throws(EnvironmentError) {
                     try policy.choose(view, until: searchEnd)
                 } catch {
@@ -117,11 +128,11 @@ public struct BatchRollout {
                     return progress
                 }
             }
+            batch.phases.writePlaying(lanes, to: steps.address(valid, lane: step))
             let arrays = rows.arrays(frame: step + 1, step: step)
-            try environment.step(
+            try batch.step(
                 actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: arrays,
                 skippingFinished: true)
-            rows.writeValid(step)
             if autoreset == .sameStep {
                 progress.finals += restartEnded(arrays, step: step, into: finals, at: progress.finals)
             }
@@ -134,11 +145,10 @@ public struct BatchRollout {
     private func restartEnded(
         _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
     ) -> Int {
-        let ended = environment.restartEnded(
+        let ended = batch.restartEnded(
             in: arrays, keeping: finals.dropping(arrays: 1, rows: first))
         for row in first..<first + ended {
-            finals.address(array: 0, lane: row)
-                .storeBytes(of: UInt64(step).littleEndian, as: UInt64.self)
+            finals.row(row).store(UInt64(step).littleEndian, endedStep)
         }
         return ended
     }
@@ -149,7 +159,7 @@ public struct BatchRollout {
         guard Int(largest) >= count, let index = actions.firstIndex(where: { Int($0) >= count }) else {
             return
         }
-        let (step, lane) = (index / environment.lanes, index % environment.lanes)
+        let (step, lane) = (index / batch.lanes, index % batch.lanes)
         throw .invalid(
             "actions", lane: lane,
             "action \(actions[index]) of lane \(lane) in step \(step) is outside 0...\(count - 1)")

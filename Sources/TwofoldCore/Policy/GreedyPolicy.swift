@@ -3,12 +3,12 @@ public final class GreedyPolicy: Policy {
     private let afterstates: AfterstateMemory
 
     /// Throws where the game has no afterstates.
-    public init(_ environment: any VectorEnvironment) throws(EnvironmentError) {
-        afterstates = try AfterstateMemory(environment, policy: "greedy")
+    public init(_ batch: Batch) throws(EnvironmentError) {
+        afterstates = try AfterstateMemory(batch, policy: "greedy")
     }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
-        try afterstates.fill(from: view.environment)
+        try afterstates.fill(from: view.batch)
         for lane in 0..<view.lanes {
             var best = -Float.infinity
             var ties = 0

@@ -13,7 +13,7 @@ public protocol Policy: AnyObject {
 /// all of it outlives the call.
 public struct PolicyView: @unchecked Sendable {
     /// The batch.
-    package let environment: any VectorEnvironment
+    package let batch: Batch
     /// Number of lanes.
     package let lanes: Int
     /// Number of actions, legal or not.

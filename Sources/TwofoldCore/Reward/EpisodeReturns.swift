@@ -5,28 +5,25 @@
 /// A lane of length 0 has begun its episode in this step, and played nothing. The sum is that of the rewards
 /// as the step reports them, in Double, one after the other, as Gymnasium's RecordEpisodeStatistics adds them up.
 /// It exists only on request, as a pass behind the step.
-public final class EpisodeReturns: Sendable {
+public final class EpisodeReturns: StepPass {
     /// The info's name.
     static let name = "episode_return"
-    /// Its array.
-    static let spec = ArraySpec(name, .float64)
 
     private let sums: LaneStorage<Double>
-    /// Indices of the rewards and of the returns among the arrays of a step.
-    private let rewardArray: Int
-    private let array: Int
+    private let keys: BatchKeys
+    private let array: ArrayKey<Double>
 
-    /// The returns of lanes whose steps fill these arrays, the reward first among those that a reset doesn't fill;
-    /// nil where the returns are not among them.
-    init?(lanes: Int, reset: [ArraySpec], step: [ArraySpec]) throws(EnvironmentError) {
-        guard let array = step.firstIndex(of: Self.spec) else { return nil }
-        self.array = array
-        rewardArray = reset.count
+    /// The returns of lanes whose steps report them.
+    init(lanes: Int, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
         sums = try LaneStorage(count: lanes, repeating: 0)
+        self.keys = keys
+        array = arrays.add(Self.name)
     }
 
-    /// Bytes of the returns of this many lanes.
-    func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Double>.stride }
+    /// Little, beside any engine's time.
+    package var nanosecondsPerLane: Int { 0 }
+
+    package func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Double>.stride }
 
     /// A lane's return.
     @inline(__always)
@@ -35,13 +32,14 @@ public final class EpisodeReturns: Sendable {
         set { sums[lane] = newValue }
     }
 
-    /// Adds the rewards of a step that has just filled the rows of these lanes, from `row` on, and writes the sums
-    /// there.
-    @inline(__always)
-    func add(_ lanes: Range<Int>, in arrays: BatchArrays, row: Int) {
-        let lengths = UnsafeRawPointer(arrays.address(array: StandardArrays.episodeLength, lane: row))
-        let rewards = UnsafeRawPointer(arrays.address(array: rewardArray, lane: row))
-        let returns = arrays.address(array: array, lane: row)
+    /// Adds the rewards of a step that has just filled the rows of these lanes, and writes the sums there.
+    package func step(
+        _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases
+    ) {
+        let first = lanes.lowerBound
+        let lengths = UnsafeRawPointer(arrays.address(keys.episodeLength, lane: first))
+        let rewards = UnsafeRawPointer(arrays.address(keys.reward, lane: first))
+        let returns = arrays.address(array, lane: first)
         for (index, lane) in lanes.enumerated() {
             let length = lengths.loadUnaligned(fromByteOffset: 4 * index, as: Int32.self)
             let reward = rewards.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)

@@ -47,23 +47,24 @@ struct RewardProgram<Rules: Game>: Sendable {
     /// The names of the terms in order: the columns of `reward_terms`.
     var names: [String] { lines.map(\.term.rawValue) }
 
-    /// The reward of one transition; `report` gets each term's weighted value.
+    /// The reward of one move; `report` gets each term's weighted value.
     ///
     /// Adding 0.0 turns -0.0 into 0.0, so that equal rewards are equal bytes.
     @inline(__always)
     func reward(
-        _ game: Rules, _ transition: Rules.Transition, from before: Rules.State, to after: Rules.State,
-        isTerminated: Bool, report: (_ term: Int, _ value: Float) -> Void
+        _ game: Rules, _ move: Move<Rules>, report: (_ term: Int, _ value: Float) -> Void
     ) -> Float {
         var sum = 0.0
         for index in lines.indices {
             let line = lines[index]
             let value: Double
             if line.term.isPotential {
-                let next = isTerminated ? 0 : game.potential(line.term, table: line.table, of: after)
-                value = line.gamma * next - game.potential(line.term, table: line.table, of: before)
+                let next =
+                    move.transition.isTerminated
+                    ? 0 : game.potential(line.term, table: line.table, of: move.after)
+                value = line.gamma * next - game.potential(line.term, table: line.table, of: move.before)
             } else {
-                value = game.value(of: line.term, table: line.table, in: transition)
+                value = game.value(of: line.term, table: line.table, in: move)
             }
             let weighted = line.weight * value + 0.0
             sum += weighted

@@ -11,7 +11,7 @@ public final class OptimalPolicy: Policy {
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         let table = table
         let lost = Atomic(Int.max)
-        view.environment.options.workers.run(lanes: view.lanes, nanosecondsPerLane: 50) { range, _ in
+        view.batch.options.workers.run(lanes: view.lanes, nanosecondsPerLane: 50) { range, _ in
             withUnsafeTemporaryAllocation(of: Float.self, capacity: 4 * OptimumTable.block) { values in
                 for first in stride(from: range.lowerBound, to: range.upperBound, by: OptimumTable.block) {
                     let lanes = first..<min(first + OptimumTable.block, range.upperBound)

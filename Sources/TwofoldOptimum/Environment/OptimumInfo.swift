@@ -1,5 +1,3 @@
-internal import TwofoldCore
-
 /// The infos of a step that come from a table of the optimum.
 public enum OptimumInfo: String, CaseIterable, Sendable {
     /// The value of the board that the step returns, float32: what optimal play still gets on average; 0 once the
@@ -13,8 +11,4 @@ public enum OptimumInfo: String, CaseIterable, Sendable {
 
     /// The names that users write.
     public static let names = allCases.map(\.rawValue)
-
-    var array: ArraySpec {
-        ArraySpec(rawValue, .float32, shape: self == .actions ? [4] : [])
-    }
 }

@@ -27,10 +27,10 @@ public final class ExpectimaxPolicy: Policy {
 
     /// A search; throws with the argument's name if the game is another or an argument out of range.
     public init(
-        _ environment: any VectorEnvironment, depth: Int, extension: Int, tableBytes: Int,
+        _ batch: Batch, depth: Int, extension: Int, tableBytes: Int,
         heuristic: Heuristic, workers: Workers
     ) throws(EnvironmentError) {
-        guard let game = environment.game as? Game2048, game.config.rows == 4, game.config.columns == 4
+        guard let game = batch.game as? Game2048, game.config.rows == 4, game.config.columns == 4
         else {
             throw .invalid("policy", "the policy 'expectimax' plays 2048 on 4 x 4 only")
         }

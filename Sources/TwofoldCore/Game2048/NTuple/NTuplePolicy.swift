@@ -6,7 +6,7 @@ public final class NTuplePolicy: Policy {
 
     /// Throws where the game has no afterstates, or the network is incomplete.
     public init(
-        _ environment: any VectorEnvironment, _ network: NTupleNetwork, workers: Workers
+        _ batch: Batch, _ network: NTupleNetwork, workers: Workers
     ) throws(EnvironmentError) {
         guard network.isComplete else {
             throw .precondition(
@@ -15,12 +15,12 @@ public final class NTuplePolicy: Policy {
             )
         }
         self.network = network
-        afterstates = try AfterstateMemory(environment, policy: "ntuple")
+        afterstates = try AfterstateMemory(batch, policy: "ntuple")
         search = Search(workers: workers)
     }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
-        try afterstates.fill(from: view.environment)
+        try afterstates.fill(from: view.batch)
         let (network, afterstates) = (network, afterstates)
         // A lane takes a few microseconds: 64 at a time.
         let groups = (view.lanes + 63) / 64

@@ -3,34 +3,29 @@ internal import TwofoldCore
 /// 2048 as the fastest known scalar engines play it: a board in one 64-bit word, rows moved by table.
 /// The opponent of the kernel, as fast as we can write it.
 ///
-/// It plays Twofold's environment with the default arguments and NEXT_STEP autoreset, and gives the same
+/// It plays Twofold's boards with the default arguments and NEXT_STEP autoreset, and gives the same
 /// bytes as long as no tile passes 32768.
-final class RowTableEnvironment: VectorEnvironment {
-    let game: Game2048
-    let options: BatchOptions
+final class RowTableEngine: BatchEngine {
     private let tables = RowTables()
     private let storage: Storage
     private let fourThreshold: UInt64
+    private let keys: BatchKeys
+    private let infos: Game2048.Infos
+    private let phases: LanePhases
 
-    let resetArrays: [ArraySpec]
-    let stepArrays: [ArraySpec]
-    let rewardTerms: [String]
-    let returns: EpisodeReturns? = nil
+    /// A batch of boards that it plays.
+    static func makeBatch(_ options: BatchOptions) throws(EnvironmentError) -> Batch {
+        try Batch(Game2048(.init()), options) { (plan) in RowTableEngine(plan) }
+    }
 
-    init(_ options: BatchOptions) throws(EnvironmentError) {
-        let game = try Game2048(.init())
-        // The arrays are those of any environment of the game.
-        let model = try game.makeEnvironment(BatchOptions(lanes: 1))
-        self.game = game
-        self.options = options
-        storage = Storage(options.lanes)
-        fourThreshold = SpawnLaw(fourProbability: game.config.fourProbability).threshold
-        resetArrays = model.resetArrays
-        stepArrays = model.stepArrays
-        rewardTerms = model.rewardTerms
+    private init(_ plan: BatchPlan<Game2048>) {
+        (keys, infos, phases) = (plan.keys, plan.infos, plan.phases)
+        storage = Storage(plan.options.lanes)
+        fourThreshold = SpawnLaw(fourProbability: plan.game.config.fourProbability).threshold
     }
 
     var nanosecondsPerLane: Int { 60 }
+    var nanosecondsPerSingleLane: Int { 60 }
     func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
 
     // MARK: the rules
@@ -46,61 +41,47 @@ final class RowTableEnvironment: VectorEnvironment {
         var isTerminated: Bool { legal == 0 }
     }
 
-    func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        precondition(input.mask == nil && input.boards == nil, "the benchmark resets all lanes")
-        for index in 0..<lanes {
-            if let seed = input.seed(index) { storage.lanes[index].generator = Generator(seed: seed) }
-            start(&storage.lanes[index])
-        }
-        try observe(into: arrays)
-    }
-
-    func isFinished(_ lane: Int) -> Bool { storage.lanes[lane].isTerminated }
-
-    func checkSeeded() throws(EnvironmentError) {}
-
-    func step(
-        actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool
-    ) throws(EnvironmentError) {
-        let actions = Actions(bytes: actions)
-        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { [self] range, _ in
-            for index in range {
-                var lane = storage.lanes[index]
-                var reward: Int32 = 0
-                if lane.isTerminated {
-                    start(&lane)
-                } else {
-                    reward = play(actions.bytes[index], &lane)
-                }
-                storage.lanes[index] = lane
-                write(lane, index, into: arrays)
-                arrays.address(array: 7, lane: index).storeBytes(of: Float(reward), as: Float.self)
-                arrays.address(array: 8, lane: index).storeBytes(of: lane.isTerminated, as: Bool.self)
-                arrays.address(array: 9, lane: index).storeBytes(of: false, as: Bool.self)
-            }
+    func step(_ block: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int) {
+        for index in block {
+            var lane = storage.lanes[index]
+            var reward: Int32 = 0
+            let plays = phases.plays(index)
+            if plays { reward = play(actions[index], &lane) } else { start(&lane) }
+            storage.lanes[index] = lane
+            write(lane, index, into: arrays)
+            arrays.address(keys.reward, lane: index).storeBytes(of: Float(reward), as: Float.self)
+            arrays.address(keys.terminated, lane: index)
+                .storeBytes(of: plays && lane.isTerminated, as: Bool.self)
+            arrays.address(keys.truncated, lane: index).storeBytes(of: false, as: Bool.self)
         }
     }
 
-    func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
-        preconditionFailure("the benchmark has next-step autoreset")
+    func observe(_ block: Range<Int>, into arrays: BatchArrays, worker: Int) {
+        for index in block { observe(lane: index, into: arrays) }
     }
 
-    func snapshot(
-        _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
-    ) throws(EnvironmentError) {
-        preconditionFailure("the benchmark takes no snapshots")
+    func observe(lane: Int, into arrays: BatchArrays) { write(storage.lanes[lane], lane, into: arrays) }
+
+    func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
+        precondition(board == nil, "the benchmark gives no boards")
+        if let seed { storage.lanes[lane].generator = Generator(seed: seed) }
+        start(&storage.lanes[lane])
     }
 
-    func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
-        preconditionFailure("the benchmark takes no snapshots")
-    }
-
-    func observe(into arrays: BatchArrays) throws(EnvironmentError) {
-        for index in 0..<lanes { write(storage.lanes[index], index, into: arrays) }
-    }
-
-    func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
+    func afterstates(_ block: Range<Int>, into arrays: BatchArrays, worker: Int) {
         preconditionFailure("the benchmark reads no afterstates")
+    }
+
+    func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer) {
+        preconditionFailure("the benchmark takes no snapshots")
+    }
+
+    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState) {
+        preconditionFailure("the benchmark takes no snapshots")
+    }
+
+    func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
+        preconditionFailure("the benchmark takes no snapshots")
     }
 
     @inline(__always)
@@ -158,18 +139,18 @@ final class RowTableEnvironment: VectorEnvironment {
     private func write(_ lane: Lane, _ index: Int, into arrays: BatchArrays) {
         let low = spread(UInt32(truncatingIfNeeded: lane.board.bits))
         let high = spread(UInt32(truncatingIfNeeded: lane.board.bits >> 32))
-        let observation = arrays.address(array: 0, lane: index)
+        let observation = arrays.address(keys.observation, lane: index)
         observation.storeBytes(of: low, as: UInt64.self)
         observation.storeBytes(of: high, toByteOffset: 8, as: UInt64.self)
         let actions = UInt32(lane.legal)
         let mask = actions & 1 | (actions & 2) << 7 | (actions & 4) << 14 | (actions & 8) << 21
-        arrays.address(array: 1, lane: index).storeBytes(of: mask, as: UInt32.self)
-        arrays.address(array: 2, lane: index).storeBytes(of: lane.length, as: Int32.self)
-        arrays.address(array: 3, lane: index).storeBytes(of: lane.score, as: Int32.self)
+        arrays.address(keys.actionMask, lane: index).storeBytes(of: mask, as: UInt32.self)
+        arrays.address(keys.episodeLength, lane: index).storeBytes(of: lane.length, as: Int32.self)
+        arrays.address(infos.score, lane: index).storeBytes(of: lane.score, as: Int32.self)
         let largest = maxByte(low, high)
-        arrays.address(array: 4, lane: index).storeBytes(of: largest, as: UInt8.self)
-        arrays.address(array: 5, lane: index).storeBytes(of: lane.moves, as: Int32.self)
-        arrays.address(array: 6, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
+        arrays.address(infos.maxExponent, lane: index).storeBytes(of: largest, as: UInt8.self)
+        arrays.address(infos.moves, lane: index).storeBytes(of: lane.moves, as: Int32.self)
+        arrays.address(infos.goalReached, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
     }
 
     /// Eight nibbles to eight bytes.
@@ -211,12 +192,4 @@ final class RowTableEnvironment: VectorEnvironment {
 
         deinit { lanes.deallocate() }
     }
-
-    /// The actions. `@unchecked Sendable` because they are only read, during the call.
-    private struct Actions: @unchecked Sendable {
-        let bytes: UnsafeRawBufferPointer
-    }
 }
-
-/// `[self]` above: everything in it is constant but the lanes, which have their room.
-extension RowTableEnvironment: @unchecked Sendable {}

@@ -1,0 +1,20 @@
+/// The arrays of a board's afterstates: the boards that each action would leave before the spawn.
+public struct AfterstateArrays: Sendable {
+    /// The arrays.
+    public let specs: [ArraySpec]
+    /// The afterstate of each action; an illegal one leaves the board.
+    let boards: ArrayKey<UInt8>
+    /// The reward of each action.
+    let rewards: ArrayKey<Float>
+    /// 1 for each legal action; 0 for all once the episode has terminated.
+    let mask: ArrayKey<Int8>
+
+    /// The arrays for boards of a shape, with this number of actions.
+    init(actions: Int, shape: [Int]) {
+        var arrays = ArrayList()
+        boards = arrays.add("boards", shape: [actions] + shape)
+        rewards = arrays.add("rewards", shape: [actions])
+        mask = arrays.add("mask", shape: [actions])
+        specs = arrays.specs
+    }
+}

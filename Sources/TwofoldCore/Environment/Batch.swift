@@ -1,0 +1,399 @@
+internal import Platform
+
+/// Any number of boards of one game, stepped together: the state of a session.
+///
+///     step ──► check ──► engine ──► passes ──► phases        for each chunk of lanes
+///
+/// The batch checks, seeds, starts, restarts, stores and restores; its ``BatchEngine`` plays. So engines can't disagree
+/// about anything but the rules.
+///
+/// Owned by one caller at a time; a call may spread over threads inside and returns when all lanes are done. A call
+/// that throws has changed nothing.
+public final class Batch {
+    /// The rules of the boards.
+    public let game: any Game
+    /// The options that the batch was made with.
+    public let options: BatchOptions
+    /// The arrays that ``reset(_:into:)`` and ``observe(into:)`` fill.
+    public let resetArrays: [ArraySpec]
+    /// The arrays that ``step(actions:into:skippingFinished:)`` fills: the arrays of a reset, then its own.
+    public let stepArrays: [ArraySpec]
+    /// The arrays of each ended episode that ``restart(_:in:keeping:)`` fills: its lane, the arrays of a reset, and
+    /// infos of the final board that a step also reports for the new one.
+    public let finalArrays: [ArraySpec]
+    /// The names of the reward's terms, in the order of `reward_terms`.
+    public let rewardTerms: [String]
+    /// The returns of the lanes' episodes; nil unless the extra info `episode_return` was requested.
+    public let returns: EpisodeReturns?
+    /// Estimated time for one lane on one thread. It decides into how many chunks a batch is cut, and
+    /// whether the batch goes to another thread at all.
+    public let nanosecondsPerLane: Int
+
+    package let keys: BatchKeys
+    let engine: any BatchEngine
+    let phases: LanePhases
+    private let passes: [any StepPass]
+    private let actionCount: Int
+    /// Bytes of one board of ``ResetInput/boards``.
+    private let bytesPerBoard: Int
+    private let finalLane: ArrayKey<UInt64>
+    /// Whether the first reset, which has to reset all lanes, has been.
+    private var isSeeded = false
+
+    /// A batch of boards that an engine plays; the first reset starts them. Throws if the reward or an extra info is
+    /// wrong.
+    ///
+    /// - Parameters:
+    ///   - passes: Passes of this game alone; each has the infos that it declares.
+    package init<Rules: Game>(
+        _ game: Rules, _ options: BatchOptions, passes others: [any StepPass] = [],
+        makeEngine: (BatchPlan<Rules>) throws(EnvironmentError) -> any BatchEngine
+    ) throws(EnvironmentError) {
+        precondition(options.lanes >= 1)
+        var arrays = ArrayList()
+        var infos: Rules.Infos?
+        let keys = BatchKeys(game, in: &arrays, infos: &infos)
+        var report = try TransitionReport(game, options)
+        var returns: EpisodeReturns?
+        for (index, name) in options.extraInfos.enumerated() {
+            guard !options.extraInfos[..<index].contains(name) else {
+                throw .invalid("extra_infos", "extra_infos has '\(name)' twice")
+            }
+            if name == EpisodeReturns.name {
+                returns = try EpisodeReturns(lanes: options.lanes, keys, in: &arrays)
+            } else if !report.declare(name, game, in: &arrays),
+                !others.contains(where: { $0.declare(name, in: &arrays, keys) })
+            {
+                throw .invalid(
+                    "extra_infos",
+                    "extra_infos has '\(name.prefix(100))', which this environment does not have; it has "
+                        + Rules.extraInfoNames.joined(separator: ", "))
+            }
+        }
+        var finals = ArrayList()
+        finalLane = finals.add("lanes")
+        for spec in arrays.specs.prefix(keys.resetCount) { finals.add(spec) }
+        for pass in others { pass.declareFinals(in: &finals) }
+
+        phases = try LanePhases(lanes: options.lanes, options.autoreset)
+        engine = try makeEngine(
+            BatchPlan(
+                game: game, options: options, keys: keys, infos: infos!, phases: phases,
+                stepArrays: arrays.specs, report: report))
+        let passes: [any StepPass] = if let returns { [returns] + others } else { others }
+        self.game = game
+        self.options = options
+        self.keys = keys
+        self.returns = returns
+        self.passes = passes
+        resetArrays = Array(arrays.specs.prefix(keys.resetCount))
+        stepArrays = arrays.specs
+        finalArrays = finals.specs
+        rewardTerms = report.program.names
+        nanosecondsPerLane = passes.reduce(engine.nanosecondsPerLane) { $0 + $1.nanosecondsPerLane }
+        actionCount = game.actions.count
+        bytesPerBoard = game.boardSpace.shape.reduce(1, *)
+    }
+
+    /// A batch of boards that the readable rules play. Throws if the reward or an extra info is wrong.
+    public convenience init<Rules: Game>(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
+        try self.init(game, options) { (plan) throws(EnvironmentError) in try GameEngine(plan) }
+    }
+
+    /// Number of boards.
+    public var lanes: Int { options.lanes }
+    /// The treatment of a lane whose episode has ended.
+    public var autoreset: AutoresetMode { options.autoreset }
+    /// The observations of one board.
+    public var observationSpace: ObservationSpace { game.observationSpace }
+    /// The board that ``ResetInput/boards`` has for one lane.
+    public var boardSpace: ObservationSpace { game.boardSpace }
+    /// The actions' names, in the order of their numbers.
+    public var actions: [String] { game.actions }
+    /// The arrays that ``afterstates(into:)`` fills; empty where the game has none.
+    public var afterstateArrays: [ArraySpec] { game.afterstates?.specs ?? [] }
+    /// Bytes of one lane in a snapshot.
+    public var recordSize: Int { game.recordSize }
+
+    /// Estimated memory of a batch of this many lanes, otherwise like this one, without its replies.
+    public func bytes(lanes: Int) -> Int {
+        passes.reduce(engine.bytes(lanes: lanes) + LanePhases.bytes(lanes: lanes)) {
+            $0 + $1.bytes(lanes: lanes)
+        }
+    }
+
+    // MARK: step
+
+    /// Plays one action on each board; `actions` holds one byte per lane.
+    ///
+    /// With autoreset disabled a step of a finished lane is refused. With `skippingFinished` the lane waits
+    /// instead: its rows repeat its last state, with reward 0, neither terminated nor truncated.
+    public func step(
+        actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool = false
+    ) throws(EnvironmentError) {
+        try check(actions, skippingFinished: skippingFinished)
+        let actions = LaneInput<UInt8>(actions)
+        let (engine, passes, phases, keys) = (engine, passes, phases, keys)
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, worker in
+            engine.step(range, actions: actions, into: arrays, worker: worker)
+            // because: an iterator would retain the list.
+            for index in passes.indices {
+                for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
+                    let block = first..<min(first + 64, range.upperBound)
+                    passes[index].step(block, actions: actions, in: arrays, phases: phases)
+                }
+            }
+            phases.advance(range, in: arrays, keys)
+        }
+    }
+
+    /// Starts new episodes in single lanes, all different, after a step that has filled `arrays`; their
+    /// streams continue. `finals`, the ``finalArrays`` with one row for each of `lanes`, gets the last rows of
+    /// their old episodes. The reset arrays in `arrays`, and infos among the finals, get the first rows of the new
+    /// ones; reward, flags and all other extra infos of the step stay.
+    public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
+        let (engine, passes, phases, returns, keys) = (engine, passes, phases, returns, keys)
+        let finalLane = finalLane
+        forEach(of: lanes) { row, lane in
+            finals.row(row).store(UInt64(lane).littleEndian, finalLane)
+            finals.keep(
+                keys.resetCount, from: arrays, lane: lane, asArray: finalLane.index + 1, row: row)
+            for pass in passes { pass.keepFinal(lane, in: finals, row: row) }
+            engine.start(lane, seed: nil, from: nil)
+            phases[lane] = .playing
+            returns?[lane] = 0
+            engine.observe(lane: lane, into: arrays)
+            for pass in passes { pass.restart(lane, in: arrays) }
+        }
+    }
+
+    /// Whether a lane's episode has ended and its next one has not begun.
+    public func isFinished(_ lane: Int) -> Bool { phases.isFinished(lane) }
+
+    // MARK: reset, observe, afterstates
+
+    /// Starts new episodes in the lanes of the mask.
+    public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        try check(input, game)
+        isSeeded = true
+        let (engine, phases, returns, bytesPerBoard) = (engine, phases, returns, bytesPerBoard)
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, _ in
+            for lane in range where input.resets(lane) {
+                engine.start(lane, seed: input.seed(lane), from: input.board(lane, bytes: bytesPerBoard))
+                phases[lane] = .playing
+                returns?[lane] = 0
+            }
+        }
+        observeNew(into: arrays)
+    }
+
+    /// Writes the current state of all lanes again.
+    public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
+        try checkSeeded()
+        let engine = engine
+        forEachBlock { block, worker in engine.observe(block, into: arrays, worker: worker) }
+    }
+
+    /// Writes the state of all lanes after some of them have got other boards.
+    private func observeNew(into arrays: BatchArrays) {
+        let (engine, passes) = (engine, passes)
+        forEachBlock { block, worker in
+            engine.observe(block, into: arrays, worker: worker)
+            for pass in passes { pass.observe(block, in: arrays) }
+        }
+    }
+
+    /// Writes each board's afterstate under each action.
+    public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
+        try checkSeeded()
+        let engine = engine
+        forEachBlock { block, worker in engine.afterstates(block, into: arrays, worker: worker) }
+    }
+
+    // MARK: snapshots
+
+    /// Writes everything that the future of these lanes depends on, apart from ``returns``: ``recordSize`` bytes for
+    /// each.
+    public func snapshot(
+        _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
+    ) throws(EnvironmentError) {
+        try checkSeeded()
+        let engine = engine
+        let records = RecordOutput(memory: records, recordSize: recordSize)
+        forEach(of: lanes) { index, lane in engine.store(lane, into: records[index]) }
+    }
+
+    /// Puts records into lanes, and writes the current state of all lanes.
+    public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
+        try check(input)
+        isSeeded = true
+        let (engine, phases, returns) = (engine, phases, returns)
+        forEach(of: input.lanes) { index, lane in
+            phases[lane] = engine.load(lane, from: input.record(index), seed: input.seed(index))
+            returns?[lane] = input.episodeReturn(index)
+        }
+        observeNew(into: arrays)
+    }
+
+    // MARK: workers
+
+    /// Calls `body` for each block of 64 lanes, the last of which may be partly used.
+    @inline(__always)
+    private func forEachBlock(_ body: @Sendable (_ block: Range<Int>, _ worker: Int) -> Void) {
+        options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, worker in
+            for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
+                body(first..<min(first + 64, range.upperBound), worker)
+            }
+        }
+    }
+
+    /// Calls `body` for each of some lanes, all different.
+    @inline(__always)
+    private func forEach(of lanes: [Int], _ body: @Sendable (_ index: Int, _ lane: Int) -> Void) {
+        options.workers.run(lanes: lanes.count, nanosecondsPerLane: engine.nanosecondsPerSingleLane) {
+            range, _ in
+            for index in range { body(index, lanes[index]) }
+        }
+    }
+}
+
+// MARK: checks, made before the first lane is touched
+
+extension Batch {
+    /// Throws before the first reset, which has to include all lanes.
+    public func checkSeeded() throws(EnvironmentError) {
+        guard isSeeded else {
+            throw .precondition("reset", lane: 0, "lane 0 was never reset: call reset first")
+        }
+    }
+
+    private func check(
+        _ actions: UnsafeRawBufferPointer, skippingFinished: Bool
+    ) throws(EnvironmentError) {
+        try checkSeeded()
+        // Only a refused batch is searched for the lane.
+        var largest: UInt8 = 0
+        for lane in 0..<lanes { largest = max(largest, actions[lane]) }
+        if Int(largest) >= actionCount, let lane = actions.firstIndex(where: { Int($0) >= actionCount }) {
+            throw .invalid(
+                "actions", lane: lane,
+                "action \(actions[lane]) of lane \(lane) is outside 0...\(actionCount - 1)")
+        }
+        guard autoreset == .disabled, !skippingFinished else { return }
+        for lane in 0..<lanes where phases.isFinished(lane) {
+            throw .precondition(
+                "actions", lane: lane,
+                "the episode of lane \(lane) has ended and autoreset is disabled: reset the lane first")
+        }
+    }
+
+    /// `game` is the batch's: calls of its functions need its type.
+    private func check(_ input: ResetInput, _ game: some Game) throws(EnvironmentError) {
+        var scratch = game.makeState()
+        for lane in 0..<lanes {
+            guard (input.mask?[lane] ?? 1) <= 2 else {
+                throw .invalid("reset_mask", lane: lane, "the mask of lane \(lane) is neither 0, 1 nor 2")
+            }
+            guard input.resets(lane) else {
+                guard isSeeded else {
+                    throw .precondition(
+                        "reset_mask", lane: lane,
+                        "lane \(lane) was never reset, so the mask has to include it")
+                }
+                continue
+            }
+            guard input.seed(lane) != nil || isSeeded else {
+                throw .precondition(
+                    "seed", lane: lane, "the first reset of lane \(lane) has to bring a seed")
+            }
+            guard let board = input.board(lane, bytes: bytesPerBoard) else { continue }
+            do throws(Reason) {
+                try game.start(&scratch, from: board)
+            } catch {
+                throw .invalid("boards", lane: lane, "the board of lane \(lane) \(error)")
+            }
+        }
+    }
+
+    private func check(_ input: RestoreInput) throws(EnvironmentError) {
+        if !isSeeded, input.lanes.count < lanes {
+            let restored = Set(input.lanes)
+            let lane = (0..<lanes).first { !restored.contains($0) }!
+            throw .precondition(
+                "lanes", lane: lane, "lane \(lane) was never reset, so the restore has to include it")
+        }
+        for (index, lane) in input.lanes.enumerated() {
+            do throws(Reason) {
+                try engine.check(input.record(index))
+            } catch {
+                throw .invalid(
+                    "blob", lane: lane, "the record \(input.rows[index]) for lane \(lane) \(error)")
+            }
+        }
+    }
+}
+
+// MARK: SAME_STEP
+
+/// SAME_STEP autoreset follows the step instead of being a part of it, so that the kernel's loops and the
+/// other modes know nothing of it:
+///
+///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
+extension Batch {
+    /// The lanes of `range`, ascending, whose episode has ended in the step that has just filled `arrays`;
+    /// ``restart(_:in:keeping:)`` takes them. All lanes without a range.
+    public func endedLanes(in arrays: BatchArrays, among range: Range<Int>? = nil) -> [Int] {
+        var ended: [Int] = []
+        forEachEnded(in: arrays, among: range ?? 0..<lanes) { ended.append($0) }
+        return ended
+    }
+
+    /// The number of all lanes that ``endedLanes(in:among:)`` returns.
+    public func endedCount(in arrays: BatchArrays) -> Int {
+        var count = 0
+        forEachEnded(in: arrays, among: 0..<lanes) { _ in count += 1 }
+        return count
+    }
+
+    /// Restarts all lanes that a step has ended, ``restart(_:in:keeping:)`` for some of them at a time, so that their
+    /// list stays small. Returns their number.
+    public func restartEnded(in arrays: BatchArrays, keeping finals: BatchArrays) -> Int {
+        var count = 0
+        for first in stride(from: 0, to: lanes, by: endedAtATime) {
+            let ended = endedLanes(in: arrays, among: first..<min(lanes, first + endedAtATime))
+            guard !ended.isEmpty else { continue }
+            restart(ended, in: arrays, keeping: finals.dropping(arrays: 0, rows: count))
+            count += ended.count
+        }
+        return count
+    }
+
+    @inline(__always)
+    private func forEachEnded(in arrays: BatchArrays, among range: Range<Int>, _ body: (Int) -> Void) {
+        let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: 0))
+        let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: 0))
+        var lane = range.lowerBound
+        // Few episodes end at a time: look at eight lanes at once.
+        while lane + 8 <= range.upperBound {
+            let flags =
+                terminated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
+                | truncated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
+            var rest = UInt64(littleEndian: flags)
+            while rest != 0 {
+                body(lane + rest.trailingZeroBitCount / 8)
+                rest &= rest &- 1
+            }
+            lane += 8
+        }
+        while lane < range.upperBound {
+            let flag =
+                terminated.load(fromByteOffset: lane, as: UInt8.self)
+                | truncated.load(fromByteOffset: lane, as: UInt8.self)
+            if flag != 0 { body(lane) }
+            lane += 1
+        }
+    }
+}
+
+/// Lanes that are listed at a time.
+private let endedAtATime = 1 << 16

@@ -1,0 +1,212 @@
+internal import Platform
+
+/// The engine of any ``Game``: the readable rules, one lane after the other.
+final class GameEngine<Rules: Game>: BatchEngine {
+    private let game: Rules
+    private let keys: BatchKeys
+    private let infos: Rules.Infos
+    private let phases: LanePhases
+    private let stepLimit: Int32
+    private let lanes: LaneStorage<Lane>
+    private let report: TransitionReport<Rules>
+
+    private typealias Lane = LaneState<Rules.State>
+
+    init(_ plan: BatchPlan<Rules>) throws(EnvironmentError) {
+        (game, keys, infos, phases, report) = (plan.game, plan.keys, plan.infos, plan.phases, plan.report)
+        stepLimit = plan.options.stepLimit
+        let lane = Lane(state: plan.game.makeState())
+        lanes = try LaneStorage(count: plan.options.lanes, repeating: lane)
+    }
+
+    var nanosecondsPerLane: Int { 1000 }
+    var nanosecondsPerSingleLane: Int { 1000 }
+    func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
+
+    // MARK: the entries
+    //
+    // Each finds the form that is compiled for the game, and does nothing else. because: before that, generic code looks
+    // up every type that it mentions, on each call.
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func step(_ block: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int) {
+        step(block, actions, into: arrays)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func observe(_ block: Range<Int>, into arrays: BatchArrays, worker: Int) {
+        write(block, into: arrays)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func afterstates(_ block: Range<Int>, into arrays: BatchArrays, worker: Int) {
+        writeAfterstates(block, into: arrays)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
+        begin(lane, seed, board)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func observe(lane: Int, into arrays: BatchArrays) {
+        write(lane..<lane + 1, into: arrays)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer) {
+        encode(lane, into: record)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState) {
+        try decode(record)
+    }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
+        put(record, into: lane, seed)
+    }
+
+    // MARK: the work
+
+    @inline(never)
+    private func step(_ block: Range<Int>, _ actions: LaneInput<UInt8>, into arrays: BatchArrays) {
+        // because: two loops, each compiled for its case; a plain step needs no copy of the state before it.
+        if report.isPlain {
+            step(block, actions, into: arrays, isReported: false)
+        } else {
+            step(block, actions, into: arrays, isReported: true)
+        }
+    }
+
+    @inline(__always)
+    private func step(
+        _ block: Range<Int>, _ actions: LaneInput<UInt8>, into arrays: BatchArrays, isReported: Bool
+    ) {
+        // because: other memory is written meanwhile, so the loop would load these again for each lane.
+        let (game, keys, phases, stepLimit, lanes) = (game, keys, phases, stepLimit, lanes)
+        for index in block {
+            let row = arrays.row(index)
+            lanes.change(index) { lane in
+                var (reward, isTerminated, isTruncated): (Float, Bool, Bool) = (0, false, false)
+                var isOver = false
+                let turn = phases.turn(index)
+                switch turn {
+                case .wait: isOver = phases[index] == .terminated
+                case .start: start(&lane)
+                case .play:
+                    let before = lane.state
+                    let transition = game.step(
+                        &lane.state, action: Int(actions[index]), generator: &lane.generator)
+                    lane.episodeLength += 1
+                    (reward, isTerminated) = (transition.reward, transition.isTerminated)
+                    (isOver, isTruncated) = (isTerminated, lane.episodeLength >= stepLimit)
+                    if isReported {
+                        let move = Move<Rules>(before: before, transition: transition, after: lane.state)
+                        reward = report.write(game, move, to: row)
+                    }
+                }
+                if isReported, turn != .play { report.writeNone(game, to: row) }
+                write(lane, isTerminated: isOver, to: row)
+                row.store(reward, keys.reward)
+                row.store(isTerminated, keys.terminated)
+                row.store(isTruncated, keys.truncated)
+            }
+        }
+    }
+
+    @inline(never)
+    private func write(_ lanes: Range<Int>, into arrays: BatchArrays) {
+        for lane in lanes {
+            write(self.lanes[lane], isTerminated: phases[lane] == .terminated, to: arrays.row(lane))
+        }
+    }
+
+    @inline(never)
+    private func writeAfterstates(_ lanes: Range<Int>, into arrays: BatchArrays) {
+        let afterstates = game.afterstates!
+        for lane in lanes {
+            game.writeAfterstates(
+                of: self.lanes[lane].state, isTerminated: phases[lane] == .terminated, afterstates,
+                to: arrays.row(lane))
+        }
+    }
+
+    @inline(never)
+    private func begin(_ lane: Int, _ seed: UInt64?, _ board: UnsafeRawBufferPointer?) {
+        lanes.change(lane) { lane in
+            if let seed { lane.generator = Generator(seed: seed) }
+            start(&lane, from: board)
+        }
+    }
+
+    @inline(never)
+    private func encode(_ lane: Int, into record: UnsafeMutableRawBufferPointer) {
+        game.encode(lanes[lane], phases[lane], into: record)
+    }
+
+    @inline(never)
+    private func decode(_ record: UnsafeRawBufferPointer) throws(InvalidState) {
+        _ = try game.decode(record)
+    }
+
+    @inline(never)
+    private func put(_ record: UnsafeRawBufferPointer, into lane: Int, _ seed: UInt64?) -> LanePhase {
+        // Checked for every lane before the first one was changed.
+        var (state, phase) = try! game.decode(record)
+        if let seed { state.generator = Generator(seed: seed) }
+        lanes[lane] = state
+        return phase
+    }
+
+    @inline(__always)
+    private func start(_ lane: inout Lane, from board: UnsafeRawBufferPointer? = nil) {
+        if let board {
+            try! game.start(&lane.state, from: board)
+        } else {
+            game.start(&lane.state, generator: &lane.generator)
+        }
+        lane.episodeLength = 0
+    }
+
+    @inline(__always)
+    private func write(_ lane: Lane, isTerminated: Bool, to row: LaneRow) {
+        game.write(lane.state, isTerminated: isTerminated, infos, to: GameRow(row, keys))
+        row.store(lane.episodeLength, keys.episodeLength)
+    }
+}
+
+/// The lanes of one batch in memory of their own.
+///
+/// This is the room for unsafe access to lanes. `@unchecked Sendable` because the batch that owns it is called by one
+/// caller at a time, and within a call workers have disjoint ranges of lanes.
+final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
+    private let memory: OwnedMemory
+    private let lanes: UnsafeMutableBufferPointer<Lane>
+
+    init(count: Int, repeating lane: Lane) throws(EnvironmentError) {
+        memory = try OwnedMemory(byteCount: count * MemoryLayout<Lane>.stride, for: "num_envs")
+        lanes = memory.initialized(repeating: lane)
+    }
+
+    deinit { lanes.deinitialize() }
+
+    @inline(__always)
+    subscript(lane: Int) -> Lane {
+        get { lanes[lane] }
+        set { lanes[lane] = newValue }
+    }
+
+    /// Changes a lane where it is, without a copy.
+    @inline(__always)
+    func change(_ lane: Int, _ body: (inout Lane) -> Void) { body(&lanes[lane]) }
+}

@@ -1,0 +1,107 @@
+internal import Platform
+
+/// The phase of a lane's episode; the numbers are those of snapshots, and the kernel reads them.
+package enum LanePhase: UInt8, Sendable {
+    case playing = 0
+    /// The episode has ended by the rules.
+    case terminated = 1
+    /// The episode was cut by the step limit only.
+    case truncated = 2
+}
+
+/// The phases of a batch's lanes, and the law of autoreset, which engines, passes and rollouts read here:
+///
+///     first reset ──► playing ──step──► terminated or truncated ──┬─ NEXT_STEP: the next step ──► playing …
+///                                                                 ├─ SAME_STEP: restart, after the step
+///                                                                 └─ disabled:  reset
+///
+/// While a step runs, they are the phases before it; ``advance(_:in:_:)`` ends it.
+///
+/// This is the room for that memory. `@unchecked Sendable` because the batch that owns it is called by one caller at a
+/// time, and within a call workers have disjoint lanes.
+package final class LanePhases: @unchecked Sendable {
+    private let memory: OwnedMemory
+    /// A byte for each lane of the blocks of 64; the last one may be partly used.
+    let bytes: UnsafeMutablePointer<UInt8>
+    private let autoreset: AutoresetMode
+
+    init(lanes: Int, _ autoreset: AutoresetMode) throws(EnvironmentError) {
+        memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
+        bytes = memory.initialized(repeating: LanePhase.playing.rawValue).baseAddress!
+        self.autoreset = autoreset
+    }
+
+    /// Memory of this many lanes: whole blocks.
+    static func bytes(lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
+
+    subscript(lane: Int) -> LanePhase {
+        @inline(__always) get { LanePhase(rawValue: bytes[lane])! }
+        set { bytes[lane] = newValue.rawValue }
+    }
+
+    /// Whether a lane's episode has ended and its next one has not begun.
+    @inline(__always)
+    func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
+
+    // MARK: the law
+
+    /// The effect of a step on a lane.
+    enum Turn {
+        /// Play the action.
+        case play
+        /// Ignore the action and start the next episode.
+        case start
+        /// Ignore the action and leave the lane as it is, until a reset.
+        case wait
+    }
+
+    /// The effect of a step on a finished lane.
+    var turnOfFinished: Turn { autoreset == .disabled ? .wait : .start }
+
+    /// The effect of a step on a lane.
+    @inline(__always)
+    func turn(_ lane: Int) -> Turn { isFinished(lane) ? turnOfFinished : .play }
+
+    /// Ends a step of these lanes, which has written its flags to `arrays`; both are 0 where nothing was played, and
+    /// where both are 1 the episode has ended by the rules.
+    @inline(__always)
+    func advance(_ lanes: Range<Int>, in arrays: BatchArrays, _ keys: BatchKeys) {
+        let first = lanes.lowerBound
+        let phases = UnsafeMutableRawPointer(bytes + first)
+        let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: first))
+        let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: first))
+        let waits = turnOfFinished == .wait
+        var index = 0
+        while index &+ 16 <= lanes.count {
+            typealias Flags = SIMD16<UInt8>
+            let isTerminated = terminated.loadUnaligned(fromByteOffset: index, as: Flags.self)
+            let isTruncated = truncated.loadUnaligned(fromByteOffset: index, as: Flags.self)
+            // -1 where both are 1: then the phase is `terminated`. because: comparing with a number is not vector code.
+            let both = unsafeBitCast(
+                (isTerminated &+ isTruncated) .== Flags(repeating: 2), to: Flags.self)
+            let kept = waits ? phases.load(fromByteOffset: index, as: Flags.self) : Flags()
+            let cut = isTruncated &+ both
+            phases.storeBytes(of: kept &+ isTerminated &+ cut &+ cut, toByteOffset: index, as: Flags.self)
+            index &+= 16
+        }
+        while index < lanes.count {
+            let isTerminated = terminated.load(fromByteOffset: index, as: UInt8.self)
+            let isTruncated = truncated.load(fromByteOffset: index, as: UInt8.self)
+            let kept = waits ? phases.load(fromByteOffset: index, as: UInt8.self) : 0
+            let cut = isTruncated & ~isTerminated
+            phases.storeBytes(of: kept &+ isTerminated &+ cut &+ cut, toByteOffset: index, as: UInt8.self)
+            index &+= 1
+        }
+    }
+
+    /// Writes 1 for each lane whose action the next step plays, else 0.
+    func writePlaying(_ lanes: Int, to flags: UnsafeMutableRawPointer) {
+        for lane in 0..<lanes {
+            flags.storeBytes(of: isFinished(lane) ? 0 : 1, toByteOffset: lane, as: UInt8.self)
+        }
+    }
+
+    /// Whether a step plays a lane's action.
+    @inline(__always)
+    package func plays(_ lane: Int) -> Bool { !isFinished(lane) }
+}

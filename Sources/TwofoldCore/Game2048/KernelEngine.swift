@@ -1,0 +1,158 @@
+internal import Kernel2048
+
+extension Game2048 {
+    /// A batch of boards, run by the fastest engine that can: the kernel up to 4 x 4.
+    ///
+    /// Throws where the reward or the extra infos are wrong.
+    public func makeBatch(_ options: BatchOptions) throws(EnvironmentError) -> Batch {
+        try makeBatch(options, passes: [])
+    }
+
+    /// The same with more passes, each for infos that users can request.
+    package func makeBatch(
+        _ options: BatchOptions, passes: [any StepPass]
+    ) throws(EnvironmentError) -> Batch {
+        let kernel = Kernels.kernel(options.engine, rows: config.rows, columns: config.columns)
+        return try Batch(self, options, passes: passes) { (plan) throws(EnvironmentError) in
+            if let kernel { try KernelEngine(plan, kernel) } else { try GameEngine(plan) }
+        }
+    }
+}
+
+/// The engine of 2048 on boards up to 4 x 4, 64 at a time.
+///
+/// It does what ``GameEngine`` does with the readable rules, bit by bit. The last block of a batch may be partly used:
+/// the kernel then writes to 64 rows of the engine's, which are copied as far as there are lanes.
+final class KernelEngine: BatchEngine {
+    private let game: Game2048
+    private let kernel: any KernelOperations.Type
+    private let rules: KernelRules
+    private let keys: BatchKeys
+    private let infos: Game2048.Infos
+    private let afterstateArrays: AfterstateArrays
+    private let phases: LanePhases
+    private let blocks: BlockStorage
+    /// The requested report of a step; nil without a request.
+    private let report: KernelReport?
+    private let workers: Int
+    private let stepArrays: [ArraySpec]
+
+    init(
+        _ plan: BatchPlan<Game2048>, _ kernel: any KernelOperations.Type
+    ) throws(EnvironmentError) {
+        (game, keys, infos, phases, stepArrays) = (
+            plan.game, plan.keys, plan.infos, plan.phases, plan.stepArrays
+        )
+        afterstateArrays = plan.game.afterstates!
+        self.kernel = kernel
+        var rules = KernelRules(
+            fourThreshold: game.spawnLaw.threshold, goalExponent: game.goalExponent)
+        rules.startTiles = game.config.startTiles
+        rules.stopAtGoal = game.config.stopAtGoal
+        rules.illegalTerminates = game.config.illegalAction == .terminate
+        rules.maxEpisodeSteps = plan.options.stepLimit
+        rules.holdsFinished = phases.turnOfFinished == .wait
+        rules.isReported = !plan.report.isPlain
+        self.rules = rules
+        report = plan.report.isPlain ? nil : KernelReport(plan)
+        workers = plan.options.workers.threads
+        blocks = try BlockStorage(
+            game.config, kernel, lanes: plan.options.lanes, workers: workers, stepArrays: stepArrays,
+            afterstateArrays: afterstateArrays.specs)
+    }
+
+    var nanosecondsPerLane: Int { report == nil ? 10 : 25 }
+    var nanosecondsPerSingleLane: Int { 200 }
+
+    func bytes(lanes: Int) -> Int {
+        BlockStorage.bytes(
+            lanes: lanes, workers: workers, stepArrays: stepArrays, afterstateArrays: afterstateArrays.specs)
+    }
+
+    // MARK: blocks of lanes
+
+    func step(_ lanes: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int) {
+        var first = lanes.lowerBound
+        while first &+ KernelBlock.lanes <= lanes.upperBound {
+            step(first, actions, into: arrays, row: first, worker)
+            first &+= KernelBlock.lanes
+        }
+        guard first < lanes.upperBound else { return }
+        let tail = blocks.tail
+        step(first, actions, into: tail, row: 0, worker)
+        arrays.copyRows(first..<lanes.upperBound, from: tail)
+    }
+
+    /// Steps the block that starts at a lane, and writes 64 rows.
+    @inline(__always)
+    private func step(
+        _ first: Int, _ actions: LaneInput<UInt8>, into arrays: BatchArrays, row: Int, _ worker: Int
+    ) {
+        let scratch = blocks.scratch(worker)
+        kernel.step(
+            blocks.block(of: first), actions: blocks.actions(actions, from: first),
+            phases: phases.bytes + first, rules: rules, arrays.kernelOutputs(row, keys, infos),
+            arrays.kernelStepOutputs(row, keys), scratch: scratch)
+        if let report { kernel.report(report.program, report.outputs(arrays, row), scratch: scratch) }
+    }
+
+    func observe(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int) {
+        if lanes.count == KernelBlock.lanes {
+            return observe(lanes.lowerBound, into: arrays, row: lanes.lowerBound, worker)
+        }
+        let tail = blocks.tail
+        observe(lanes.lowerBound, into: tail, row: 0, worker)
+        arrays.copyRows(lanes, of: keys.resetCount, from: tail)
+    }
+
+    private func observe(_ first: Int, into arrays: BatchArrays, row: Int, _ worker: Int) {
+        kernel.observe(
+            blocks.block(of: first), phases: phases.bytes + first, rules: rules,
+            arrays.kernelOutputs(row, keys, infos), scratch: blocks.scratch(worker))
+    }
+
+    func afterstates(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int) {
+        if lanes.count == KernelBlock.lanes {
+            return afterstates(lanes.lowerBound, into: arrays, row: lanes.lowerBound, worker)
+        }
+        let tail = blocks.afterstatesTail
+        afterstates(lanes.lowerBound, into: tail, row: 0, worker)
+        arrays.copyRows(lanes, from: tail)
+    }
+
+    private func afterstates(_ first: Int, into arrays: BatchArrays, row: Int, _ worker: Int) {
+        kernel.afterstates(
+            blocks.block(of: first), phases: phases.bytes + first,
+            boards: arrays.address(afterstateArrays.boards, lane: row),
+            rewards: arrays.address(afterstateArrays.rewards, lane: row),
+            mask: arrays.address(afterstateArrays.mask, lane: row), scratch: blocks.scratch(worker))
+    }
+
+    // MARK: single lanes: few of a block start at a time
+
+    func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
+        if let seed { blocks.seed(lane, with: Generator(seed: seed)) }
+        blocks.start(lane, from: board, rules: rules)
+    }
+
+    func observe(lane: Int, into arrays: BatchArrays) {
+        let (state, row) = (blocks.lane(lane), arrays.row(lane))
+        game.write(
+            state.state, isTerminated: phases[lane] == .terminated, infos, to: GameRow(row, keys))
+        row.store(state.episodeLength, keys.episodeLength)
+    }
+
+    func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer) {
+        game.encode(blocks.lane(lane), phases[lane], into: record)
+    }
+
+    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState) { _ = try game.decode(record) }
+
+    func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
+        // Checked for every lane before the first one was changed.
+        var (state, phase) = try! game.decode(record)
+        if let seed { state.generator = Generator(seed: seed) }
+        blocks.put(state, into: lane)
+        return phase
+    }
+}
