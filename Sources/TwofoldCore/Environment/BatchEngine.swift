@@ -1,3 +1,5 @@
+package import Platform
+
 /// The player of a batch's boards: the readable rules of any game, or the kernel of 2048. All engines give the same
 /// bytes.
 ///
@@ -28,7 +30,7 @@ package protocol BatchEngine: AnyObject, Sendable {
     /// Writes a lane's record.
     func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer)
     /// Throws if no lane can be in the state of a record.
-    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState)
+    func check(_ record: UnsafeRawBufferPointer) throws(Reason)
     /// Puts a checked record into a lane, whose stream a seed replaces. Returns its phase.
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase
 }

@@ -66,7 +66,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)
-    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState) {
+    func check(_ record: UnsafeRawBufferPointer) throws(Reason) {
         try decode(record)
     }
 
@@ -155,7 +155,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
     }
 
     @inline(never)
-    private func decode(_ record: UnsafeRawBufferPointer) throws(InvalidState) {
+    private func decode(_ record: UnsafeRawBufferPointer) throws(Reason) {
         _ = try game.decode(record)
     }
 

@@ -1,4 +1,5 @@
 internal import Kernel2048
+internal import Platform
 
 extension Game2048 {
     /// A batch of boards, run by the fastest engine that can: the kernel up to 4 x 4.
@@ -146,7 +147,7 @@ final class KernelEngine: BatchEngine {
         game.encode(blocks.lane(lane), phases[lane], into: record)
     }
 
-    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState) { _ = try game.decode(record) }
+    func check(_ record: UnsafeRawBufferPointer) throws(Reason) { _ = try game.decode(record) }
 
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
         // Checked for every lane before the first one was changed.
