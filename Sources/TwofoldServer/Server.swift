@@ -1,7 +1,7 @@
 public import Logging
 public import Platform
 internal import TwofoldCore
-internal import TwofoldSessions
+public import TwofoldSessions
 internal import ZeroMQ
 
 /// Serves until `stopDescriptor` becomes readable (or the parent process has gone), then answers every

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import Testing
 import TwofoldProtocol
+import TwofoldSessions
 import TwofoldTestSupport
 import ZeroMQ
 
