@@ -1,3 +1,4 @@
+internal import Platform
 internal import TwofoldCore
 
 /// 2048 as the fastest known scalar engines play it: a board in one 64-bit word, rows moved by table.
@@ -76,7 +77,7 @@ final class RowTableEngine: BatchEngine {
         preconditionFailure("the benchmark takes no snapshots")
     }
 
-    func check(_ record: UnsafeRawBufferPointer) throws(InvalidState) {
+    func check(_ record: UnsafeRawBufferPointer) throws(Reason) {
         preconditionFailure("the benchmark takes no snapshots")
     }
 

@@ -1,5 +1,6 @@
 public import CTwofold
 internal import Platform
+internal import Platform
 internal import Synchronization
 internal import TwofoldProtocol
 internal import TwofoldService
@@ -129,13 +130,15 @@ public func call(
     _ service: UInt64, _ header: UnsafePointer<UInt8>?, _ headerSize: Int,
     _ payload: UnsafePointer<UInt8>?, _ payloadSize: Int, _ reply: UnsafeMutablePointer<twofold_reply>?
 ) -> Int32 {
-    guard let reply, let room = ReplyBuffers(reply), let header = buffer(header, headerSize),
+    guard let reply, let room = ReplyBuffers(reply),
+        let header = Frame(ofCaller: header, headerSize, width: 1),
         payloadSize >= 0, payload != nil || payloadSize == 0
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }
-    let payload = payload.map { UnsafeRawBufferPointer(start: $0, count: payloadSize) }
-    let (seq, answer) = service.call(header, payload, memory: room.takesAnyHeader ? room.payload : nil)
-    return room.put(answer, seq: seq, isStep: false)
+    let answer = service.call(
+        header, Frame(ofCaller: payload, payloadSize, width: 1),
+        memory: room.takesAnyHeader ? room.payload : nil)
+    return room.put(answer, isStep: false)
 }
 
 @_cdecl("twofold_step")
@@ -143,12 +146,12 @@ public func step(
     _ steps: UnsafePointer<twofold_steps>?, _ seq: UInt64, _ actions: UnsafeRawPointer?
 ) -> Int32 {
     guard let steps, let reply = steps.pointee.reply, let room = ReplyBuffers(reply),
-        let actions = Actions(actions, steps.pointee.count, width: steps.pointee.width),
+        let actions = Frame(ofCaller: actions, steps.pointee.count, width: steps.pointee.width),
         let id = withUnsafeBytes(of: steps.pointee.session, { SessionID(bytes: $0) })
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(steps.pointee.service) else { return status(TWOFOLD_NO_SERVICE) }
     let answer = service.step(id, epoch: steps.pointee.epoch, seq: seq, actions: actions)
-    return room.put(answer, seq: seq, isStep: true)
+    return room.put(answer, isStep: true)
 }
 
 /// The caller's memory for a reply.
@@ -175,50 +178,21 @@ private struct ReplyBuffers {
     }
 
     /// Writes an answer, if there is room for it.
-    func put(_ answer: EmbeddedService.Answer, seq: UInt64, isStep: Bool) -> Int32 {
-        switch answer {
-        case .kept(let kept):
-            if isStep, case .step(let step) = kept.result, !step.hasFinals {
-                return put(header: [], kept.payload?.bytes, TWOFOLD_STEPPED)
-            }
-            return put(header: frame(seq) { $0.result = kept.result }, kept.payload?.bytes)
-        case .done(let result, let size):
-            // The payload is there already.
-            return put(
-                header: frame(seq) { $0.result = result },
-                UnsafeMutableRawBufferPointer(rebasing: payload[..<size]))
-        case .refused(let error): return put(header: frame(seq) { $0.error = error.wire }, nil)
-        case .tooSmall(let size):
-            (reply.pointee.header_size, reply.pointee.payload_size) = (0, size)
-            return status(TWOFOLD_TOO_SMALL)
-        }
-    }
-
-    private func frame(_ seq: UInt64, _ fill: (inout Reply) -> Void) -> [UInt8] {
-        var reply = Reply()
-        reply.seq = seq
-        fill(&reply)
-        return reply.frame
-    }
-
-    private func put(
-        header frame: [UInt8], _ bytes: UnsafeMutableRawBufferPointer?, _ outcome: Int = TWOFOLD_ANSWERED
-    ) -> Int32 {
-        let size = bytes?.count ?? 0
+    func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
+        let isLean = isStep && answer.isPlainStep
+        let frame = isLean ? [] : answer.header
+        let size = answer.payload?.count ?? 0
         (reply.pointee.header_size, reply.pointee.payload_size) = (frame.count, size)
         guard frame.count <= header.count, size <= payload.count else { return status(TWOFOLD_TOO_SMALL) }
         header.copyBytes(from: frame)
-        if let bytes, size > 0, bytes.baseAddress != payload.baseAddress {
-            payload.baseAddress!.copyMemory(from: bytes.baseAddress!, byteCount: size)
+        answer.payload?.withBytes { bytes in
+            // The payload of a request without a session is there already.
+            if size > 0, bytes.baseAddress != UnsafeRawPointer(payload.baseAddress) {
+                payload.copyMemory(from: bytes)
+            }
         }
-        return status(outcome)
+        return status(isLean ? TWOFOLD_STEPPED : TWOFOLD_ANSWERED)
     }
-}
-
-/// Bytes of the caller; nil when the pointer is missing, or the size is impossible.
-private func buffer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> UnsafeRawBufferPointer? {
-    guard count >= 0, let start else { return nil }
-    return UnsafeRawBufferPointer(start: start, count: count)
 }
 
 /// A constant of twofold.h as its functions return it.

@@ -1,7 +1,7 @@
 public import Logging
 public import Platform
 internal import TwofoldCore
-internal import TwofoldSessions
+public import TwofoldSessions
 internal import ZeroMQ
 
 /// Serves until `stopDescriptor` becomes readable (or the parent process has gone), then answers every
@@ -59,8 +59,10 @@ private func serve(
         endpoints.append(
             try Endpoint(endpoint, configuration, in: context))
     }
-    let requests = Requests(configuration, authenticator, logger: logger, at: .now)
-    let loop = try ReplyLoop(requests, endpoints)
+    let machine = SessionMachine(
+        configuration.service,
+        keys: { [authenticator] in authenticator.map { ($0.names, $0.refused) } ?? ([:], 0) }, at: .now)
+    let loop = try ReplyLoop(machine, endpoints, authenticator, configuration, logger)
     var stateDirectory: StateDirectory?
     if let path = configuration.stateDirectory {
         let files = try SystemStateFiles(path)
@@ -69,13 +71,15 @@ private func serve(
         }
         let directory = StateDirectory(files)
         let begin = Moment.now
-        guard requests.restoreSessions(from: directory, at: begin, unless: { isReadable(stopDescriptor) })
+        guard
+            machine.restoreSessions(
+                from: directory, logger: logger, at: begin, unless: { isReadable(stopDescriptor) })
         else {
             logger.info("stopping: the saved sessions stay in the state directory")
-            return requests.statistics
+            return machine.statistics
         }
         // Until now, no request could be read.
-        _ = requests.handle(.pause(.now - begin), at: .now)
+        machine.excuse(.now - begin, until: .now)
         stateDirectory = directory
     }
     for endpoint in endpoints {
@@ -89,6 +93,6 @@ private func serve(
         onListening(endpoint.name)
     }
     try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
-    requests.endSessions(savingIn: stateDirectory, at: .now)
-    return requests.statistics
+    machine.endSessions(savingIn: stateDirectory, logger: logger, at: .now)
+    return machine.statistics
 }

@@ -68,7 +68,7 @@ package final class EnvironmentHost {
     /// that throws has changed nothing.
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
-    ) throws(ServiceError) -> SessionOutcome {
+    ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
         // because: a step changes no policy, and takes no memory but its reply's.
         if case .step = op { return try run(op, payload) }
         let claim: PolicyClaim?
@@ -85,7 +85,7 @@ package final class EnvironmentHost {
     /// Carries a request out, and gives its reply memory of the pool.
     private func run(
         _ op: Request.OneOf_Op, _ payload: UnsafeRawBufferPointer?
-    ) throws(ServiceError) -> SessionOutcome {
+    ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
         var buffer: PayloadPool.Buffer?
         let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
             do throws(MemoryBudget.Exhausted) {
@@ -96,31 +96,15 @@ package final class EnvironmentHost {
                 throw .exhausted("", "no memory for the reply: \(error)")
             }
         }
-        var change = SessionChange.none
-        var steps = 0
-        switch outcome.result {
-        case .step: steps = environment.lanes
-        case .rollout(let rollout): steps = Int(rollout.steps) * environment.lanes
-        case .close: change = .closed
-        default: break
-        }
-        return SessionOutcome(
-            result: outcome.result, payload: buffer.map { Payload($0, size: outcome.payloadSize) },
-            change: change, steps: steps)
+        return (outcome.result, buffer?.frame(outcome.payloadSize))
     }
 
-    /// The first bytes of a buffer.
-    package struct Payload {
-        package let buffer: PayloadPool.Buffer
-        package let size: Int
-
-        package init(_ buffer: PayloadPool.Buffer, size: Int) {
-            self.buffer = buffer
-            self.size = size
-        }
-
-        package var bytes: UnsafeMutableRawBufferPointer {
-            UnsafeMutableRawBufferPointer(rebasing: buffer.bytes.prefix(size))
+    /// Boards that a request has stepped, each as often as it was.
+    func steps(of result: Reply.OneOf_Result) -> Int {
+        switch result {
+        case .step: environment.lanes
+        case .rollout(let rollout): Int(rollout.steps) * environment.lanes
+        default: 0
         }
     }
 

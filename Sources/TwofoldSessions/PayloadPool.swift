@@ -33,6 +33,11 @@ package final class PayloadPool {
         private let memory: OwnedMemory
         private let reservation: MemoryBudget.Reservation
 
+        /// The first bytes.
+        package func frame(_ count: Int) -> Frame {
+            Frame(UnsafeRawBufferPointer(rebasing: bytes[..<count]), of: self)
+        }
+
         package init(_ reservation: MemoryBudget.Reservation) throws(MemoryBudget.Exhausted) {
             self.reservation = reservation
             do throws(OutOfMemory) { memory = try OwnedMemory(byteCount: reservation.bytes) } catch {

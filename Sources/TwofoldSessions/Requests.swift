@@ -8,13 +8,13 @@ private let maxHeaderBytes = 1 << 18
 
 extension Request {
     /// The request in a header; throws when it is not one.
-    package static func decode(_ header: UnsafeRawBufferPointer) throws(ServiceError) -> Request {
+    package static func decode(_ header: Frame) throws(ServiceError) -> Request {
         guard header.count <= maxHeaderBytes else {
             throw ServiceError(
                 .invalidArgument, field: "request",
                 "the first frame has \(header.count) bytes; at most \(maxHeaderBytes) are read")
         }
-        guard let request = Request(frame: header) else {
+        guard let request = header.withBytes({ Request(frame: $0) }) else {
             throw ServiceError(
                 .invalidArgument, field: "request", "the first frame is not a twofold.v1.Request")
         }
@@ -28,6 +28,20 @@ extension ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
+    /// The server is about to stop. The request may be sent again after what a restart takes, about.
+    package static var stopping: ServiceError {
+        var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
+        error.retryAfter = 1000
+        return error
+    }
+
+    static func tooMany(_ limit: Int) -> ServiceError {
+        ServiceError(
+            .resourceExhausted, field: "op",
+            "this server carries out \(limit) such requests at a time, and that many are in progress: try again"
+        )
+    }
+
     /// There is a payload where it does not belong.
     package static var noPayload: ServiceError {
         ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
@@ -37,7 +51,7 @@ extension ServiceError {
 extension MemoryBudget {
     /// Holds the bytes of a request that is kept; nil for one that is too small to matter.
     package func reserve(request bytes: Int) throws(ServiceError) -> Reservation? {
-        guard bytes > 4096 else { return nil }
+        guard bytes > Frame.smallBytes else { return nil }
         do throws(Exhausted) { return try reserve(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
         }

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 import TwofoldProtocol
+import TwofoldSessions
 import TwofoldTestSupport
 import ZeroMQ
 

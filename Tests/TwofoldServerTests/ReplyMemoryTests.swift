@@ -27,18 +27,21 @@ import ZeroMQ
 
     @Test func `a reply keeps its buffer, also after it was sent`() throws {
         var first: ObjectIdentifier?
-        var reply: ReplyFrames? = try {
+        var reply: StoredReply? = try {
             let buffer = try pool.take(size: 1000)
             first = ObjectIdentifier(buffer)
-            return try ReplyFrames(Reply(), payload: .init(buffer, size: buffer.bytes.count))
+            return StoredReply(.step(.init()), seq: 1, payload: buffer.frame(1000))
         }()
-        var route = Multipart()
-        reply!.append(to: &route)
-        #expect(route.count == 2)
+        var request = Multipart()
+        for _ in 0..<3 { request.append(Message()) }
+        let envelope = Envelope(request, delimiter: 1, through: 0)
+        var message = Multipart()
+        try envelope.append(reply!, to: &message)
+        #expect(message.count == 4)
         #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent and stored")
         reply = nil
         #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent")
-        route.removeAll()
+        message.removeAll()
         #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
     }
 

@@ -82,52 +82,56 @@ import ZeroMQ
     }
 
     @Test func `statistics are finished on another thread, and show the moment of their request`() throws {
-        let requests = requests()
-        let asked = try take(Request(.stats(.init())), requests)
+        let machine = machine()
+        let asked = try take(Request(.stats(.init())), machine)
         // A session that is opened meanwhile.
         let id = Data(repeating: 1, count: 16)
-        let created = try take(Request(.create(lanes: 1), session: id, seq: 1), requests)
-        guard case .perform(let stats, .statistics) = asked, case .perform(let create, _) = created else {
+        let created = try take(Request(.create(lanes: 1), session: id, seq: 1), machine)
+        guard case .perform(let stats) = asked, machine.place(of: stats) == .statistics,
+            case .perform(let create) = created
+        else {
             Issue.record("the socket thread would finish them")
             return
         }
-        _ = try requests.finish(create, create.perform(requests.service, requests.budget), at: .now)
-        #expect(requests.ledger.openCount == 1)
-        let outcome = stats.perform(requests.service, requests.budget)
-        guard case .send(let reply, _)? = try requests.finish(stats, outcome, at: .now).first else {
+        var effects: [SessionMachine.Effect] = []
+        machine.finish(create, create.perform(machine.service, machine.budget), at: .now, into: &effects)
+        #expect(machine.ledger.openCount == 1)
+        let result = stats.perform(machine.service, machine.budget)
+        effects = []
+        machine.finish(stats, result, at: .now, into: &effects)
+        guard case .send(let reply, _)? = effects.first else {
             Issue.record("nothing is sent")
             return
         }
-        let usage = try Reply(bytes: Array(reply.saved.header)).stats.usage
+        let usage = try Reply(bytes: reply.header).stats.usage
         #expect(usage.sessions == 0)
         #expect(usage.residentBytes > 1 << 20 && usage.descriptors > 2)
     }
 
     @Test func `more statistics at a time than the server finishes are refused`() throws {
-        let requests = requests()
+        let machine = machine()
         for _ in 0..<16 {
-            guard case .perform(_, .statistics) = try take(Request(.stats(.init())), requests) else {
+            guard case .perform = try take(Request(.stats(.init())), machine) else {
                 Issue.record("they are not begun")
                 return
             }
         }
-        guard case .send(let reply, _) = try take(Request(.stats(.init())), requests) else {
+        guard case .send(let reply, _) = try take(Request(.stats(.init())), machine) else {
             Issue.record("they are begun")
             return
         }
-        #expect(try Reply(bytes: Array(reply.saved.header)).error.code == .resourceExhausted)
+        #expect(try Reply(bytes: reply.header).error.code == .resourceExhausted)
     }
 
-    private func requests() -> Requests {
-        let configuration = ServerConfiguration(endpoints: [], ServiceSettings(threads: 1))
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        return Requests(configuration, nil, logger: logger, at: .now)
+    private func machine() -> SessionMachine {
+        SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .now)
     }
 
-    private func take(_ request: Request, _ requests: Requests) throws -> Requests.Output? {
-        var message = Multipart()
-        for frame in [[1], [], request.bytes] { message.append(try Message(copying: frame)) }
-        return try requests.take(message, isWhole: true, from: 0, at: .now).first
+    private func take(_ request: Request, _ machine: SessionMachine) throws -> SessionMachine.Effect? {
+        let header = request.bytes.withUnsafeBytes { Frame(copying: $0) }
+        var effects: [SessionMachine.Effect] = []
+        machine.take(header: header, payload: nil, from: Route(.anonymous, arrived: .now), into: &effects)
+        return effects.first
     }
 
     // MARK: the probe

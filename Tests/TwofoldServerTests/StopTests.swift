@@ -3,6 +3,7 @@ import Foundation
 import Platform
 import Testing
 import TwofoldProtocol
+import TwofoldSessions
 import TwofoldTestSupport
 import ZeroMQ
 

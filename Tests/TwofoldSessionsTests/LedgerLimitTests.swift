@@ -32,10 +32,10 @@ import TwofoldTestSupport
         #expect(refusal.message.contains("max_boards = 10"))
         #expect(try ledger.admit(create(2, lanes: 4)).entry != nil)
         #expect(ledger.openBoards == 10)
-        _ = ledger.abandon(first)
+        _ = try ledger.abandon(first)
         #expect(ledger.openBoards == 4)
-        try ledger.carryOut(create(3, lanes: 6), change: .created(.small()))
-        try ledger.carryOut(Request(.close, session: sessionBytes(3), seq: 2), change: .closed)
+        try ledger.carryOut(create(3, lanes: 6), creating: .small())
+        try ledger.carryOut(Request(.close, session: sessionBytes(3), seq: 2))
         #expect(ledger.openBoards == 4)
     }
 
@@ -71,7 +71,7 @@ import TwofoldTestSupport
     @Test func `to everybody but its owner a session is not there`() throws {
         var ledger = ledger { _ in }
         let entry = try #require(try ledger.admit(create(1, lanes: 1), from: Route(alice)).entry)
-        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 1), change: .created(try .small()))
+        _ = try ledger.complete(entry, StoredReply(seq: 1), creating: .small())
         let unknown = try #require(
             try ledger.admit(Request(.step, session: sessionBytes(9), seq: 2)).refusal)
         for stranger in [bob, .anonymous] {
@@ -110,7 +110,7 @@ import TwofoldTestSupport
         #expect(
             ledger.endIdle(since: muchLater - .milliseconds(10)).map(\.id) == [SessionID(sessionBytes(2))])
         // The third has been idle only since its reply.
-        _ = ledger.abandon(busy, at: muchLater)
+        ledger.abandon(busy, at: muchLater)
         #expect(ledger.endIdle(since: muchLater - .milliseconds(10)).isEmpty)
         let atLast = muchLater + .milliseconds(11)
         #expect(
@@ -125,7 +125,7 @@ import TwofoldTestSupport
         let entry = try #require(
             try ledger.admit(Request(.step, session: sessionBytes(1), seq: 2), at: begin).entry)
         let end = begin + .seconds(1)
-        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 2), change: .none, at: end)
+        ledger.complete(entry, StoredReply(seq: 2), at: end)
         #expect(ledger.endIdle(since: end - .milliseconds(10)).isEmpty)
         #expect(ledger.endIdle(since: end + .milliseconds(10)).count == 1)
     }
@@ -144,7 +144,7 @@ import TwofoldTestSupport
         var ledger = ledger { _ in }
         try ledger.open(sessionBytes(1))
         let close = Request(.close, session: sessionBytes(1), seq: 2)
-        let reply = try ledger.carryOut(close, change: .closed)
+        let reply = try ledger.carryOut(close)
         #expect(ledger.endIdle(since: Moment(nanoseconds: 10_000_000)).isEmpty)
         #expect(try ledger.admit(close).resent === reply)
     }

@@ -10,36 +10,14 @@ import TwofoldTestSupport
 /// A session id of 16 times the same byte.
 func sessionBytes(_ byte: UInt8) -> Data { Data(repeating: byte, count: 16) }
 
-/// The ledger of a carrier that keeps plain bytes.
-typealias SessionLedger = TwofoldSessions.SessionLedger<RequestFrames, ReplyFrames, Route>
-
-/// A request in bytes of its own.
-final class RequestFrames: KeptRequest {
-    private let header: [UInt8]
-    private let payload: [UInt8]?
-
-    init(header: [UInt8], payload: [UInt8]? = nil) throws {
-        self.header = header
-        self.payload = payload
-    }
-
-    func isSame(as other: RequestFrames) -> Bool { header == other.header && payload == other.payload }
-
-    var compact: RequestFrames { try! RequestFrames(header: header) }
-
-    func decodeHeader() -> Request? { header.withUnsafeBytes { Request(frame: $0) } }
+extension StoredReply {
+    /// A reply that is only compared with others.
+    convenience init(seq: UInt64 = 0) { self.init(.step(.init()), seq: seq) }
 }
 
-/// A reply that is only compared with others.
-final class ReplyFrames {
-    init(seq: UInt64 = 0) throws {}
-}
-
-/// A route that goes nowhere.
-final class Route: ReplyRoute {
-    let client: Client
-
-    init(_ client: Client = .anonymous) { self.client = client }
+extension Route {
+    /// A route that goes nowhere.
+    convenience init(_ client: Client = .anonymous) { self.init(client, arrived: .start) }
 }
 
 extension Moment {
@@ -65,58 +43,88 @@ extension SessionLedger {
         self.init(limits)
     }
 
-    /// Asks about a request as it comes from the wire.
+    /// Asks about a request as it comes from the wire, and starts it if it is to be executed.
     mutating func admit(
-        _ request: Request, payload: [UInt8]? = nil, from route: Route = Route(), at now: Moment = .start
-    ) throws -> Verdict {
-        try admit(request, RequestFrames(header: request.bytes, payload: payload), from: route, at: now)
+        _ request: Request, header: [UInt8]? = nil, payload: [UInt8]? = nil, from route: Route? = nil,
+        at now: Moment = .start
+    ) throws -> Decision {
+        let (op, route) = (try #require(request.op), route ?? Route(.anonymous, arrived: now))
+        let header = (header ?? request.bytes).withUnsafeBytes { Frame(copying: $0) }
+        let payload = payload?.withUnsafeBytes { Frame(copying: $0) }
+        var decision = Decision()
+        let subject: Work.Subject
+        do throws(ServiceError) {
+            switch try admit(request, header, payload, from: route) {
+            case .create(let entry):
+                decision.entry = entry
+                subject = .create(request.create)
+            case .execute(let entry, let host):
+                decision.entry = entry
+                subject = .request(op, host)
+            case .resend(let reply):
+                decision.resent = reply
+                return decision
+            case .parked:
+                decision.isParked = true
+                return decision
+            }
+        } catch {
+            decision.refusal = error
+            return decision
+        }
+        let entry = try #require(decision.entry)
+        entry.start(
+            Work(
+                subject, of: entry, RequestKind(op), seq: request.seq, header: header, payload: payload,
+                from: route))
+        return decision
     }
 
     /// Has a request carried out; the reply that was stored.
     @discardableResult
-    mutating func carryOut(_ request: Request, payload: [UInt8]? = nil, change: SessionChange = .none) throws
-        -> ReplyFrames
+    mutating func carryOut(_ request: Request, payload: [UInt8]? = nil, creating host: EnvironmentHost? = nil)
+        throws -> StoredReply
     {
         let entry = try #require(try admit(request, payload: payload).entry)
-        let reply = try ReplyFrames(seq: request.seq)
-        _ = complete(entry, reply: reply, change: change)
+        let reply = StoredReply(seq: request.seq)
+        _ = try complete(entry, reply, creating: host)
         return reply
     }
 
-    /// An outcome whose time does not matter.
-    mutating func complete(_ entry: Entry, reply: ReplyFrames, change: SessionChange) -> Delivery {
-        complete(entry, reply: reply, change: change, at: .start)
+    /// Completes what is in progress, and returns it.
+    mutating func complete(
+        _ entry: Entry, _ reply: StoredReply, creating host: EnvironmentHost? = nil, at now: Moment = .start
+    ) throws -> Work {
+        let work = try #require(entry.work)
+        if let host { work.host = host }
+        complete(entry, reply, at: now)
+        return work
     }
 
-    /// A refusal whose time does not matter.
-    mutating func abandon(_ entry: Entry) -> Delivery { abandon(entry, at: .start) }
+    /// Abandons what is in progress, and returns it.
+    mutating func abandon(_ entry: Entry) throws -> Work {
+        let work = try #require(entry.work)
+        abandon(entry, at: .start)
+        return work
+    }
+
+    /// Asks about a resume.
+    func resumption(_ request: Request, from route: Route = Route()) -> Result<Resumption, ServiceError> {
+        Result { () throws(ServiceError) in try resume(request, from: route, at: .start) }
+    }
 
     /// A session that was just created.
     mutating func open(_ session: Data) throws {
-        try carryOut(
-            Request(.create(lanes: 1), session: session, seq: 1), change: .created(EnvironmentHost.small()))
+        try carryOut(Request(.create(lanes: 1), session: session, seq: 1), creating: EnvironmentHost.small())
     }
 }
 
-extension SessionLedger.Verdict {
-    /// The entry to carry the request out on.
-    var entry: SessionLedger.Entry? {
-        switch self {
-        case .create(let entry, _), .execute(let entry, _): entry
-        default: nil
-        }
-    }
-
+/// The ledger's decision about a request.
+struct Decision {
+    /// The entry to execute the request on.
+    var entry: SessionLedger.Entry?
     /// The stored reply.
-    var resent: ReplyFrames? {
-        if case .resend(let reply) = self { reply } else { nil }
-    }
-
-    var isParked: Bool {
-        if case .parked = self { true } else { false }
-    }
-
-    var refusal: ServiceError? {
-        if case .refuse(let error) = self { error } else { nil }
-    }
+    var resent: StoredReply?
+    var isParked = false
+    var refusal: ServiceError?
 }

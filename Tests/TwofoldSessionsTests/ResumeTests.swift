@@ -15,17 +15,18 @@ import TwofoldTestSupport
     }
 
     /// A resume by the holder of 16 times this byte.
-    private func resume(_ holder: UInt8, from route: Route = Route()) throws -> SessionLedger.Resumption {
+    private func resume(
+        _ holder: UInt8, from route: Route = Route()
+    ) throws -> Result<SessionLedger.Resumption, ServiceError> {
         var resume = ResumeRequest()
         resume.holder = sessionBytes(holder)
-        return ledger.resume(
-            Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route, at: .start)
+        return ledger.resumption(Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route)
     }
 
     /// Whether the session has this epoch: then its next request is carried out.
     private mutating func isHeld(by epoch: UInt32, next seq: UInt64) throws -> Bool {
         guard let entry = try ledger.admit(step(seq, epoch: epoch)).entry else { return false }
-        _ = ledger.abandon(entry)
+        _ = try ledger.abandon(entry)
         return true
     }
 
@@ -46,11 +47,10 @@ import TwofoldTestSupport
     }
 
     @Test mutating func `a resume with an epoch is for the holder of that epoch alone`() throws {
-        func resume(_ holder: UInt8, epoch: UInt32) -> SessionLedger.Resumption {
+        func resume(_ holder: UInt8, epoch: UInt32) -> Result<SessionLedger.Resumption, ServiceError> {
             var resume = ResumeRequest()
             resume.holder = sessionBytes(holder)
-            return ledger.resume(
-                Request(.resume(resume), session: one, epoch: epoch, seq: 0), from: Route(), at: .start)
+            return ledger.resumption(Request(.resume(resume), session: one, epoch: epoch, seq: 0))
         }
         try ledger.open(one)
         #expect(resume(7, epoch: 1).isAnswer)
@@ -77,10 +77,9 @@ import TwofoldTestSupport
         let second = Route()
         #expect(try resume(7, from: first).isWaiting)
         #expect(try resume(8, from: second).isWaiting)
-        let delivery = ledger.complete(entry, reply: try ReplyFrames(seq: 2), change: .none)
-        let waiting = try #require(delivery.resume)
-        #expect(waiting.route === second)
-        #expect(ledger.resume(waiting.header, from: waiting.route, at: .start).isAnswer)
+        let waiting = try ledger.complete(entry, StoredReply(seq: 2)).resumes
+        #expect(waiting.count == 1 && waiting[0].route === second)
+        #expect(ledger.resumption(waiting[0].request, from: waiting[0].route).isAnswer)
         #expect(try isHeld(by: 2, next: 3))
     }
 
@@ -91,8 +90,8 @@ import TwofoldTestSupport
         other.holder = sessionBytes(7)
         let request = Request(.resume(other), session: one, epoch: 0, seq: 0)
         let stranger = Route(.key("stranger"))
-        #expect(ledger.resume(request, from: stranger, at: .start).refusal?.code == .notFound)
-        try ledger.carryOut(Request(.close, session: one, seq: 2), change: .closed)
+        #expect(ledger.resumption(request, from: stranger).refusal?.code == .notFound)
+        try ledger.carryOut(Request(.close, session: one, seq: 2))
         #expect(try resume(7).refusal?.code == .notFound)
     }
 
@@ -106,7 +105,8 @@ import TwofoldTestSupport
         saved.lastSeq = 1
         saved.requests = 1
         change(&saved)
-        let last = (request: try RequestFrames(header: []), reply: try ReplyFrames())
+        let last = SessionLedger.Done(
+            seq: saved.lastSeq, header: Frame(), payload: nil, nil, reply: StoredReply())
         return try ledger.restore(saved, .small(), last: last, at: .start)
     }
 
@@ -138,23 +138,23 @@ import TwofoldTestSupport
         var resume = ResumeRequest()
         resume.holder = Data(repeating: 1, count: count)
         let request = Request(.resume(resume), session: one, epoch: 0, seq: 0)
-        let refusal = try #require(ledger.resume(request, from: Route(), at: .start).refusal)
+        let refusal = try #require(ledger.resumption(request).refusal)
         #expect(refusal.code == .invalidArgument)
         #expect(refusal.field == "holder")
         #expect(try isHeld(by: 1, next: 2))
     }
 }
 
-extension SessionLedger.Resumption {
+extension Result<SessionLedger.Resumption, ServiceError> {
     var isAnswer: Bool {
-        if case .answer = self { true } else { false }
+        if case .success(.answer) = self { true } else { false }
     }
 
     var isWaiting: Bool {
-        if case .waits = self { true } else { false }
+        if case .success(.waits) = self { true } else { false }
     }
 
     var refusal: ServiceError? {
-        if case .refuse(let error) = self { error } else { nil }
+        if case .failure(let error) = self { error } else { nil }
     }
 }

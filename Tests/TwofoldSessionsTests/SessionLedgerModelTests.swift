@@ -100,7 +100,7 @@ private struct Model {
         var dice = Dice(seed: seed)
         var ledger = SessionLedger(maxSessions: 3)
         var model = Model(limit: 3)
-        var replies: [ReplyFrames] = []
+        var replies: [StoredReply] = []
         var routes: [Route] = []
         var busy: [(session: Int, entry: SessionLedger.Entry)] = []
         var seen: [String: Int] = [:]
@@ -113,14 +113,14 @@ private struct Model {
                 // A close with a payload is always refused.
                 let isWrong = asked.isClose && payload(asked.variant) != nil
                 if isWrong || Int.random(in: 0..<3, using: &dice) == 0 {
-                    let route = ledger.abandon(entry).route
+                    let route = try ledger.abandon(entry).route
                     #expect(route === routes[model.abandon(session)], "turn \(turn)")
                 } else {
-                    let reply = try ReplyFrames(seq: asked.seq)
+                    let reply = StoredReply(seq: asked.seq)
                     replies.append(reply)
-                    let change =
-                        asked.isCreate ? SessionChange.created(board) : asked.isClose ? .closed : .none
-                    let route = ledger.complete(entry, reply: reply, change: change).route
+                    let route = try ledger.complete(
+                        entry, reply, creating: asked.isCreate ? board : nil
+                    ).route
                     #expect(
                         route === routes[model.complete(session, reply: replies.count - 1)], "turn \(turn)")
                 }

@@ -23,7 +23,7 @@ import TwofoldTestSupport
         #expect(entry.id == SessionID(one))
         #expect(entry.host == nil)
         let session = try EnvironmentHost.small()
-        _ = ledger.complete(entry, reply: try ReplyFrames(seq: 1), change: .created(session))
+        _ = try ledger.complete(entry, StoredReply(seq: 1), creating: session)
         #expect(entry.host === session)
         #expect(entry.epoch == 1)
         #expect(entry.lastSeq == 1)
@@ -53,7 +53,7 @@ import TwofoldTestSupport
 
     @Test mutating func `a create that was carried out is answered from memory`() throws {
         let create = Request(.create(lanes: 1), session: one, seq: 1)
-        let reply = try ledger.carryOut(create, change: .created(.small()))
+        let reply = try ledger.carryOut(create, creating: .small())
         for _ in 0..<3 { #expect(try ledger.admit(create).resent === reply) }
         let other = Request(.create(lanes: 2), session: one, seq: 1)
         #expect(try ledger.admit(other).refusal?.code == .conflict)
@@ -64,12 +64,12 @@ import TwofoldTestSupport
         let route = Route()
         let entry = try #require(try ledger.admit(create, from: route).entry)
         #expect(ledger.openCount == 1)
-        #expect(ledger.abandon(entry).route === route)
+        #expect(try ledger.abandon(entry).route === route)
         #expect(ledger.openCount == 0)
         #expect(try ledger.admit(step(2)).refusal?.code == .notFound)
         // The id is free, for other arguments too.
         try ledger.carryOut(
-            Request(.create(lanes: 2), session: one, seq: 1), change: .created(.small()))
+            Request(.create(lanes: 2), session: one, seq: 1), creating: .small())
     }
 
     @Test mutating func `an open session can't be created again`() throws {
@@ -117,8 +117,8 @@ import TwofoldTestSupport
         let other = Request(op, session: one, seq: 2)
         let entry = try #require(try ledger.admit(step(2), payload: [1, 2, 3]).entry)
         let inProgress = try #require(try ledger.admit(other, payload: payload).refusal)
-        let reply = try ReplyFrames(seq: 2)
-        _ = ledger.complete(entry, reply: reply, change: .none)
+        let reply = StoredReply(seq: 2)
+        _ = try ledger.complete(entry, reply)
         let after = try #require(try ledger.admit(other, payload: payload).refusal)
         for error in [inProgress, after] {
             #expect(error.code == .conflict)
@@ -144,10 +144,9 @@ import TwofoldTestSupport
         try ledger.carryOut(step(2))
         // The epoch written twice: the last one counts, so this decodes to the very same request.
         let bytes: [UInt8] = [0x15, 1, 0, 0, 0] + step(2).bytes
-        let header = try #require(try RequestFrames(header: bytes).decodeHeader())
-        #expect(header == step(2))
-        let verdict = ledger.admit(header, try RequestFrames(header: bytes), from: Route(), at: .start)
-        #expect(verdict.refusal?.code == .conflict)
+        let request = try #require(bytes.withUnsafeBytes { Request(frame: $0) })
+        #expect(request == step(2))
+        #expect(try ledger.admit(request, header: bytes).refusal?.code == .conflict)
     }
 
     @Test(arguments: [0, 1, 2, 5, 6, 100, UInt64.max])
@@ -169,7 +168,7 @@ import TwofoldTestSupport
         for payload: [UInt8] in [[9], [8], [9]] {
             let route = Route()
             let entry = try #require(try ledger.admit(step(3), payload: payload, from: route).entry)
-            #expect(ledger.abandon(entry).route === route)
+            #expect(try ledger.abandon(entry).route === route)
             #expect(entry.lastSeq == 2)
             #expect(try ledger.admit(step(2), payload: [1]).resent === reply)
         }
@@ -197,7 +196,7 @@ import TwofoldTestSupport
         }
         // One with other bytes is refused, and parks nothing.
         #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
-        #expect(ledger.complete(entry, reply: try ReplyFrames(), change: .none).route === routes[3])
+        #expect(try ledger.complete(entry, StoredReply()).route === routes[3])
         #expect(entry.lastSeq == 2, "it was carried out once")
     }
 
@@ -206,7 +205,7 @@ import TwofoldTestSupport
         let newest = Route()
         let entry = try #require(try ledger.admit(step(2)).entry)
         #expect(try ledger.admit(step(2), from: newest).isParked)
-        #expect(ledger.abandon(entry).route === newest)
+        #expect(try ledger.abandon(entry).route === newest)
     }
 
     @Test mutating func `a create in progress parks its repeats, and everything else waits for its seq`()
@@ -224,7 +223,7 @@ import TwofoldTestSupport
             #expect(error.expectedSeq == 1)
         }
         #expect(
-            ledger.complete(entry, reply: try ReplyFrames(), change: .created(try .small())).route === newest)
+            try ledger.complete(entry, StoredReply(), creating: .small()).route === newest)
     }
 
     // MARK: close
@@ -234,8 +233,8 @@ import TwofoldTestSupport
         try ledger.carryOut(step(2))
         let close = Request(.close, session: one, seq: 3)
         let entry = try #require(try ledger.admit(close).entry)
-        let reply = try ReplyFrames(seq: 3)
-        _ = ledger.complete(entry, reply: reply, change: .closed)
+        let reply = StoredReply(seq: 3)
+        _ = try ledger.complete(entry, reply)
         #expect(entry.host == nil, "the boards are gone")
         #expect(ledger.openCount == 0)
         for _ in 0..<3 { #expect(try ledger.admit(close).resent === reply) }
@@ -273,8 +272,8 @@ import TwofoldTestSupport
         // Past twice the limit, where the list of tombstones is tidied up.
         let count = 2 * limit + 100
         for number in 0..<count {
-            try ledger.carryOut(Request(create, session: id(number), seq: 1), change: .created(session))
-            try ledger.carryOut(close(number), change: .closed)
+            try ledger.carryOut(Request(create, session: id(number), seq: 1), creating: session)
+            try ledger.carryOut(close(number))
             if ledger.openCount != 0 { Issue.record("\(ledger.openCount) open after \(number)") }
             // Right after it is closed, and right before and after it is forgotten.
             if try ledger.admit(close(number)).resent == nil { Issue.record("\(number) is forgotten") }
@@ -286,7 +285,7 @@ import TwofoldTestSupport
             }
         }
         // A forgotten id is like a new one.
-        try ledger.carryOut(Request(create, session: id(0), seq: 1), change: .created(session))
+        try ledger.carryOut(Request(create, session: id(0), seq: 1), creating: session)
         #expect(ledger.openCount == 1)
     }
 
@@ -304,14 +303,14 @@ import TwofoldTestSupport
         // The open ones go on, repeats of their create too.
         #expect(
             try ledger.admit(Request(.create(lanes: 1), session: sessionBytes(2), seq: 1)).resent != nil)
-        try ledger.carryOut(Request(.close, session: sessionBytes(2), seq: 2), change: .closed)
+        try ledger.carryOut(Request(.close, session: sessionBytes(2), seq: 2))
         #expect(ledger.openCount == 2)
         // One that is being created counts.
         let entry = try #require(try ledger.admit(create).entry)
         #expect(ledger.openCount == 3)
         let fifth = Request(.create(lanes: 1), session: sessionBytes(5), seq: 1)
         #expect(try ledger.admit(fifth).refusal?.code == .resourceExhausted)
-        _ = ledger.abandon(entry)
+        _ = try ledger.abandon(entry)
         #expect(ledger.openCount == 2)
         #expect(try ledger.admit(fifth).entry != nil)
     }

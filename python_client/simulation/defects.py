@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LEDGER = "Sources/TwofoldSessions/Ledger"
+SESSIONS = "Sources/TwofoldSessions"
+LEDGER = f"{SESSIONS}/Ledger"
 ENTRY = f"{LEDGER}/LedgerEntry.swift"
+MACHINE = f"{SESSIONS}/SessionMachine.swift"
+WORK = f"{SESSIONS}/Work.swift"
 SERVER = "Sources/TwofoldServer"
 SESSION = "python_client/src/twofold/client/session"
 
@@ -45,50 +48,53 @@ IN_SWIFT = (
     Defect(
         "a repeat is carried out once more",
         ENTRY,
-        "                if seq == open.last.seq { return open.last.repeated(by: request) }\n",
-        "                if case .idle = state, seq == open.last.seq, seq > 1 {\n"
-        "                    state = .busy(open, Pending(request: request, route: route))\n"
+        "if seq == open.last.seq { return try open.last.repeated(header, payload) }\n",
+        "if case .idle = state, seq == open.last.seq, seq > 1 {\n"
         "                    return .execute(self, open.host)\n"
         "                }\n",
     ),
     Defect(
         "a repeat is not compared with the request",
         ENTRY,
-        "request.isSame(as: other) ? .resend(reply) : .refuse(.conflict(seq))",
-        ".resend(reply)",
+        "guard self.header.isSame(as: header), Frame.areSame(self.payload, payload) else {\n"
+        "                throw .conflict(seq)\n"
+        "            }\n",
+        "",
     ),
     Defect(
         "the reply to a repeat is that of the request before",
         ENTRY,
-        "open.last = Done(seq: seq, request: pending.request, reply: reply)",
-        "open.last = Done(seq: seq, request: pending.request, reply: open.last.reply)",
+        "open.last = work.done(reply)",
+        "open.last = work.done(open.last.reply)",
     ),
     Defect(
         "a repeat in progress keeps the first route",
         ENTRY,
-        "                self.route = route\n",
+        "            work.reroute(to: route)\n",
         "",
     ),
     Defect(
         "a parked repeat is refused, and answered later",
-        f"{SERVER}/Loop/Requests.swift",
-        "parked += 1\n            return []\n",
-        "parked += 1\n            return try refuse(Job.stopping, seq: header.seq, to: route)\n",
+        MACHINE,
+        "        case .parked: statistics.parked += 1\n",
+        "        case .parked:\n"
+        "            statistics.parked += 1\n"
+        "            refuse(.stopping, seq: seq, to: route, into: &effects)\n",
     ),
     Defect(
         "a parked repeat is answered twice",
-        f"{SERVER}/Loop/Requests.swift",
-        "        if let waiting = delivery.resume {\n",
-        "        if statistics.parked > 0 {\n"
-        "            outputs += try answer(job, outcome, to: delivery.route, at: now)\n"
+        MACHINE,
+        "        for waiting in work.resumes {\n",
+        "        if statistics.parked > 0, case .success(let reply) = result {\n"
+        "            effects.append(.send(reply, to: work.route))\n"
         "        }\n"
-        "        if let waiting = delivery.resume {\n",
+        "        for waiting in work.resumes {\n",
     ),
     Defect(
         "a resume that waits is forgotten when the server stops",
-        f"{SERVER}/Loop/Requests.swift",
-        "        if let waiting = delivery.resume {\n",
-        "        if let waiting = delivery.resume, phase.value == .serving {\n",
+        MACHINE,
+        "        for waiting in work.resumes {\n",
+        "        for waiting in work.resumes where phase.value == .serving {\n",
     ),
     Defect(
         "a request may skip numbers",
@@ -99,11 +105,10 @@ IN_SWIFT = (
     Defect(
         "a refused request uses up its number",
         ENTRY,
-        "                state = .idle(open)\n                return pending.delivery",
-        "                open.last = Done(\n"
-        "                    seq: open.last.seq + 1, request: pending.request,\n"
-        "                    reply: open.last.reply)\n"
-        "                state = .idle(open)\n                return pending.delivery",
+        "            case .busy(let open, _): state = .idle(open)\n",
+        "            case .busy(let open, let work):\n"
+        "                open.last = work.done(open.last.reply)\n"
+        "                state = .idle(open)\n",
     ),
     Defect(
         "an old epoch is good enough",
@@ -122,7 +127,7 @@ IN_SWIFT = (
     Defect(
         "a late copy of a resume takes the session back",
         ENTRY,
-        "guard !open.holders.contains(holder) else { return .refuse(.shutOut) }",
+        "guard !open.holders.contains(holder) else { throw .shutOut }",
         "",
     ),
     Defect(
@@ -146,10 +151,12 @@ IN_SWIFT = (
     Defect(
         "a resume does not wait for the request in progress",
         ENTRY,
-        "                state = .busy(open, pending)\n                return resumption",
-        "                state = .busy(open, pending)\n"
-        "                _ = resumption\n"
-        "                return resume(open, by: holder, only: 0)",
+        "            case .creating(let work), .busy(_, let work):\n                return",
+        "            case .busy(let open, let work):\n"
+        "                _ = work.wait(request, from: route)\n"
+        "                return try resume(open, by: holder, only: 0)\n"
+        "            case .creating(let work):\n"
+        "                return",
     ),
     Defect(
         "a refused create leaves its session",
@@ -160,8 +167,8 @@ IN_SWIFT = (
     Defect(
         "a closed session still counts",
         f"{LEDGER}/SessionLedger.swift",
-        "            usage.remove(boards: entry.boards, of: entry.owner)\n            if let",
-        "            if let",
+        "        usage.remove(boards: entry.boards, of: entry.owner)\n        if let",
+        "        if let",
     ),
     Defect(
         "a closed session is forgotten at once",
@@ -183,53 +190,53 @@ IN_SWIFT = (
     ),
     Defect(
         "a close leaves its session",
-        "Sources/TwofoldSessions/EnvironmentHost.swift",
-        "case .close: change = .closed",
-        "case .close: change = .none",
+        ENTRY,
+        "where work.kind == .close:",
+        "where work.kind == .close && work.seq == 0:",
     ),
     Defect(
         "the library's repeats lack their payload",
         "Sources/TwofoldEmbedded/EmbeddedService.swift",
-        "case .resend(let answer): return .kept(answer)",
-        "case .resend(let answer):\n"
-        "            return .kept(\n"
-        "                SessionOutcome(\n"
-        "                    result: answer.result, payload: nil, change: .none, steps: 0))",
+        "            collect(&reply, &work)\n",
+        "            collect(&reply, &work)\n"
+        "            if reply?.isPlainStep == true {\n"
+        "                reply = StoredReply(.step(.init()), seq: 0)\n"
+        "            }\n",
     ),
     Defect(
         "the library does not compare a repeat's actions",
-        "Sources/TwofoldEmbedded/KeptBytes.swift",
-        "case (let mine?, let theirs?): mine.isSame(as: theirs)",
-        "case (.some, .some): true",
+        f"{SESSIONS}/Frame.swift",
+        "let theirs = other[lane] { mine == theirs } else { false }",
+        "let theirs = other[lane] { mine <= theirs || mine > theirs } else { false }",
     ),
     Defect(
         "a step that the library refuses stays in progress",
-        "Sources/TwofoldEmbedded/EmbeddedService.swift",
-        "            locked { $0.abandon(entry, at: Self.anyTime) }\n"
-        "            return .refused(\n",
-        "            return .refused(\n",
+        MACHINE,
+        "return answer(work, .failure(error), at: work.arrived, into: &effects)",
+        "return refuse(error, work.kind, seq: work.seq, to: work.route, into: &effects)",
     ),
     Defect(
         "the library's replies have no number",
-        "Sources/TwofoldEmbedded/EmbeddedService.swift",
-        "return (request.seq, answer(",
-        "return (0, answer(",
+        "Sources/TwofoldEmbedded/Interface.swift",
+        "        let frame = isLean ? [] : answer.header\n",
+        "        var frame = isLean ? [] : answer.header\n"
+        "        for index in frame.indices.prefix(9).dropFirst() { frame[index] = 0 }\n",
     ),
     Defect(
         "the library leaves out the header of a step's finals",
         "Sources/TwofoldEmbedded/Interface.swift",
-        "case .step(let step) = kept.result, !step.hasFinals {",
-        "case .step = kept.result {",
+        "let isLean = isStep && answer.isPlainStep",
+        "let isLean = isStep",
     ),
     Defect(
         "the library cuts a reply that does not fit",
         "Sources/TwofoldEmbedded/Interface.swift",
-        "        let size = bytes?.count ?? 0\n",
-        "        let size = min(bytes?.count ?? 0, payload.count)\n",
+        "        let size = answer.payload?.count ?? 0\n",
+        "        let size = min(answer.payload?.count ?? 0, payload.count)\n",
     ),
     Defect(
         "the library reads each wide action from the wrong place",
-        "Sources/TwofoldEmbedded/Actions.swift",
+        f"{SESSIONS}/Frame.swift",
         "fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self",
         "fromByteOffset: lane, as: Value.self",
     ),
@@ -248,15 +255,15 @@ IN_SWIFT = (
     Defect(
         "another client's requests keep a session",
         ENTRY,
-        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n"
-        "            idleSince = now\n",
-        "            idleSince = now\n"
-        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n",
+        "            guard owner == route.client else { throw .unknown(id) }\n"
+        "            idleSince = route.arrived\n",
+        "            idleSince = route.arrived\n"
+        "            guard owner == route.client else { throw .unknown(id) }\n",
     ),
     Defect(
         "another client may use a session",
         ENTRY,
-        "            guard owner == route.client else { return .refuse(.unknown(id)) }\n",
+        "            guard owner == route.client else { throw .unknown(id) }\n",
         "",
     ),
     Defect(
@@ -268,9 +275,9 @@ IN_SWIFT = (
     Defect(
         "another client learns that an id is taken",
         f"{LEDGER}/SessionLedger.swift",
-        "        return entry.admit(\n            header.seq, epoch: header.epoch, isCreate: true,",
-        "        guard entry.owner == route.client else { return .refuse(.idIsTaken) }\n"
-        "        return entry.admit(\n            header.seq, epoch: header.epoch, isCreate: true,",
+        "        guard entries[id] == nil else {\n",
+        "        guard entries[id] == nil else {\n"
+        "            if entries[id]?.owner != route.client { throw .idIsTaken }\n",
     ),
     Defect(
         "a saved session belongs to nobody",
@@ -304,13 +311,13 @@ IN_SWIFT = (
     ),
     Defect(
         "the budget is exceeded",
-        "Sources/TwofoldSessions/MemoryBudget.swift",
+        f"{SESSIONS}/MemoryBudget.swift",
         "guard !overflow, sum <= limit else {",
         "guard !overflow, sum <= limit + limit / 8 else {",
     ),
     Defect(
         "memory is not given back",
-        "Sources/TwofoldSessions/MemoryBudget.swift",
+        f"{SESSIONS}/MemoryBudget.swift",
         "deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }",
         "deinit { budget.reserved.subtract(bytes & ~15, ordering: .relaxed) }",
     ),
@@ -328,8 +335,8 @@ IN_SWIFT = (
     ),
     Defect(
         "a saved reply loses its payload",
-        f"{SERVER}/Loop/ReplyFrames.swift",
-        "        if payload != nil { saved.payload = payload!.withUnsafeBytes { Data($0) } }\n",
+        f"{SESSIONS}/StoredReply.swift",
+        "        if let payload { saved.payload = payload.withBytes { Data($0) } }\n",
         "",
     ),
     Defect(
@@ -358,38 +365,38 @@ IN_SWIFT = (
     ),
     Defect(
         "a session in progress at the stop is saved without its request",
-        f"{SERVER}/Loop/Requests.swift",
+        MACHINE,
         "        inProgress -= 1\n",
         "        inProgress -= 1\n"
-        "        if phase.value > .serving, case .session = job.task { return [] }\n",
+        "        if phase.value > .serving, work.entry != nil { return }\n",
     ),
     Defect(
         "a repeat in progress drops the resume that waits",
-        ENTRY,
-        "                self.route = route\n                return .parked\n",
-        "                (self.route, self.resume) = (route, nil)\n"
-        "                return .parked\n",
+        WORK,
+        "func reroute(to route: Route) { self.route = route }",
+        "func reroute(to route: Route) { (self.route, resumes) = (route, []) }",
     ),
     Defect(
         "a resume that waits for a request that is refused gets no answer",
-        ENTRY,
-        "                state = .idle(open)\n                return pending.delivery",
-        "                state = .idle(open)\n"
-        "                return Delivery(route: pending.route, resume: nil)",
+        MACHINE,
+        "            refuse(error, work.kind, seq: work.seq, to: work.route, into: &effects)\n"
+        "        }\n",
+        "            refuse(error, work.kind, seq: work.seq, to: work.route, into: &effects)\n"
+        "            return\n"
+        "        }\n",
     ),
     Defect(
         "a late copy of the third last holder's resume takes the session back",
         ENTRY,
-        "private static var maxFormerHolders: Int { 64 }",
-        "private static var maxFormerHolders: Int { 2 }",
+        "private static let maxFormerHolders = 64",
+        "private static let maxFormerHolders = 2",
     ),
     Defect(
         "a resume that a newer copy replaces is counted nowhere",
-        f"{SERVER}/Loop/Requests.swift",
+        MACHINE,
         "        case .waits(let inPlaceOfAnother):\n"
-        "            if inPlaceOfAnother { statistics.parked += 1 }\n"
-        "            return []\n",
-        "        case .waits:\n            return []\n",
+        "            if inPlaceOfAnother { statistics.parked += 1 }\n",
+        "        case .waits: break\n",
     ),
     Defect(
         "a partial reset with seeds restarts every policy stream",
@@ -516,15 +523,15 @@ IN_PYTHON = (
 PAST = (
     Defect(
         "a long reply takes the memory that is reserved for steps",
-        "Sources/TwofoldSessions/PayloadPool.swift",
+        f"{SESSIONS}/PayloadPool.swift",
         "if size <= longest, let mine",
         "if let mine",
     ),
     Defect(
         "a session is idle right after a resume that waited",
-        f"{SERVER}/Loop/Requests.swift",
-        "resume(waiting.header, from: waiting.route, at: now)",
-        "resume(waiting.header, from: waiting.route, at: waiting.route.arrived)",
+        MACHINE,
+        "try resume(waiting.request, from: waiting.route, at: now, into",
+        "try resume(waiting.request, from: waiting.route, at: waiting.route.arrived, into",
     ),
     Defect(
         "a lost session that a late create begins again is not lost to its client",

@@ -5,11 +5,9 @@
 Without the simulation, the tests of `make test` miss each of them.
 """
 
-from defects import ENTRY, LEDGER, SERVER, SESSION, Defect
+from defects import ENTRY, LEDGER, MACHINE, SERVER, SESSION, SESSIONS, WORK, Defect
 
-_HOST = "Sources/TwofoldSessions/EnvironmentHost.swift"
-_REQUESTS = f"{SERVER}/Loop/Requests.swift"
-_FRAMES = f"{SERVER}/Loop/RequestFrames.swift"
+_HOST = f"{SESSIONS}/EnvironmentHost.swift"
 _ROLLOUTS = "Sources/TwofoldService/Rollouts.swift"
 _SERVED = "Sources/TwofoldService/ServedEnvironment.swift"
 _LINK = f"{SESSION}/link.py"
@@ -21,34 +19,24 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a request of an older epoch does not keep its session",
             ENTRY,
-            "            guard owner == route.client else { return "
-            ".refuse(.unknown(id)) }\n"
-            "            idleSince = now\n"
-            "            guard epoch == self.epoch else { return "
-            ".refuse(.wrongEpoch(epoch, of: self.epoch)) }\n",
-            "            guard owner == route.client else { return "
-            ".refuse(.unknown(id)) }\n"
-            "            guard epoch == self.epoch else { return "
-            ".refuse(.wrongEpoch(epoch, of: self.epoch)) }\n"
-            "            idleSince = now\n",
+            "idleSince = route.arrived\n"
+            "            guard epoch == self.epoch else { "
+            "throw .wrongEpoch(epoch, of: self.epoch) }\n",
+            "guard epoch == self.epoch else { throw .wrongEpoch(epoch, of: self.epoch) }\n"
+            "            idleSince = route.arrived\n",
         ),
         Defect(
             "a resume does not keep its session",
             ENTRY,
-            "            guard holder.count == 16 else { return "
-            ".refuse(.badHolder(holder.count)) }\n"
+            "            guard holder.count == 16 else { throw .badHolder(holder.count) }\n"
             "            idleSince = now\n",
-            "            guard holder.count == 16 else { return "
-            ".refuse(.badHolder(holder.count)) }\n",
+            "            guard holder.count == 16 else { throw .badHolder(holder.count) }\n",
         ),
         Defect(
             "repeats are compared in whole words only",
-            _FRAMES,
-            "memcmp(mine.baseAddress!, theirs.baseAddress!, mine.count) == 0)",
-            "memcmp(\n"
-            "                            mine.baseAddress!, theirs.baseAddress!,\n"
-            "                            mine.count < 8 ? mine.count : mine.count / 8 "
-            "* 8) == 0)",
+            f"{SESSIONS}/Frame.swift",
+            "memcmp(start!, other.start!, count) == 0",
+            "memcmp(start!, other.start!, count < 8 ? count : count / 8 * 8) == 0",
         ),
     ),
     "state files": (
@@ -171,9 +159,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
         Defect(
             "a kept request's payload is not counted in the budget",
-            _FRAMES,
-            "reservation = try budget.reserve(request: header.size + payloadSize)",
-            "reservation = try budget.reserve(request: header.size)",
+            WORK,
+            "reservation = try budget.reserve(request: header.count + (payload?.count ?? 0))",
+            "reservation = try budget.reserve(request: header.count)",
         ),
         Defect(
             "a rollout is not cut to the largest message",
@@ -185,11 +173,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
     "time": (
         Defect(
             "the time before a start counts as idle time",
-            f"{SERVER}/Loop/Requests+Sessions.swift",
-            "        case .pause(let pause):\n"
-            "            ledger.excuse(pause, until: now)\n"
-            "            return []\n",
-            "        case .pause: return []\n",
+            f"{SERVER}/Loop/IdleCheck.swift",
+            "case .pause(let pause): excuse(pause, until: now)",
+            "case .pause: break",
         ),
         Defect(
             "a pause of up to four intervals counts as idle time",
@@ -199,21 +185,21 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
         Defect(
             "idle time begins with the request, not with its reply",
-            _REQUESTS,
-            "delivery = ledger.complete(entry, reply: reply, change: change, at: now)",
-            "delivery = ledger.complete(entry, reply: reply, change: change, at: job.arrived)",
+            MACHINE,
+            "ledger.complete(entry, reply, at: now)",
+            "ledger.complete(entry, reply, at: work.arrived)",
         ),
         Defect(
             "a server that refuses new requests executes those of sessions",
-            _REQUESTS,
-            "            guard phase.value < .refusing else { throw Job.stopping }\n"
-            "            try request.reserve(in: budget)\n",
-            "            guard phase.value < .late else { throw Job.stopping }\n"
-            "            try request.reserve(in: budget)\n",
+            MACHINE,
+            "            guard phase.value < .refusing else { throw .stopping }\n"
+            "            try checkActions",
+            "            guard phase.value < .late else { throw .stopping }\n"
+            "            try checkActions",
         ),
         Defect(
             "jobs begin in the last seconds of a stop",
-            f"{SERVER}/Loop/Job.swift",
+            WORK,
             "return phase >= (isSearch ? .refusing : .late)",
             "return phase >= (isSearch ? .refusing : .ended)",
         ),

@@ -211,7 +211,7 @@ def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
     """What the code refuses that answers over ZeroMQ; and what it names a lane with."""
     folders = ("Core", "Optimum", "Service", "Sessions", "Server")
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
-    definitions = ("EnvironmentError.swift", "ServiceError.swift")
+    definitions = ("EnvironmentError.swift", "ServiceError.swift", "CallerRefusals.swift")
     code = "\n".join(path.read_text() for path in paths if path.name not in definitions)
     assert "EnvironmentError(kind" not in code, "these functions are not the only ones"
     refused = {
@@ -273,7 +273,7 @@ def test_the_table_of_errors_has_every_field_of_the_sources() -> None:
         ("the last 10,000 closed ids", "Sessions/Ledger/LedgerUsage", "limit = 10_000"),
         ("A header has at most 262,144 bytes", "Sessions/Requests", "maxHeaderBytes = 1 << 18"),
         ("A message has at most 16 frames", "Server/Loop/ReplyLoop", "maxFrames = 16"),
-        ("at most 256 `expand` requests", "Server/Loop/Requests", "maxExpansions = 256"),
+        ("at most 256 `expand` requests", "Sessions/SessionMachine", "maxExpansions = 256"),
     ],
 )
 def test_the_limits_of_the_page_are_those_of_the_sources(

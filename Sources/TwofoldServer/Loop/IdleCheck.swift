@@ -1,4 +1,5 @@
 package import TwofoldCore
+package import TwofoldSessions
 
 /// Decides when sessions have been idle for too long. A session is safe while its client's request may still wait to be
 /// read: in the sockets, in libzmq, or in the kernel's buffers.
@@ -47,5 +48,16 @@ package struct IdleCheck {
         guard now - lastLook >= interval else { return .nothing }
         defer { lastLook = now }
         return .idle(since: max(min(lastLook, readUntil), now - timeout) - timeout)
+    }
+}
+
+extension SessionMachine {
+    /// Does what the check for idle sessions found.
+    package func handle(_ finding: IdleCheck.Finding, at now: Moment, into effects: inout [Effect]) {
+        switch finding {
+        case .nothing: break
+        case .pause(let pause): excuse(pause, until: now)
+        case .idle(let moment): endIdle(since: moment, at: now, into: &effects)
+        }
     }
 }

@@ -1,25 +1,15 @@
 internal import Dispatch
 internal import Platform
-internal import TwofoldCore
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// The queues on which jobs are carried out that take long; they come back through the mailbox.
+/// The queues on which work is performed that takes long; it comes back through the mailbox.
 ///
-///     job ──► queue, searches, statistics ──► mailbox ──► outcome
+///     work ──► queue, searches, statistics ──► mailbox ──► work and result
 ///
 /// Belongs to the socket thread; what the queues' threads use of it is Sendable.
 final class JobRunner {
-    /// A job and its outcome.
-    ///
-    /// `@unchecked Sendable` because the mailbox's mutex stands between the worker's last write and the socket thread's
-    /// first read.
-    struct Finished: @unchecked Sendable {
-        let job: Job
-        let outcome: Job.Outcome
-    }
-
-    let mailbox: Mailbox<Finished>
+    let mailbox: Mailbox<(work: Work, result: Result<StoredReply, ServiceError>)>
     private let service: EnvironmentService
     private let budget: MemoryBudget
     private let phase: CurrentPhase
@@ -29,17 +19,14 @@ final class JobRunner {
     private let statistics = DispatchQueue(label: "twofold.statistics", qos: .userInitiated)
     private let jobDidBegin: (@Sendable () -> Void)?
 
-    init(_ requests: Requests) throws(SystemError) {
-        (service, budget, phase) = (requests.service, requests.budget, requests.phase)
+    init(_ machine: SessionMachine, jobDidBegin: (@Sendable () -> Void)?) throws(SystemError) {
+        (service, budget, phase) = (machine.service, machine.budget, machine.phase)
         mailbox = try Mailbox()
-        jobDidBegin = requests.configuration.jobDidBegin
+        self.jobDidBegin = jobDidBegin
     }
 
-    /// Carries a job out on this thread.
-    func perform(_ job: Job) -> Job.Outcome { job.perform(service, budget) }
-
-    /// Hands a job over to a queue.
-    func handOver(_ job: Job, to place: Job.Place) {
+    /// Hands work over to a queue.
+    func handOver(_ work: Work, to place: Work.Place) {
         let (queue, jobDidBegin) =
             switch place {
             case .searches: (searches, jobDidBegin)
@@ -47,11 +34,11 @@ final class JobRunner {
             case .queue, .here: (queue, jobDidBegin)
             }
         queue.async { [service, budget, phase, mailbox] in
-            guard !job.isTooLate(in: phase.value) else {
-                return mailbox.deliver(Finished(job: job, outcome: .refused(Job.stopping)))
+            guard !work.isTooLate(in: phase.value) else {
+                return mailbox.deliver((work, .failure(.stopping)))
             }
             jobDidBegin?()
-            mailbox.deliver(Finished(job: job, outcome: job.perform(service, budget)))
+            mailbox.deliver((work, work.perform(service, budget)))
         }
     }
 }

@@ -5,8 +5,8 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The thread that owns the sockets: waits for messages, finished jobs, handshakes and signals, decides in which order
-/// they get their turn, and does what ``Requests`` returns for each.
+/// The thread that owns the sockets: waits for messages, finished work, handshakes and signals, decides in which order
+/// they get their turn, and carries out the effects that the ``SessionMachine`` returns for each.
 final class ReplyLoop {
     /// Frames of a message that are looked at: a route through a few proxies, the delimiter, header and
     /// payload.
@@ -24,19 +24,29 @@ final class ReplyLoop {
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]
-    private let requests: Requests
+    private let machine: SessionMachine
+    /// Knows the clients' keys; nil without any.
+    private let authenticator: Authenticator?
     private let runner: JobRunner
     private let trimmer = MemoryTrimmer()
     private let configuration: ServerConfiguration
     private let logger: Logger
     private var refusedConnections = RefusedConnectionsReport()
+    /// The message that is being sent.
+    private var outgoing = Multipart()
+    /// The effects of an event.
+    private var effects: [SessionMachine.Effect] = []
 
-    init(_ requests: Requests, _ endpoints: [Endpoint]) throws(SystemError) {
-        self.requests = requests
+    init(
+        _ machine: SessionMachine, _ endpoints: [Endpoint], _ authenticator: Authenticator?,
+        _ configuration: ServerConfiguration, _ logger: Logger
+    ) throws(SystemError) {
+        self.machine = machine
         self.endpoints = endpoints
-        runner = try JobRunner(requests)
-        configuration = requests.configuration
-        logger = requests.logger
+        self.authenticator = authenticator
+        self.configuration = configuration
+        self.logger = logger
+        runner = try JobRunner(machine, jobDidBegin: configuration.jobDidBegin)
     }
 
     /// Serves until `stopDescriptor` becomes readable or the parent has gone; then answers what had
@@ -47,7 +57,6 @@ final class ReplyLoop {
     }
 
     private func serve(_ stopDescriptor: Int32, _ reloadSignals: Signals?) throws(ZeroMQError) {
-        let authenticator = requests.authenticator
         var poller = Poller()
         let inputs = Inputs(runner, endpoints, &poller)
         let stop = poller.add(descriptor: stopDescriptor)
@@ -70,7 +79,8 @@ final class ReplyLoop {
             let hasReadAll = try take(inputs, poller)
             let now = Moment.now
             if let finding = idleCheck?.turn(at: now, hasReadAll: hasReadAll) {
-                try carryOut(requests.handle(finding, at: now))
+                machine.handle(finding, at: now, into: &effects)
+                try settle(at: now)
             }
             refusedConnections.update(at: now, logger)
             if poller[stop] { return logger.info("stopping") }
@@ -85,7 +95,7 @@ final class ReplyLoop {
     /// (No unbind: libzmq would end the connections of the clients that wait for their replies.)
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
-        requests.enter(.draining)
+        machine.enter(.draining)
         var arrivals = Poller()
         for endpoint in endpoints { _ = arrivals.add(endpoint.socket) }
         while Moment.now < stop.drainEnd, try arrivals.wait(timeout: Self.drainPause) > 0 {
@@ -97,14 +107,14 @@ final class ReplyLoop {
         while true {
             let now = Moment.now
             let (phase, until) = stop.phase(
-                at: now, refusalEnd: refusalEnd, jobsInProgress: requests.inProgress)
-            requests.enter(phase)
+                at: now, refusalEnd: refusalEnd, jobsInProgress: machine.inProgress)
+            machine.enter(phase)
             guard phase < .ended else { break }
             _ = try poller.wait(timeout: until - now)
             try take(inputs, poller)
         }
-        if requests.inProgress > 0 {
-            logger.error("stopping without \(requests.inProgress) requests that go on for too long")
+        if machine.inProgress > 0 {
+            logger.error("stopping without \(machine.inProgress) requests that go on for too long")
         }
     }
 
@@ -124,7 +134,7 @@ final class ReplyLoop {
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) -> Bool {
         if poller[inputs.finished] {
             for finished in runner.mailbox.collect() {
-                try carryOut(requests.finish(finished.job, finished.outcome, at: .now))
+                try finish(finished.work, finished.result)
             }
         }
         var hasReadAll = true
@@ -144,30 +154,83 @@ final class ReplyLoop {
                 let reception = try endpoints[endpoint].socket.tryReceive(
                     into: &message, maxFrames: Self.maxFrames)
             else { return false }
-            try carryOut(
-                requests.take(
-                    message, isWhole: reception == .complete, from: endpoint,
-                    isEncrypted: endpoints[endpoint].isEncrypted, at: now))
+            machine.take(
+                message, isWhole: reception == .complete, through: endpoint,
+                from: { client(of: $0, at: endpoints[endpoint]) }, at: now, into: &effects)
+            try settle(at: now)
             now = .now
             guard now - begin < Self.turn.time else { break }
         }
         return true
     }
 
-    /// Does what an event of ``Requests`` has returned.
-    private func carryOut(_ outputs: [Requests.Output]) throws(ZeroMQError) {
-        for output in outputs {
-            switch output {
-            case .send(let reply, let route):
-                reply.append(to: &route.frames)
-                // A ROUTER never waits: a reply to a client that has gone is dropped by libzmq.
-                _ = try endpoints[route.endpoint].socket.trySend(&route.frames)
-            case .perform(let job, .here):
-                let outcome = runner.perform(job)
-                try carryOut(requests.finish(job, outcome, at: .now))
-            case .perform(let job, let place): runner.handOver(job, to: place)
-            case .freed(let bytes): trimmer.trim(afterFreeing: bytes)
+    /// The sender of a frame; nil if its key is no longer authorised.
+    private func client(of frame: borrowing Message, at endpoint: Endpoint) -> Client? {
+        guard endpoint.isEncrypted else { return .anonymous }
+        guard let key = frame.userID else { return nil }
+        let client = Client.key(key)
+        return authenticator?.name(of: client) == nil ? nil : client
+    }
+
+    private func finish(_ work: Work, _ result: Result<StoredReply, ServiceError>) throws(ZeroMQError) {
+        let now = Moment.now
+        machine.finish(work, result, at: now, into: &effects)
+        try settle(at: now)
+    }
+
+    /// Carries out the effects of an event, the first first. Work that is performed here adds more.
+    private func settle(at now: Moment) throws(ZeroMQError) {
+        var next = 0
+        while next < effects.count {
+            let effect = effects[next]
+            next += 1
+            switch effect {
+            case .send(let reply, let route): try send(reply, to: route)
+            case .perform(let work):
+                let place = machine.place(of: work)
+                guard place == .here else {
+                    runner.handOver(work, to: place)
+                    continue
+                }
+                let result = work.perform(machine.service, machine.budget)
+                machine.finish(work, result, at: .now, into: &effects)
+            case .began(let entry): logger.began(entry, of: authenticator?.name(of: entry.owner))
+            case .ended(let entry, let reason):
+                logger.ended(entry, reason, at: now)
+                trimmer.trim(afterFreeing: entry.bytes)
             }
         }
+        effects.removeAll(keepingCapacity: true)
+    }
+
+    private func send(_ reply: StoredReply, to route: Route) throws(ZeroMQError) {
+        guard let envelope = route.address as? Envelope else { preconditionFailure("it came by a socket") }
+        do throws(ZeroMQError) { try envelope.append(reply, to: &outgoing) } catch {
+            // Without the memory for it a reply is lost as on the network: the client asks again.
+            return outgoing.removeAll()
+        }
+        // A ROUTER never waits: a reply to a client that has gone is dropped by libzmq.
+        if try !endpoints[envelope.endpoint].socket.trySend(&outgoing) { outgoing.removeAll() }
+    }
+}
+
+extension Logger {
+    /// A session began; the client's name is empty, or nil, where it has none.
+    fileprivate func began(_ entry: SessionLedger.Entry, of client: String?) {
+        var metadata: Logger.Metadata = [
+            "environment": "\(entry.environmentID)", "boards": .stringConvertible(entry.boards),
+        ]
+        if let client, !client.isEmpty { metadata["client"] = "\(client)" }
+        info("session \(entry.id) created", metadata: metadata)
+    }
+
+    /// A session ended.
+    func ended(_ entry: SessionLedger.Entry, _ reason: String, at now: Moment) {
+        info(
+            "session \(entry.id) ended: \(reason)",
+            metadata: [
+                "requests": .stringConvertible(entry.requests),
+                "seconds": .stringConvertible(Int((now - entry.begin) / .seconds(1))),
+            ])
     }
 }

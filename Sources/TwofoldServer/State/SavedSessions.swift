@@ -1,19 +1,20 @@
-internal import Logging
+package import Logging
 internal import Platform
 package import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
-internal import TwofoldSessions
+package import TwofoldSessions
 internal import ZeroMQ
 
 /// Sessions between two runs of a server: restored from the state directory at the start, saved there at the end.
-extension Requests {
+extension SessionMachine {
     /// Restores the sessions that the last server has saved, and removes them from the directory. A session that can't
     /// be restored stays there.
     ///
     /// Returns false if `isStopping` became true before all were restored: then the directory is as it was.
     package func restoreSessions(
-        from directory: StateDirectory, at now: Moment, unless isStopping: () -> Bool = { false }
+        from directory: StateDirectory, logger: Logger, at now: Moment,
+        unless isStopping: () -> Bool = { false }
     ) -> Bool {
         var emptied: [String] = []
         var remaining: [StateDirectory.Record] = []
@@ -23,7 +24,7 @@ extension Requests {
             for record in directory.records(of: name) {
                 guard !isStopping() else { return false }
                 do {
-                    let entry = try restore(record.session.get(), at: now)
+                    let entry = try restoreSession(record.session.get(), at: now)
                     statistics.sessionsCreated += 1
                     logger.info(
                         "session \(entry.id) restored",
@@ -40,12 +41,13 @@ extension Requests {
                 remaining += failed
             }
         }
-        remove(emptied, from: directory, keeping: remaining)
+        remove(emptied, from: directory, keeping: remaining, logger)
         return true
     }
 
     private func remove(
-        _ names: [String], from directory: StateDirectory, keeping records: [StateDirectory.Record]
+        _ names: [String], from directory: StateDirectory, keeping records: [StateDirectory.Record],
+        _ logger: Logger
     ) {
         guard !names.isEmpty else { return }
         do {
@@ -60,38 +62,34 @@ extension Requests {
         }
     }
 
-    private func restore(_ saved: SavedSession, at now: Moment) throws -> ServerLedger.Entry {
-        let (environment, _) = try service.create(saved.create)
-        let host = try EnvironmentHost(environment, keeping: saved.create, budget)
-        try host.restore(from: saved)
-        let request = try RequestFrames(saved.lastRequest)
-        try request.reserve(in: budget)
-        let reply = try ReplyFrames(saved.lastReply, host.pool)
+    private func restoreSession(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry {
         guard CurvePublicKey(saved.clientKey) != nil || saved.clientKey.isEmpty,
-            let entry = ledger.restore(saved, host, last: (request, reply), at: now)
+            let entry = try restore(saved, at: now)
         else { throw Reason("the saved session is inconsistent") }
         return entry
     }
 
     /// Ends all sessions, and saves them in the directory, if there is one. A session whose request is still running is
     /// lost; one whose create is still running has not begun.
-    package func endSessions(savingIn directory: StateDirectory?, at now: Moment) {
+    package func endSessions(savingIn directory: StateDirectory?, logger: Logger, at now: Moment) {
         let file = directory?.newName
         var saved = 0
         for entry in ledger.openEntries.sorted(by: { $0.id < $1.id }) {
             guard let directory, let file, entry.host != nil else {
-                logEnd(of: entry, "the server stops", at: now)
+                logger.ended(entry, "the server stops", at: now)
                 continue
             }
             do {
-                guard let idle = entry.saved else { throw Reason("its last request is still running") }
-                try save(idle, to: file, in: directory)
+                guard let session = try entry.saved() else {
+                    throw Reason("its last request is still running")
+                }
+                try directory.append(session, to: file)
                 saved += 1
-                logEnd(of: entry, "the server stops, and keeps it", at: now)
+                logger.ended(entry, "the server stops, and keeps it", at: now)
             } catch {
                 statistics.sessionsLost += 1
                 logger.error("session \(entry.id) can't be kept: \(error)")
-                logEnd(of: entry, "the server stops", at: now)
+                logger.ended(entry, "the server stops", at: now)
             }
         }
         guard let directory, let file, saved > 0 else { return }
@@ -99,14 +97,5 @@ extension Requests {
             statistics.sessionsLost += saved
             logger.error("\(saved) sessions may not outlive a loss of power: \(error)")
         }
-    }
-
-    private func save(
-        _ idle: ServerLedger.Entry.Saved, to file: String, in directory: StateDirectory
-    ) throws {
-        var saved = idle.session
-        (saved.lastRequest, saved.lastReply) = (idle.request.saved, idle.reply.saved)
-        try idle.host.environment.save(into: &saved)
-        try directory.append(saved, to: file)
     }
 }

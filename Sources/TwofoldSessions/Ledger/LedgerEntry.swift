@@ -1,12 +1,12 @@
 package import TwofoldCore
 internal import FoundationEssentials
 package import TwofoldProtocol
-internal import TwofoldService
+package import TwofoldService
 
 extension SessionLedger {
     /// One session's line in the ledger: what it has done, and what it is doing.
     ///
-    ///     creating ──created──► idle ──admit──► busy ──closed──► closed
+    ///     creating ──created──► idle ──start──► busy ──closed──► closed
     ///         │                  ▲               │
     ///         └► (gone)          └──── done ─────┘
     ///        refused                or refused
@@ -19,7 +19,7 @@ extension SessionLedger {
         package let begin: Moment
         /// The moment of its last request or reply, whichever came later.
         package private(set) var idleSince: Moment
-        /// Requests that were carried out since its begin.
+        /// Requests that were executed since its begin.
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
         /// The environment's id and the session's memory, kept here for statistics: with thousands of sessions, a look at
@@ -28,14 +28,16 @@ extension SessionLedger {
         package private(set) var bytes = 0
         private var state: State
         /// Copies of more resumes than these are not on their way at a time.
-        private static var maxFormerHolders: Int { 64 }
+        private static let maxFormerHolders = 64
 
         private enum State {
+            /// Its create is admitted.
+            case new
             /// Its create is in progress.
-            case creating(CreateRequest, Pending)
+            case creating(Work)
             /// Nothing is in progress.
             case idle(Open)
-            case busy(Open, Pending)
+            case busy(Open, Work)
             /// Only remembered, so that a repeated close gets its reply.
             indirect case closed(Done)
         }
@@ -49,7 +51,7 @@ extension SessionLedger {
             /// Those that have resumed it, each as its 16 random bytes, the newest last. A copy of an older one's resume
             /// may still come, and must not shut out the newest.
             var holders: [Data]
-            /// The last request that was carried out.
+            /// The last request that was executed.
             var last: Done
 
             init(_ host: EnvironmentHost, _ create: CreateRequest, holders: [Data] = [], last: Done) {
@@ -60,52 +62,14 @@ extension SessionLedger {
             }
         }
 
-        /// A request that was carried out.
-        private struct Done {
-            let seq: UInt64
-            let request: KeptRequest
-            let reply: KeptReply
-
-            /// What to do with a request of the same seq.
-            func repeated(by other: KeptRequest) -> Verdict {
-                request.isSame(as: other) ? .resend(reply) : .refuse(.conflict(seq))
-            }
-        }
-
-        /// A request that is being carried out.
-        private struct Pending {
-            let request: KeptRequest
-            /// The newest route that it came by.
-            var route: Route
-            /// At most one, the newest: an earlier one that gets no reply asks again.
-            var resume: WaitingResume?
-
-            /// What to do with a request of the same seq.
-            mutating func repeated(by other: KeptRequest, seq: UInt64, from route: Route) -> Verdict {
-                guard request.isSame(as: other) else { return .refuse(.conflict(seq)) }
-                self.route = route
-                return .parked
-            }
-
-            mutating func wait(_ resume: WaitingResume) -> Resumption {
-                defer { self.resume = resume }
-                return .waits(inPlaceOfAnother: self.resume != nil)
-            }
-
-            var delivery: Delivery { Delivery(route: route, resume: resume) }
-        }
-
-        /// A session whose create is to be carried out.
-        init(
-            _ id: SessionID, _ create: CreateRequest, boards: Int, _ request: KeptRequest, from route: Route,
-            at now: Moment
-        ) {
+        /// A session whose create is admitted.
+        init(_ id: SessionID, of owner: Client, boards: Int, at now: Moment) {
             self.id = id
-            owner = route.client
+            self.owner = owner
             self.boards = boards
             begin = now
             idleSince = now
-            state = .creating(create, Pending(request: request, route: route))
+            state = .new
         }
 
         // MARK: what it is
@@ -114,8 +78,16 @@ extension SessionLedger {
             if case .idle = state { true } else { false }
         }
 
-        /// Whether a request is being carried out.
-        package var isBusy: Bool { !isIdle && !isClosed }
+        /// Whether a request is in progress.
+        package var isBusy: Bool { work != nil }
+
+        /// The request in progress; nil without one.
+        var work: Work? {
+            switch state {
+            case .creating(let work), .busy(_, let work): work
+            case .new, .idle, .closed: nil
+            }
+        }
 
         package var isClosed: Bool {
             if case .closed = state { true } else { false }
@@ -125,14 +97,14 @@ extension SessionLedger {
         package var host: EnvironmentHost? {
             switch state {
             case .idle(let open), .busy(let open, _): open.host
-            case .creating, .closed: nil
+            case .new, .creating, .closed: nil
             }
         }
 
-        /// The seq of the last request that was carried out; 0 while create is.
+        /// The seq of the last request that was executed; 0 before that.
         package var lastSeq: UInt64 {
             switch state {
-            case .creating: 0
+            case .new, .creating: 0
             case .idle(let open), .busy(let open, _): open.last.seq
             case .closed(let last): last.seq
             }
@@ -140,104 +112,110 @@ extension SessionLedger {
 
         // MARK: what happens to it
 
-        /// Decides about a request; where it is to be carried out, the session is busy from now on.
+        /// Decides about a request; throws to refuse it.
         func admit(
-            _ seq: UInt64, epoch: UInt32, isCreate: Bool, _ request: KeptRequest, from route: Route,
-            at now: Moment
-        ) -> Verdict {
-            guard owner == route.client else { return .refuse(.unknown(id)) }
-            idleSince = now
-            guard epoch == self.epoch else { return .refuse(.wrongEpoch(epoch, of: self.epoch)) }
+            _ seq: UInt64, epoch: UInt32, isCreate: Bool, _ header: Frame, _ payload: Frame?,
+            from route: Route
+        ) throws(ServiceError) -> Verdict {
+            guard owner == route.client else { throw .unknown(id) }
+            idleSince = route.arrived
+            guard epoch == self.epoch else { throw .wrongEpoch(epoch, of: self.epoch) }
             switch state {
-            case .creating(let create, var pending):
-                guard seq == 1 else { return .refuse(.outOfSequence(seq, expected: 1)) }
-                let verdict = pending.repeated(by: request, seq: seq, from: route)
-                state = .creating(create, pending)
-                return verdict
+            case .new: preconditionFailure("a create begins at once")
+            case .creating(let work):
+                guard seq == 1 else { throw .outOfSequence(seq, expected: 1) }
+                return try park(header, payload, from: route, for: work)
             case .idle(let open), .busy(let open, _):
-                if seq == open.last.seq { return open.last.repeated(by: request) }
+                if seq == open.last.seq { return try open.last.repeated(header, payload) }
                 guard seq == open.last.seq + 1 else {
-                    return .refuse(.outOfSequence(seq, expected: open.last.seq + 1))
+                    throw .outOfSequence(seq, expected: open.last.seq + 1)
                 }
-                if case .busy(_, var pending) = state {
-                    let verdict = pending.repeated(by: request, seq: seq, from: route)
-                    state = .busy(open, pending)
-                    return verdict
+                if case .busy(_, let work) = state {
+                    return try park(header, payload, from: route, for: work)
                 }
-                guard !isCreate else { return .refuse(.idIsTaken) }
-                state = .busy(open, Pending(request: request, route: route))
+                guard !isCreate else { throw .idIsTaken }
                 return .execute(self, open.host)
             case .closed(let last):
-                return seq == last.seq ? last.repeated(by: request) : .refuse(.unknown(id))
+                guard seq == last.seq else { throw .unknown(id) }
+                return try last.repeated(header, payload)
             }
         }
 
-        /// The request in progress was carried out.
-        func complete(reply: KeptReply, change: SessionChange, at now: Moment) -> Delivery {
+        /// Has a request of the same seq wait for the one in progress.
+        private func park(
+            _ header: Frame, _ payload: Frame?, from route: Route, for work: Work
+        ) throws(ServiceError) -> Verdict {
+            guard work.header.isSame(as: header), Frame.areSame(work.payload, payload) else {
+                throw .conflict(work.seq)
+            }
+            work.reroute(to: route)
+            return .parked
+        }
+
+        /// The request that was admitted is in progress.
+        func start(_ work: Work) {
+            switch state {
+            case .new: state = .creating(work)
+            case .idle(let open): state = .busy(open, work)
+            case .creating, .busy, .closed: preconditionFailure("it was not admitted")
+            }
+        }
+
+        /// The request in progress was executed.
+        func complete(_ reply: StoredReply, at now: Moment) {
             requests += 1
             idleSince = now
             switch state {
-            case .creating(let create, let pending):
-                guard case .created(let host) = change else { preconditionFailure("a create creates") }
-                let last = Done(seq: 1, request: pending.request, reply: reply)
-                state = .idle(Open(host, create, last: last))
-                (environmentID, bytes) = (host.environment.id, host.bytes)
-                return pending.delivery
-            case .busy(let open, let pending):
-                let seq = open.last.seq + 1
-                if case .closed = change {
-                    // A close has no payload.
-                    state = .closed(Done(seq: seq, request: pending.request.compact, reply: reply))
-                } else {
-                    open.last = Done(seq: seq, request: pending.request, reply: reply)
-                    state = .idle(open)
+            case .creating(let work):
+                guard case .create(let create) = work.subject, let host = work.host else {
+                    preconditionFailure("a create creates")
                 }
-                return pending.delivery
-            case .idle, .closed: preconditionFailure("no request was in progress")
+                state = .idle(Open(host, create, last: work.done(reply)))
+                (environmentID, bytes) = (host.environment.id, host.bytes)
+            case .busy(_, let work) where work.kind == .close:
+                state = .closed(work.done(reply).compact)
+            case .busy(let open, let work):
+                open.last = work.done(reply)
+                state = .idle(open)
+            case .new, .idle, .closed: preconditionFailure("no request was in progress")
             }
         }
 
         /// The request in progress was refused: nothing has happened. A session whose create was refused is of no use
         /// any more.
-        func abandon(at now: Moment) -> Delivery {
+        func abandon(at now: Moment) {
             idleSince = now
             switch state {
-            case .creating(_, let pending): return pending.delivery
-            case .busy(let open, let pending):
-                state = .idle(open)
-                return pending.delivery
-            case .idle, .closed: preconditionFailure("no request was in progress")
+            case .creating: state = .new
+            case .busy(let open, _): state = .idle(open)
+            case .new, .idle, .closed: preconditionFailure("no request was in progress")
             }
         }
 
         /// Hands the session over, now or when the request in progress is done.
-        func resume(_ header: Request, from route: Route, at now: Moment) -> Resumption {
-            guard owner == route.client, !isClosed else { return .refuse(.unknown(id)) }
-            let holder = header.resume.holder
-            guard holder.count == 16 else { return .refuse(.badHolder(holder.count)) }
+        func resume(
+            _ request: Request, from route: Route, at now: Moment
+        ) throws(ServiceError) -> Resumption {
+            guard owner == route.client, !isClosed else { throw .unknown(id) }
+            let holder = request.resume.holder
+            guard holder.count == 16 else { throw .badHolder(holder.count) }
             idleSince = now
             switch state {
-            case .creating(let create, var pending):
-                let resumption = pending.wait(WaitingResume(header: header, route: route))
-                state = .creating(create, pending)
-                return resumption
-            case .busy(let open, var pending):
-                let resumption = pending.wait(WaitingResume(header: header, route: route))
-                state = .busy(open, pending)
-                return resumption
-            case .idle(let open):
-                return resume(open, by: holder, only: header.epoch)
-            case .closed:
-                return .refuse(.unknown(id))
+            case .creating(let work), .busy(_, let work):
+                return .waits(inPlaceOfAnother: work.wait(request, from: route))
+            case .idle(let open): return try resume(open, by: holder, only: request.epoch)
+            case .new, .closed: throw .unknown(id)
             }
         }
 
         /// `given` is the one epoch in which to hand it over; 0 for whichever it is.
-        private func resume(_ open: Open, by holder: Data, only given: UInt32) -> Resumption {
+        private func resume(
+            _ open: Open, by holder: Data, only given: UInt32
+        ) throws(ServiceError) -> Resumption {
             if open.holders.last != holder {
-                guard given == 0 || given == epoch else { return .refuse(.wrongEpoch(given, of: epoch)) }
-                guard epoch < .max else { return .refuse(.noEpochLeft) }
-                guard !open.holders.contains(holder) else { return .refuse(.shutOut) }
+                guard given == 0 || given == epoch else { throw .wrongEpoch(given, of: epoch) }
+                guard epoch < .max else { throw .noEpochLeft }
+                guard !open.holders.contains(holder) else { throw .shutOut }
                 open.holders = open.holders.suffix(Self.maxFormerHolders) + [holder]
                 epoch += 1
             }
@@ -257,18 +235,10 @@ extension SessionLedger {
 
         /// The most requests, and the last seq, that a session to be restored may have: far from where a count would
         /// overflow, and farther than any session gets.
-        private static var maxSavedCount: UInt64 { 1 << 62 }
+        private static let maxSavedCount: UInt64 = 1 << 62
 
-        /// An idle session, to be saved: all but what host, request and reply have is in `session`.
-        package struct Saved {
-            package var session: SavedSession
-            package let host: EnvironmentHost
-            package let request: KeptRequest
-            package let reply: KeptReply
-        }
-
-        /// What is to be saved; nil while a request is in progress.
-        package var saved: Saved? {
+        /// Returns what is to be saved; nil while a request is in progress.
+        package func saved() throws(ServiceError) -> SavedSession? {
             guard case .idle(let open) = state else { return nil }
             var saved = SavedSession()
             saved.id = id.bytes
@@ -278,13 +248,15 @@ extension SessionLedger {
             saved.lastSeq = open.last.seq
             saved.requests = UInt64(requests)
             saved.create = open.create
-            return Saved(session: saved, host: open.host, request: open.last.request, reply: open.last.reply)
+            saved.lastRequest = open.last.request
+            saved.lastReply = open.last.reply.saved
+            try open.host.environment.save(into: &saved)
+            return saved
         }
 
         /// A session that was saved, idle; nil when what was saved makes no sense.
         init?(
-            _ saved: SavedSession, _ host: EnvironmentHost, last: (request: KeptRequest, reply: KeptReply),
-            at now: Moment
+            _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
         ) {
             guard let id = SessionID(saved.id), saved.epoch > 0, saved.requests <= Self.maxSavedCount,
                 (1...Self.maxSavedCount).contains(saved.lastSeq)
@@ -299,8 +271,61 @@ extension SessionLedger {
             epoch = saved.epoch
             state = .idle(
                 Open(
-                    host, saved.create, holders: saved.holders.suffix(Self.maxFormerHolders + 1),
-                    last: Done(seq: saved.lastSeq, request: last.request, reply: last.reply)))
+                    host, saved.create, holders: saved.holders.suffix(Self.maxFormerHolders + 1), last: last))
+        }
+    }
+
+    /// A request that was executed, and its reply: kept until the session's next request, to recognise repeats.
+    struct Done {
+        let seq: UInt64
+        private let header: Frame
+        private let payload: Frame?
+        private let reservation: MemoryBudget.Reservation?
+        let reply: StoredReply
+
+        init(
+            seq: UInt64, header: Frame, payload: Frame?, _ reservation: MemoryBudget.Reservation?,
+            reply: StoredReply
+        ) {
+            self.seq = seq
+            self.header = header
+            self.payload = payload
+            self.reservation = reservation
+            self.reply = reply
+        }
+
+        /// Decides about a request of the same seq; throws to refuse it.
+        func repeated(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Verdict {
+            guard self.header.isSame(as: header), Frame.areSame(self.payload, payload) else {
+                throw .conflict(seq)
+            }
+            return .resend(reply)
+        }
+
+        /// The same without the payload, which a close does not have, for a session that is only remembered: what libzmq
+        /// received lies in a buffer of 8 KiB that a frame keeps alive as a whole.
+        var compact: Done {
+            Done(
+                seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)
+        }
+
+        /// The request's frames, to be saved.
+        var request: SavedFrames {
+            var saved = SavedFrames()
+            saved.header = header.withBytes { Data($0) }
+            if let payload { saved.payload = payload.withBytes { Data($0) } }
+            return saved
+        }
+
+        /// The last request of a session that was saved; the reply's payload is copied to `pool`.
+        init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
+            seq = saved.lastSeq
+            header = saved.lastRequest.header.withUnsafeBytes { Frame(copying: $0) }
+            payload =
+                saved.lastRequest.hasPayload
+                ? saved.lastRequest.payload.withUnsafeBytes { Frame(copying: $0) } : nil
+            reservation = try budget.reserve(request: header.count + (payload?.count ?? 0))
+            reply = try StoredReply(saved.lastReply, pool)
         }
     }
 }

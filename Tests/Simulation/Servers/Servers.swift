@@ -9,8 +9,8 @@ internal import ZeroMQ
 
 /// What happens to a server.
 enum ServerEvent {
-    /// A job on one of its queues is carried out.
-    case job(SimulatedServer, Job, for: Oracle.Question?)
+    /// Work on one of its queues is performed.
+    case work(SimulatedServer, Work, for: Oracle.Question?)
     /// It looks for idle sessions, or goes on with its stop.
     case turn(SimulatedServer)
     /// The address gets a server again.
@@ -75,7 +75,7 @@ final class Servers {
 
     func handle(_ event: ServerEvent) {
         switch event {
-        case .job(let server, let job, let question): server.carryOut(job, for: question)
+        case .work(let server, let work, let question): server.perform(work, for: question)
         case .turn(let server):
             server.turn()
             if server.hasEnded, server === first { restart() }
@@ -131,13 +131,14 @@ final class Servers {
     }
 }
 
-/// One server's process: the real ``Requests``, its jobs and its state directory, from its start to its end.
+/// One server's process: the real ``SessionMachine``, its work and its state directory, from its start to its end.
 final class SimulatedServer {
     /// Each server has its own; those that follow each other at the address are of line 0.
     let number: Int
     let line: Int
     private unowned let world: World
-    private let requests: Requests
+    private let machine: SessionMachine
+    private var effects: [SessionMachine.Effect] = []
     private let files: SimulatedFiles?
     private let directory: StateDirectory?
     private var idleCheck: IdleCheck?
@@ -161,18 +162,17 @@ final class SimulatedServer {
     {
         (self.number, self.line) = (number, line)
         self.world = world
-        requests = Requests(
-            configuration, nil, clock: world.clock.clock,
-            logger: world.logger, at: world.moment)
+        machine = SessionMachine(
+            configuration.service, keys: { ([:], 0) }, clock: world.clock.clock, at: world.moment)
         files = disk.map { SimulatedFiles($0, world) }
         directory = files.map { StateDirectory($0) }
         idleCheck = configuration.service.limits.idleTimeout.map { IdleCheck($0, at: world.moment) }
         lastTurn = world.now
         if let directory {
-            _ = requests.restoreSessions(from: directory, at: world.moment)
-            if requests.statistics.sessionsCreated > 0 { world.reach(.restored) }
+            _ = machine.restoreSessions(from: directory, logger: world.logger, at: world.moment)
+            if machine.statistics.sessionsCreated > 0 { world.reach(.restored) }
         }
-        world.oracle.began(self, with: requests.ledger.openEntries.map(\.id))
+        world.oracle.began(self, with: machine.ledger.openEntries.map(\.id))
         if files?.isKilled == true { kill() }
         if let idleCheck { scheduleTurn(after: idleCheck.interval) }
     }
@@ -190,7 +190,7 @@ final class SimulatedServer {
             if let question { world.oracle.arrived(question, at: self) }
             return world.add(.server(.again(packet, self)), after: pausedUntil - world.now)
         }
-        let (before, inProgress) = (requests.statistics, requests.inProgress)
+        let (before, inProgress) = (machine.statistics, machine.inProgress)
         var message = Multipart()
         // Without memory for a few bytes the process has ended long before.
         withUnsafeBytes(of: packet.socket) { message.append(try! Message(copying: $0)) }
@@ -203,68 +203,80 @@ final class SimulatedServer {
         let count = unanswered.count
         if let question { world.oracle.asked(question, of: self, from: place) }
         isTaking = true
-        carryOut(
-            try! requests.take(message, isWhole: true, from: 0, as: packet.owner, at: world.moment),
-            for: question)
+        machine.take(
+            message, isWhole: true, through: 0, from: { _ in packet.owner }, at: world.moment, into: &effects)
+        settle(for: question)
         isTaking = false
         checkBegin(of: question, after: before, inProgress)
         if unanswered.count == count { unanswered.replaceOlder() }
-        if requests.statistics.resent > before.resent { world.reach(.resent) }
-        if requests.statistics.parked > before.parked { world.reach(.parked) }
+        if machine.statistics.resent > before.resent { world.reach(.resent) }
+        if machine.statistics.parked > before.parked { world.reach(.parked) }
         checkLimits()
     }
 
-    /// Carries out a job of a queue.
-    func carryOut(_ job: Job, for question: Oracle.Question?) {
+    /// Performs work of a queue.
+    func perform(_ work: Work, for question: Oracle.Question?) {
         guard !hasEnded else { return world.reach(.killedDuringJob) }
         guard world.now >= pausedUntil else {
-            return world.add(.server(.job(self, job, for: question)), after: pausedUntil - world.now)
+            return world.add(.server(.work(self, work, for: question)), after: pausedUntil - world.now)
         }
-        let isLate = job.isTooLate(in: requests.phase.value)
+        let isLate = work.isTooLate(in: machine.phase.value)
         if isLate {
             world.reach(.jobTooLate)
-        } else if requests.phase.value >= .late, question?.isOfNoSession != true {
-            world.violate("a job began in the last seconds of a stop")
+        } else if machine.phase.value >= .late, question?.isOfNoSession != true {
+            world.violate("work began in the last seconds of a stop")
         }
-        let outcome = isLate ? Job.Outcome.refused(Job.stopping) : perform(job, question)
-        carryOut(try! requests.finish(job, outcome, at: world.moment), for: question)
+        finish(work, isLate ? .failure(.stopping) : result(of: work, question))
+        settle(for: question)
         checkLimits()
     }
 
-    private func perform(_ job: Job, _ question: Oracle.Question?) -> Job.Outcome {
+    private func result(of work: Work, _ question: Oracle.Question?) -> Result<StoredReply, ServiceError> {
         world.clock.restart(question?.clockSeed ?? 0, at: world.now)
         defer { world.clock.set(world.now) }
-        return job.perform(requests.service, requests.budget)
+        return work.perform(machine.service, machine.budget)
     }
 
-    private func carryOut(_ outputs: [Requests.Output], for question: Oracle.Question?) {
-        for output in outputs {
-            switch output {
+    private func finish(_ work: Work, _ result: Result<StoredReply, ServiceError>) {
+        machine.finish(work, result, at: world.moment, into: &effects)
+    }
+
+    /// Carries out the effects of an event, as the loop does.
+    private func settle(for question: Oracle.Question?) {
+        var next = 0
+        while next < effects.count {
+            let effect = effects[next]
+            next += 1
+            switch effect {
             case .send(let reply, let route): send(reply, to: route)
-            case .perform(let job, .here) where !world.faults.strikes(.slowJob):
-                let outcome = perform(job, question)
-                carryOut(try! requests.finish(job, outcome, at: world.moment), for: question)
-            case .perform(let job, _):
-                world.add(
-                    .server(.job(self, job, for: question)), after: 1000 + world.dice.below(1_000_000_000))
-            case .freed: break
+            case .perform(let work):
+                if machine.place(of: work) == .here, !world.faults.strikes(.slowJob) {
+                    finish(work, result(of: work, question))
+                } else {
+                    world.add(
+                        .server(.work(self, work, for: question)),
+                        after: 1000 + world.dice.below(1_000_000_000))
+                }
+            case .began, .ended: break
             }
         }
+        effects.removeAll(keepingCapacity: true)
     }
 
-    private func send(_ reply: ReplyFrames, to route: Route) {
-        reply.append(to: &route.frames)
-        let socket = route.frames[0].withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
-        let number = route.frames[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
+    private func send(_ reply: StoredReply, to route: Route) {
+        var message = Multipart()
+        try! (route.address as! Envelope).append(reply, to: &message)
+        let socket = message[0].withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
+        let number = message[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
         let place = Place(socket: socket, number: number)
-        guard let message = unanswered.answer(at: place) else {
+        guard let answered = unanswered.answer(at: place) else {
             return world.violate("a message was answered twice, or after a newer one had replaced it")
         }
-        let header = route.frames[3].withUnsafeBytes { [UInt8]($0) }
-        let payload = route.frames.count > 4 ? route.frames[4].withUnsafeBytes { [UInt8]($0) } : nil
+        let header = message[3].withUnsafeBytes { [UInt8]($0) }
+        let payload = message.count > 4 ? message[4].withUnsafeBytes { [UInt8]($0) } : nil
         let packet = World.Packet(socket: socket, number: number, header: header, payload: payload)
         world.oracle.answered(
-            message.question, at: place, by: self, isStopping: requests.phase.value > .serving,
+            answered.question, at: place, by: self, isStopping: machine.phase.value > .serving,
             isLate: !isTaking,
             packet)
         world.deliver(packet)
@@ -274,26 +286,26 @@ final class SimulatedServer {
     /// request came.
     private func checkBegin(of question: Oracle.Question?, after before: ServerStatistics, _ inProgress: Int)
     {
-        guard requests.phase.value >= .refusing, let op = question?.request.op else { return }
+        guard machine.phase.value >= .refusing, let op = question?.request.op else { return }
         switch op {
         case .hello, .stats, .resume: return
         default: break
         }
-        if requests.statistics.executed > before.executed || requests.inProgress > inProgress {
+        if machine.statistics.executed > before.executed || machine.inProgress > inProgress {
             world.violate("a server that refuses new requests has begun one")
         }
     }
 
     private func checkLimits() {
-        let (limits, statistics) = (requests.service.limits, requests.statistics)
+        let (limits, statistics) = (machine.service.limits, machine.statistics)
         if statistics.sessionsCreated != countedSessions {
             countedSessions = statistics.sessionsCreated
             checkCounts(limits)
         }
-        if requests.budget.used > limits.maxBytes {
-            world.violate("\(requests.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
+        if machine.budget.used > limits.maxBytes {
+            world.violate("\(machine.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
         }
-        guard requests.inProgress == 0 else { return }
+        guard machine.inProgress == 0 else { return }
         // Each message has come to one of these ends.
         let ends =
             statistics.executed + statistics.refused + statistics.resent + statistics.parked
@@ -306,16 +318,16 @@ final class SimulatedServer {
 
     /// At least what is known to be in use is counted in the budget.
     private func checkBudget() {
-        let known = requests.ledger.openEntries.reduce(0) {
+        let known = machine.ledger.openEntries.reduce(0) {
             $0 + $1.bytes + world.oracle.countedBytes(of: $1.id, on: self)
         }
-        if requests.budget.used < known {
-            world.violate("\(requests.budget.used) bytes are counted, and at least \(known) are in use")
+        if machine.budget.used < known {
+            world.violate("\(machine.budget.used) bytes are counted, and at least \(known) are in use")
         }
     }
 
     private func checkCounts(_ limits: Limits) {
-        let (ledger, entries) = (requests.ledger, Array(requests.ledger.openEntries))
+        let (ledger, entries) = (machine.ledger, Array(machine.ledger.openEntries))
         let boards = entries.reduce(0) { $0 + $1.boards }
         if entries.count > limits.maxSessions {
             world.violate("\(entries.count) sessions are open; the limit is \(limits.maxSessions)")
@@ -336,7 +348,7 @@ final class SimulatedServer {
 
     /// Whether the open sessions are a reason to refuse a client another one.
     func isFull(for owner: Client) -> Bool {
-        let (limits, entries) = (requests.service.limits, Array(requests.ledger.openEntries))
+        let (limits, entries) = (machine.service.limits, Array(machine.ledger.openEntries))
         return entries.count >= limits.maxSessions
             || owner != .anonymous
                 && entries.filter { $0.owner == owner }.count >= limits.maxSessionsPerClient
@@ -355,8 +367,8 @@ final class SimulatedServer {
         }
         if let stopping {
             let (phase, until) = stopping.stop.phase(
-                at: world.moment, refusalEnd: stopping.refusalEnd, jobsInProgress: requests.inProgress)
-            requests.enter(phase)
+                at: world.moment, refusalEnd: stopping.refusalEnd, jobsInProgress: machine.inProgress)
+            machine.enter(phase)
             guard phase == .ended else {
                 return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
             }
@@ -371,10 +383,12 @@ final class SimulatedServer {
         let timeout = idleCheck!.timeout
         world.oracle.turned(self, after: .nanoseconds(world.now - lastTurn), timeout)
         lastTurn = world.now
-        let expired = requests.statistics.sessionsExpired
-        _ = requests.handle(idleCheck!.turn(at: world.moment, hasReadAll: true), at: world.moment)
-        let open = requests.ledger.openEntries
-        if requests.statistics.sessionsExpired > expired {
+        let expired = machine.statistics.sessionsExpired
+        machine.handle(
+            idleCheck!.turn(at: world.moment, hasReadAll: true), at: world.moment, into: &effects)
+        settle(for: nil)
+        let open = machine.ledger.openEntries
+        if machine.statistics.sessionsExpired > expired {
             world.reach(.idleExpired)
             world.oracle.expired(on: self, after: timeout, still: Set(open.map(\.id)))
         }
@@ -384,18 +398,18 @@ final class SimulatedServer {
 
     /// Sessions are open from their create to their close.
     private func checkSessions() {
-        let entries = requests.ledger.openEntries
+        let entries = machine.ledger.openEntries
         world.oracle.checkOpen(
             entries.filter(\.isIdle).map(\.id), busy: entries.filter(\.isBusy).map(\.id), on: self)
     }
 
-    func isOpen(_ session: SessionID) -> Bool { requests.ledger.boards(of: session) != nil }
+    func isOpen(_ session: SessionID) -> Bool { machine.ledger.boards(of: session) != nil }
 
     /// Asks it to stop.
     func stop() {
         guard stopping == nil, !hasEnded else { return }
-        requests.enter(.draining)
-        if requests.inProgress > 0 { world.reach(.stoppedDuringJob) }
+        machine.enter(.draining)
+        if machine.inProgress > 0 { world.reach(.stoppedDuringJob) }
         stopping = (Stop(at: world.moment), world.moment + .milliseconds(100))
         scheduleTurn(after: .milliseconds(1))
     }
@@ -403,13 +417,13 @@ final class SimulatedServer {
     private func end() {
         checkAnswers()
         checkSessions()
-        requests.endSessions(savingIn: directory, at: world.moment)
+        machine.endSessions(savingIn: directory, logger: world.logger, at: world.moment)
         hasEnded = true
-        let isClean = files.map { !$0.isKilled } ?? false && requests.inProgress == 0
+        let isClean = files.map { !$0.isKilled } ?? false && machine.inProgress == 0
         // A bit that flips later is found, and costs the session.
         world.oracle.ended(
             self, isClean: isClean,
-            hasSaved: isClean && requests.statistics.sessionsLost == 0
+            hasSaved: isClean && machine.statistics.sessionsLost == 0
                 && !world.faults.isPossible(.flippedBit))
     }
 
@@ -422,7 +436,7 @@ final class SimulatedServer {
 
     /// Without anything in progress each message has its answer.
     private func checkAnswers() {
-        if requests.inProgress == 0, unanswered.count > 0 {
+        if machine.inProgress == 0, unanswered.count > 0 {
             world.violate("\(unanswered.count) messages got no answer")
         }
     }
@@ -431,10 +445,11 @@ final class SimulatedServer {
     func checkEmpty() {
         checkAnswers()
         checkSessions()
-        _ = requests.handle(.idle(since: world.moment + .seconds(1)), at: world.moment)
-        if requests.ledger.openCount != 0 || requests.ledger.openBoards != 0 {
-            world.violate("\(requests.ledger.openCount) sessions are left")
+        machine.endIdle(since: world.moment + .seconds(1), at: world.moment, into: &effects)
+        settle(for: nil)
+        if machine.ledger.openCount != 0 || machine.ledger.openBoards != 0 {
+            world.violate("\(machine.ledger.openCount) sessions are left")
         }
-        if requests.budget.used != 0 { world.violate("\(requests.budget.used) bytes are still in use") }
+        if machine.budget.used != 0 { world.violate("\(machine.budget.used) bytes are still in use") }
     }
 }

@@ -11,7 +11,7 @@ internal import ZeroMQ
 /// clock, all of it driven by a queue of events. Everything that happens follows from the seed and from what the
 /// clients do.
 ///
-///     client ──send──► network ──► server (the real Requests, ledger, service, state directory)
+///     client ──send──► network ──► server (the real SessionMachine, ledger, service, state directory)
 ///            ◄─inbox── network ◄──   │
 ///                                    └──► Oracle: each reply is known beforehand
 ///

@@ -1,11 +1,11 @@
-internal import TwofoldProtocol
+package import TwofoldProtocol
 
 /// The kinds of requests, named as their slots in the protocol.
-enum RequestKind: Int, CaseIterable {
+package enum RequestKind: Int, CaseIterable {
     case hello, create, reset, step, observe, afterstates, close, snapshot, restore, expand, stats
     case resume, keepalive, rollout, policy
 
-    init(_ op: Request.OneOf_Op) {
+    package init(_ op: Request.OneOf_Op) {
         self =
             switch op {
             case .hello: .hello

@@ -27,7 +27,9 @@ package final class CurrentPhase: Sendable {
 
     package var value: Phase { phase.load(ordering: .relaxed) }
 
-    func enter(_ next: Phase) { phase.store(next, ordering: .relaxed) }
+    package init() {}
+
+    package func enter(_ next: Phase) { phase.store(next, ordering: .relaxed) }
 }
 
 /// When a stop goes from phase to phase. It has no clock.

@@ -2,7 +2,6 @@ internal import Platform
 internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
-internal import TwofoldSessions
 
 /// The answer to a stats request: the socket thread begins it with what that thread owns, another one finishes it.
 struct StatsWork {
@@ -26,7 +25,7 @@ struct StatsWork {
 
     /// Looks once at each session of `client`, or at all for a client without a key.
     fileprivate init(
-        _ reply: StatsReply, _ ledger: ServerLedger, names: [String: String], for client: Client,
+        _ reply: StatsReply, _ ledger: SessionLedger, names: [String: String], for client: Client,
         at now: Moment
     ) {
         self.reply = reply
@@ -66,7 +65,7 @@ struct StatsWork {
     }
 }
 
-extension Requests {
+extension SessionMachine {
     /// What the server has counted, what there is, and what is allowed; of sessions only the client's own, all where
     /// clients have no keys.
     func stats(for client: Client, at now: Moment) -> StatsWork {
@@ -74,16 +73,17 @@ extension Requests {
         reply.serverVersion = EnvironmentService.version
         reply.uptime = (now - begin) / .seconds(1)
         reply.draining = phase.value > .serving
-        reply.threads = UInt32(configuration.service.threads)
-        reply.limits = configuration.service.limits.wire
+        reply.threads = UInt32(settings.threads)
+        reply.limits = settings.limits.wire
         reply.counters = statistics.counters
-        reply.counters.keysRefused = UInt64(authenticator?.refused ?? 0)
+        let keys = keys?() ?? (names: [:], refused: 0)
+        reply.counters.keysRefused = UInt64(keys.refused)
         reply.usage.sessions = UInt64(ledger.openCount)
         reply.usage.boards = UInt64(ledger.openBoards)
         reply.usage.inProgress = UInt64(inProgress)
         reply.usage.sessionBytes = UInt64(budget.used)
         reply.requests = statistics.requestStats(at: now)
         reply.refusals = statistics.refusalStats()
-        return StatsWork(reply, ledger, names: authenticator?.names ?? [:], for: client, at: now)
+        return StatsWork(reply, ledger, names: keys.names, for: client, at: now)
     }
 }

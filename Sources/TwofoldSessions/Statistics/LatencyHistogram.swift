@@ -1,5 +1,4 @@
 internal import TwofoldCore
-internal import TwofoldSessions
 
 /// How long requests of one kind took lately, as counts in buckets that grow with the time:
 ///

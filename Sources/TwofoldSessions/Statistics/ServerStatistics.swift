@@ -1,32 +1,31 @@
-internal import TwofoldCore
-internal import TwofoldProtocol
-internal import TwofoldSessions
+package import TwofoldCore
+package import TwofoldProtocol
 
 /// Counts since the server's start. Each message that came in is one of executed, refused,
 /// resent, parked or dropped, or is in progress.
 public struct ServerStatistics: Equatable, Sendable {
     /// Messages that came in.
-    public internal(set) var received = 0
+    public package(set) var received = 0
     /// Requests that were carried out.
-    public internal(set) var executed = 0
+    public package(set) var executed = 0
     /// Requests that were refused with an error.
-    public internal(set) var refused = 0
+    public package(set) var refused = 0
     /// Repeats that got the stored reply.
-    public internal(set) var resent = 0
+    public package(set) var resent = 0
     /// Repeats that came while their request was being carried out.
-    public internal(set) var parked = 0
+    public package(set) var parked = 0
     /// Messages without an empty delimiter: they can't be answered.
-    public internal(set) var dropped = 0
+    public package(set) var dropped = 0
     /// Boards stepped, in rollouts too.
-    public internal(set) var steps = 0
+    public package(set) var steps = 0
     /// Sessions that were created, or restored from another server.
-    public internal(set) var sessionsCreated = 0
+    public package(set) var sessionsCreated = 0
     /// Sessions that their clients closed.
-    public internal(set) var sessionsClosed = 0
+    public package(set) var sessionsClosed = 0
     /// Sessions that ended because they were idle for too long.
-    public internal(set) var sessionsExpired = 0
+    public package(set) var sessionsExpired = 0
     /// Sessions that could not be saved in the state directory at the stop.
-    public internal(set) var sessionsLost = 0
+    public package(set) var sessionsLost = 0
 
     private var kinds = RequestKind.Table(repeating: KindStatistics())
     private var refusals: [ErrorCode: Int] = [:]
@@ -38,10 +37,10 @@ public struct ServerStatistics: Equatable, Sendable {
         var latencies = LatencyHistogram()
     }
 
-    init() {}
+    package init() {}
 
     /// A request that was carried out just now; `steps` are the boards that it stepped.
-    mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
+    package mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
         executed += 1
         self.steps += steps
         let nanoseconds = now.nanoseconds - arrived.nanoseconds
@@ -51,7 +50,7 @@ public struct ServerStatistics: Equatable, Sendable {
     }
 
     /// A message that was refused; nil for the kind when it could not be decoded.
-    mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
+    package mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
         refused += 1
         refusals[code, default: 0] += 1
         if let kind { kinds[kind].refused += 1 }
@@ -59,7 +58,7 @@ public struct ServerStatistics: Equatable, Sendable {
 
     // MARK: as it goes over the wire
 
-    var counters: Counters {
+    package var counters: Counters {
         var counters = Counters()
         counters.received = UInt64(received)
         counters.executed = UInt64(executed)
@@ -75,7 +74,7 @@ public struct ServerStatistics: Equatable, Sendable {
     }
 
     /// The kinds that were asked at least once.
-    mutating func requestStats(at now: Moment) -> [RequestStats] {
+    package mutating func requestStats(at now: Moment) -> [RequestStats] {
         var all: [RequestStats] = []
         for kind in RequestKind.allCases where kinds[kind].executed + kinds[kind].refused > 0 {
             var stats = RequestStats()
@@ -91,7 +90,7 @@ public struct ServerStatistics: Equatable, Sendable {
     }
 
     /// The errors that occurred, by the protocol's names without their common beginning.
-    func refusalStats() -> [Twofold_V1_RefusalStats] {
+    package func refusalStats() -> [Twofold_V1_RefusalStats] {
         refusals.sorted { $0.key.rawValue < $1.key.rawValue }.map { code, count in
             var stats = Twofold_V1_RefusalStats()
             stats.code = code.name

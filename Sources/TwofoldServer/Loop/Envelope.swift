@@ -1,0 +1,89 @@
+package import TwofoldCore
+internal import TwofoldProtocol
+internal import TwofoldService
+package import TwofoldSessions
+package import ZeroMQ
+
+/// A request's message as it came: the route of its reply, with an empty delimiter behind it, then header and payload.
+/// A ``Route`` has it as its address. Frames of the request that are not short stay where libzmq has received them.
+///
+///     ┌───────┬───────────┬────────┬─────────┐
+///     │ route │ delimiter │ header │ payload │
+///     └───────┴───────────┴────────┴─────────┘
+///
+/// `@unchecked Sendable` because only the socket thread has the route; what lies behind it nothing changes, and a worker
+/// reads it.
+package final class Envelope: @unchecked Sendable {
+    /// The endpoint that it came through.
+    package let endpoint: Int
+    private let delimiter: Int
+    private var frames: Multipart
+
+    init(_ frames: consuming Multipart, delimiter: Int, through endpoint: Int) {
+        self.endpoint = endpoint
+        self.delimiter = delimiter
+        self.frames = frames
+    }
+
+    /// The frame at an index behind the delimiter, from 1 on.
+    func frame(_ index: Int) -> Frame {
+        frames[delimiter + index].withUnsafeBytes { bytes in
+            // because: the bytes of a short message may lie in the message itself, whose address is nobody's to keep.
+            bytes.count <= MemoryLayout<Message>.size ? Frame(copying: bytes) : Frame(bytes, of: self)
+        }
+    }
+
+    /// Appends the message that answers it: the same route, then the reply's frames. A payload's memory is shared.
+    package func append(_ reply: StoredReply, to message: inout Multipart) throws(ZeroMQError) {
+        for index in 0...delimiter { message.append(frames[index].copy()) }
+        message.append(try Message(copying: reply.header))
+        guard let payload = reply.payload else { return }
+        message.append(try Message(adopting: payload))
+    }
+}
+
+extension Message {
+    /// A message of a frame's bytes, which its owner keeps valid.
+    init(adopting frame: Frame) throws(ZeroMQError) {
+        guard let owner = frame.owner else { preconditionFailure("a server's frames have owners") }
+        self = try frame.withBytes { (bytes) throws(ZeroMQError) in
+            try Message(adopting: UnsafeMutableRawBufferPointer(mutating: bytes), keeping: owner)
+        }
+    }
+}
+
+extension SessionMachine {
+    /// Takes a message apart: the route up to the delimiter, the header, the payload. A message without a delimiter is
+    /// dropped. `client` returns the sender of its first frame behind the delimiter; nil if the sender is no longer
+    /// authorised.
+    package func take(
+        _ message: consuming Multipart, isWhole: Bool, through endpoint: Int,
+        from client: (borrowing Message) -> Client?, at now: Moment, into effects: inout [Effect]
+    ) {
+        guard let delimiter = message.firstIndex(where: { $0.isEmpty }) else {
+            statistics.received += 1
+            statistics.dropped += 1
+            return
+        }
+        let frames = message.count - delimiter - 1
+        let isRequest = isWhole && (frames == 1 || frames == 2)
+        let sender = isRequest ? client(message[delimiter + 1]) : .anonymous
+        let envelope = Envelope(message, delimiter: delimiter, through: endpoint)
+        let route = Route(sender ?? .anonymous, arrived: now, address: envelope)
+        guard isRequest else {
+            let count = isWhole ? "\(frames)" : "too many"
+            let error = ServiceError(
+                .invalidArgument, field: "frames",
+                "\(count) frames behind the delimiter; a request has one, or two with its payload")
+            return refuseUnread(error, to: route, into: &effects)
+        }
+        guard sender != nil else {
+            return refuseUnread(
+                ServiceError(.permissionDenied, "this client key is not let in any more"), to: route,
+                into: &effects)
+        }
+        take(
+            header: envelope.frame(1), payload: frames == 2 ? envelope.frame(2) : nil, from: route,
+            into: &effects)
+    }
+}

@@ -1,0 +1,159 @@
+internal import Platform
+internal import TwofoldProtocol
+package import TwofoldService
+
+/// Bytes, and what keeps them valid: a message of libzmq, a buffer of a pool, or memory of their own.
+///
+///     owner ──► bytes         valid for as long as there is a frame of them
+///               bytes         a caller's in this process, valid until its call returns
+///
+/// A caller's frame may hold integers of any width, each of which stands for a byte: actions, as it has them.
+///
+/// `@unchecked Sendable` because nothing changes the bytes while they are a frame's.
+package struct Frame: @unchecked Sendable {
+    /// The longest copy that no budget counts.
+    package static let smallBytes = 4096
+
+    private let start: UnsafeRawPointer?
+    /// The number of bytes that it stands for.
+    package let count: Int
+    /// Bytes of each integer; negative where they are signed.
+    private let width: Int32
+    /// Nil for a caller's bytes.
+    package let owner: (any AnyObject & Sendable)?
+
+    /// No bytes.
+    package init() { (start, count, width, owner) = (nil, 0, 1, nil) }
+
+    /// Bytes that `owner` keeps valid.
+    package init(_ bytes: UnsafeRawBufferPointer, of owner: any AnyObject & Sendable) {
+        (start, count, width) = (bytes.baseAddress, bytes.count, 1)
+        self.owner = owner
+    }
+
+    /// Bytes of a caller.
+    package init(ofCaller bytes: UnsafeRawBufferPointer) {
+        (start, count, width, owner) = (bytes.baseAddress, bytes.count, 1, nil)
+    }
+
+    /// Integers of a caller, signed where the width is negative; nil if the pointer is missing, or the count or the width
+    /// is impossible.
+    package init?(ofCaller start: UnsafeRawPointer?, _ count: Int, width: Int32) {
+        guard let start, count >= 0, [1, 2, 4, 8].contains(abs(Int(width))),
+            !count.multipliedReportingOverflow(by: abs(Int(width))).overflow
+        else { return nil }
+        (self.start, self.count, self.width, owner) = (start, count, width, nil)
+    }
+
+    /// A copy of some bytes.
+    package init(copying bytes: UnsafeRawBufferPointer) {
+        let memory = Memory(bytes.count)
+        UnsafeMutableRawBufferPointer(memory.bytes).copyMemory(from: bytes)
+        self.init(UnsafeRawBufferPointer(memory.bytes), of: memory)
+    }
+
+    /// Memory that has no other owner than frames.
+    ///
+    /// `@unchecked Sendable` because only the frame's maker writes to it.
+    private final class Memory: @unchecked Sendable {
+        let bytes: UnsafeMutableBufferPointer<UInt8>
+
+        init(_ count: Int) { bytes = .allocate(capacity: count) }
+
+        deinit { bytes.deallocate() }
+    }
+
+    /// Calls `body` with the bytes; a caller's integers of another width have to be copied before.
+    package func withBytes<Result: ~Copyable, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        precondition(width == 1, "integers are no bytes")
+        defer { withExtendedLifetime(owner) {} }
+        return try body(UnsafeRawBufferPointer(start: start, count: count))
+    }
+
+    /// Returns true if both stand for the same bytes, in whatever width, and false if an integer does not fit into a byte.
+    package func isSame(as other: Frame) -> Bool {
+        guard count == other.count else { return false }
+        if width == 1, other.width == 1 { return count == 0 || memcmp(start!, other.start!, count) == 0 }
+        return (0..<count).allSatisfy { lane in
+            if let mine = self[lane], let theirs = other[lane] { mine == theirs } else { false }
+        }
+    }
+
+    /// The same for frames that may be missing.
+    static func areSame(_ one: Frame?, _ other: Frame?) -> Bool {
+        switch (one, other) {
+        case (nil, nil): true
+        case (let one?, let other?): one.isSame(as: other)
+        default: false
+        }
+    }
+
+    /// One as a byte; nil where it does not fit.
+    private subscript(lane: Int) -> UInt8? {
+        switch width {
+        case 1: value(lane, UInt8.self)
+        case -1: UInt8(exactly: value(lane, Int8.self))
+        case 2: UInt8(exactly: value(lane, UInt16.self))
+        case -2: UInt8(exactly: value(lane, Int16.self))
+        case 4: UInt8(exactly: value(lane, UInt32.self))
+        case -4: UInt8(exactly: value(lane, Int32.self))
+        case 8: UInt8(exactly: value(lane, UInt64.self))
+        default: UInt8(exactly: value(lane, Int64.self))
+        }
+    }
+
+    @inline(__always)
+    private func value<Value: FixedWidthInteger & BitwiseCopyable>(_ lane: Int, _: Value.Type) -> Value {
+        start!.loadUnaligned(fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self)
+    }
+
+    // MARK: a copy that outlives the caller
+
+    /// The frame with bytes that stay valid: a copy of a caller's, others as they are. Throws when the process has no
+    /// memory for it, and for an integer that does not fit into a byte, with its lane; the environment checks the rest.
+    package func kept() throws(ServiceError) -> Frame {
+        guard owner == nil, count > 0 else { return self }
+        var promise: MemoryPromise?
+        if count > Self.smallBytes {
+            do throws(OutOfMemory) { promise = try MemoryPromise.make(count) } catch {
+                throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
+            }
+        }
+        defer { withExtendedLifetime(promise) {} }
+        let memory = Memory(count)
+        let bytes = memory.bytes
+        switch width {
+        case 1: UnsafeMutableRawPointer(bytes.baseAddress!).copyMemory(from: start!, byteCount: count)
+        case -1: try narrow(Int8.self, to: bytes)
+        case 2: try narrow(UInt16.self, to: bytes)
+        case -2: try narrow(Int16.self, to: bytes)
+        case 4: try narrow(UInt32.self, to: bytes)
+        case -4: try narrow(Int32.self, to: bytes)
+        case 8: try narrow(UInt64.self, to: bytes)
+        default: try narrow(Int64.self, to: bytes)
+        }
+        return Frame(UnsafeRawBufferPointer(bytes), of: memory)
+    }
+
+    private func narrow<Value: FixedWidthInteger & BitwiseCopyable>(
+        _: Value.Type, to bytes: UnsafeMutableBufferPointer<UInt8>
+    ) throws(ServiceError) {
+        // All bits that any of them has: one look at the end, and no branch on the way.
+        var bits: Value = 0
+        for lane in 0..<count {
+            let value = value(lane, Value.self)
+            bits |= value
+            bytes[lane] = UInt8(truncatingIfNeeded: value)
+        }
+        guard bits < 0 || bits >> 7 != 0 else { return }
+        for lane in 0..<count {
+            let value = value(lane, Value.self)
+            guard UInt8(exactly: value) == nil else { continue }
+            throw ServiceError(
+                .invalidArgument, field: "actions", lane: lane,
+                "action \(value) of lane \(lane) is out of range")
+        }
+    }
+}

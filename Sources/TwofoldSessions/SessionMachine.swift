@@ -1,0 +1,304 @@
+package import TwofoldCore
+package import TwofoldProtocol
+package import TwofoldService
+
+/// Requests on their way: each is decoded, shown to the ledger, performed, and answered.
+///
+///     header, payload, route ──► take ──► perform ──► finish ──► send
+///
+/// A machine: bytes go in, and each event appends its effects. It has no socket, no clock, no thread and no lock. A
+/// server's loop has sockets and a clock. The library in a process has a lock, and performs outside it. A simulation
+/// brings a separate world.
+///
+/// Nothing that a client sends stops it: each request gets one reply, unless a newer copy of it gets that. In this module a
+/// *session* is the ledger's. One thread at a time.
+package final class SessionMachine {
+    /// Requests without a session that may be in progress at a time: nothing else limits them.
+    private static let maxExpansions = 256
+    private static let maxStats = 16
+
+    /// A thing to do; a carrier does them in order.
+    package enum Effect {
+        case send(StoredReply, to: Route)
+        /// Perform it, and enter the result by ``finish(_:_:at:into:)``.
+        case perform(Work)
+        case began(SessionLedger.Entry)
+        /// Why it has ended, in words. Its memory is free, or will be in a moment.
+        case ended(SessionLedger.Entry, String)
+    }
+
+    /// The public keys of the clients that a carrier lets in, and their names; and how often it has refused one.
+    package typealias Keys = () -> (names: [String: String], refused: Int)
+
+    let settings: ServiceSettings
+    /// Nil where all callers are one client in this process, each waiting for its own reply.
+    let keys: Keys?
+    let begin: Moment
+    private let clock: Clock
+    package let service: EnvironmentService
+    package let budget: MemoryBudget
+    package let phase = CurrentPhase()
+    package private(set) var ledger: SessionLedger
+    package var statistics = ServerStatistics()
+    /// Work that was returned and is not finished, and the part of it that belongs to no session.
+    package private(set) var inProgress = 0
+    private var expansionsInProgress = 0
+    private var statsInProgress = 0
+
+    /// A machine that begins at `now`. On `clock` its long requests end; all else is given the moment.
+    package init(_ settings: ServiceSettings, keys: Keys?, clock: Clock = .system, at now: Moment) {
+        self.settings = settings
+        self.keys = keys
+        self.clock = clock
+        begin = now
+        budget = MemoryBudget(limit: settings.limits.maxBytes)
+        service = settings.service(budget, clock: clock)
+        ledger = SessionLedger(settings.limits)
+    }
+
+    /// Enters a phase, which decides what may still begin. Rollouts in progress end as soon as it is not `serving`.
+    package func enter(_ phase: Phase) {
+        self.phase.enter(phase)
+        if phase > .serving { service.stop.set() }
+    }
+
+    // MARK: a request
+
+    /// Takes a request when it has come.
+    package func take(header: Frame, payload: Frame?, from route: Route, into effects: inout [Effect]) {
+        statistics.received += 1
+        let request: Request
+        do throws(ServiceError) { request = try Request.decode(header) } catch {
+            return refuse(error, seq: 0, to: route, into: &effects)
+        }
+        guard let op = request.op else {
+            return refuse(.unknownOp, seq: request.seq, to: route, into: &effects)
+        }
+        do throws(ServiceError) {
+            try dispatch(request, op, header, payload, from: route, into: &effects)
+        } catch {
+            refuse(error, RequestKind(op), seq: request.seq, to: route, into: &effects)
+        }
+    }
+
+    private func dispatch(
+        _ request: Request, _ op: Request.OneOf_Op, _ header: Frame, _ payload: Frame?, from route: Route,
+        into effects: inout [Effect]
+    ) throws(ServiceError) {
+        if let payload, payload.count > service.limits.maxMessageBytes {
+            throw .tooLong(payload, service.limits)
+        }
+        switch op {
+        case .hello(let hello):
+            guard payload == nil else { throw .noPayload }
+            let reply = StoredReply(.hello(try service.hello(hello)), seq: request.seq)
+            statistics.countExecuted(.hello, arrived: route.arrived, at: clock.now(), steps: 0)
+            effects.append(.send(reply, to: route))
+        case .expand(let expand):
+            guard phase.value < .refusing else { throw .stopping }
+            guard expansionsInProgress < Self.maxExpansions else { throw .tooMany(Self.maxExpansions) }
+            let work = Work(
+                .expand(try service.expansion(expand)), of: nil, .expand, seq: request.seq, header: header,
+                payload: payload, from: route)
+            if payload?.owner != nil { try work.reserve(in: budget) }
+            expansionsInProgress += 1
+            begin(work, &effects)
+        case .stats where keys == nil, .resume where keys == nil: throw .oneClient
+        case .stats:
+            guard payload == nil else { throw .noPayload }
+            guard statsInProgress < Self.maxStats else { throw .tooMany(Self.maxStats) }
+            let stats = stats(for: route.client, at: route.arrived)
+            statsInProgress += 1
+            begin(
+                Work(
+                    .stats(stats), of: nil, .stats, seq: request.seq, header: header, payload: nil,
+                    from: route),
+                &effects)
+        case .resume:
+            guard payload == nil else { throw .noPayload }
+            try resume(request, from: route, at: route.arrived, into: &effects)
+        default:
+            let verdict = try ledger.admit(request, header, payload, from: route)
+            settle(verdict, op, seq: request.seq, header, payload, from: route, into: &effects)
+        }
+    }
+
+    /// Takes a step that came without a header.
+    package func takeStep(
+        _ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame, from route: Route,
+        into effects: inout [Effect]
+    ) {
+        do throws(ServiceError) {
+            let verdict = try ledger.admit(
+                session, epoch: epoch, seq: seq, isCreate: false, Frame(), actions, from: route)
+            settle(verdict, .step(.init()), seq: seq, Frame(), actions, from: route, into: &effects)
+        } catch {
+            refuse(error, .step, seq: seq, to: route, into: &effects)
+        }
+    }
+
+    /// Does what the ledger says.
+    private func settle(
+        _ verdict: SessionLedger.Verdict, _ op: Request.OneOf_Op, seq: UInt64, _ header: Frame,
+        _ payload: Frame?, from route: Route, into effects: inout [Effect]
+    ) {
+        switch verdict {
+        case .resend(let reply):
+            statistics.resent += 1
+            effects.append(.send(reply, to: route))
+        case .parked where keys == nil: refuse(.busy, RequestKind(op), seq: seq, to: route, into: &effects)
+        case .parked: statistics.parked += 1
+        case .create(let entry):
+            guard case .create(let create) = op else { preconditionFailure("only a create creates") }
+            start(
+                Work(
+                    .create(create), of: entry, .create, seq: seq, header: header, payload: payload,
+                    from: route),
+                of: entry, &effects)
+        case .execute(let entry, let host):
+            start(
+                Work(
+                    .request(op, host), of: entry, RequestKind(op), seq: seq, header: header,
+                    payload: payload, from: route),
+                of: entry, &effects)
+        }
+    }
+
+    private func start(_ work: Work, of entry: SessionLedger.Entry, _ effects: inout [Effect]) {
+        entry.start(work)
+        do throws(ServiceError) {
+            guard phase.value < .refusing else { throw .stopping }
+            try checkActions(of: work, boards: entry.boards)
+            try work.reserve(in: budget)
+        } catch {
+            return answer(work, .failure(error), at: work.arrived, into: &effects)
+        }
+        begin(work, &effects)
+    }
+
+    /// Throws for actions of a caller in this process, which are read only if there are as many as boards.
+    private func checkActions(of work: Work, boards: Int) throws(ServiceError) {
+        guard work.kind == .step, let actions = work.payload, actions.owner == nil, actions.count != boards
+        else { return }
+        throw ServiceError(
+            .invalidArgument, field: "actions",
+            "there are \(actions.count) actions; the session has \(boards) boards")
+    }
+
+    private func begin(_ work: Work, _ effects: inout [Effect]) {
+        inProgress += 1
+        effects.append(.perform(work))
+    }
+
+    /// Returns where a server performs some work.
+    package func place(of work: Work) -> Work.Place { work.place(isAlone: ledger.openCount == 1) }
+
+    // MARK: its result
+
+    /// Answers work that was performed, and then the client that waits for its end to resume the session.
+    package func finish(
+        _ work: Work, _ result: Result<StoredReply, ServiceError>, at now: Moment,
+        into effects: inout [Effect]
+    ) {
+        inProgress -= 1
+        switch work.subject {
+        case .create, .request: break
+        case .expand: expansionsInProgress -= 1
+        case .stats: statsInProgress -= 1
+        }
+        answer(work, result, at: now, into: &effects)
+    }
+
+    private func answer(
+        _ work: Work, _ result: Result<StoredReply, ServiceError>, at now: Moment,
+        into effects: inout [Effect]
+    ) {
+        switch result {
+        case .success(let reply):
+            if let entry = work.entry { complete(work, of: entry, reply, at: now, into: &effects) }
+            // because: nobody can ask for statistics without keys, and this count takes 2 % of a step of one board.
+            if keys != nil {
+                statistics.countExecuted(work.kind, arrived: work.arrived, at: now, steps: work.steps)
+            }
+            effects.append(.send(reply, to: work.route))
+        case .failure(let error):
+            if let entry = work.entry { ledger.abandon(entry, at: now) }
+            refuse(error, work.kind, seq: work.seq, to: work.route, into: &effects)
+        }
+        for waiting in work.resumes {
+            do throws(ServiceError) {
+                try resume(waiting.request, from: waiting.route, at: now, into: &effects)
+            } catch {
+                refuse(error, .resume, seq: waiting.request.seq, to: waiting.route, into: &effects)
+            }
+        }
+    }
+
+    private func complete(
+        _ work: Work, of entry: SessionLedger.Entry, _ reply: StoredReply, at now: Moment,
+        into effects: inout [Effect]
+    ) {
+        ledger.complete(entry, reply, at: now)
+        switch work.kind {
+        case .create:
+            statistics.sessionsCreated += 1
+            effects.append(.began(entry))
+        case .close:
+            statistics.sessionsClosed += 1
+            effects.append(.ended(entry, "closed"))
+        default: break
+        }
+    }
+
+    /// Hands a session over to the client at this route.
+    private func resume(
+        _ request: Request, from route: Route, at now: Moment, into effects: inout [Effect]
+    ) throws(ServiceError) {
+        switch try ledger.resume(request, from: route, at: now) {
+        case .waits(let inPlaceOfAnother):
+            if inPlaceOfAnother { statistics.parked += 1 }
+        case .answer(let reply, let last):
+            statistics.countExecuted(.resume, arrived: route.arrived, at: now, steps: 0)
+            effects.append(.send(last.resumed(reply, seq: request.seq), to: route))
+        }
+    }
+
+    /// Refuses a message that can't be a request, or whose sender is not authorised.
+    package func refuseUnread(_ error: ServiceError, to route: Route, into effects: inout [Effect]) {
+        statistics.received += 1
+        refuse(error, seq: 0, to: route, into: &effects)
+    }
+
+    /// Nil for the kind of a request that can't be decoded.
+    private func refuse(
+        _ error: ServiceError, _ kind: RequestKind? = nil, seq: UInt64, to route: Route,
+        into effects: inout [Effect]
+    ) {
+        statistics.countRefused(kind, error.code)
+        effects.append(.send(StoredReply(error, seq: seq), to: route))
+    }
+
+    // MARK: time
+
+    /// Does not count a pause, which ended at `now`, as idle time of the sessions.
+    package func excuse(_ pause: Duration, until now: Moment) { ledger.excuse(pause, until: now) }
+
+    /// Ends the sessions that have been idle since before some moment.
+    package func endIdle(since moment: Moment, at now: Moment, into effects: inout [Effect]) {
+        for entry in ledger.endIdle(since: moment) {
+            statistics.sessionsExpired += 1
+            effects.append(.ended(entry, "idle for \((now - entry.idleSince).components.seconds) s"))
+        }
+    }
+
+    // MARK: between two runs of a server
+
+    /// Restores a session that was saved; nil if what was saved is inconsistent.
+    package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
+        let (environment, _) = try service.create(saved.create)
+        let host = try EnvironmentHost(environment, keeping: saved.create, budget)
+        try host.restore(from: saved)
+        let last = try SessionLedger.Done(saved, host.pool, budget)
+        return ledger.restore(saved, host, last: last, at: now)
+    }
+}

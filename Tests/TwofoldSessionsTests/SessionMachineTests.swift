@@ -1,0 +1,128 @@
+import Foundation
+import Testing
+import TwofoldCore
+import TwofoldProtocol
+import TwofoldService
+import TwofoldTestSupport
+
+@testable import TwofoldSessions
+
+/// The machine as carriers drive it: bytes go in, effects come out.
+@Suite struct SessionMachineTests {
+    private let id = sessionBytes(1)
+    private let machine = SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .start)
+
+    private func frame(_ bytes: [UInt8]) -> Frame { bytes.withUnsafeBytes { Frame(copying: $0) } }
+
+    private func take(
+        _ op: Request.OneOf_Op, seq: UInt64, _ payload: [UInt8]? = nil, from route: Route = Route()
+    ) -> [SessionMachine.Effect] {
+        var effects: [SessionMachine.Effect] = []
+        machine.take(
+            header: frame(Request(op, session: id, seq: seq).bytes), payload: payload.map(frame), from: route,
+            into: &effects)
+        return effects
+    }
+
+    private func finish(_ work: Work) -> [SessionMachine.Effect] {
+        var effects: [SessionMachine.Effect] = []
+        machine.finish(work, work.perform(machine.service, machine.budget), at: .start, into: &effects)
+        return effects
+    }
+
+    /// Has a request executed; the reply that was sent.
+    @discardableResult
+    private func execute(_ op: Request.OneOf_Op, seq: UInt64, _ payload: [UInt8]? = nil) throws -> Reply {
+        let work = try #require(take(op, seq: seq, payload).first?.work)
+        let sent = try #require(finish(work).compactMap(\.sent).first)
+        return try Reply(bytes: sent.reply.header)
+    }
+
+    private func open() throws {
+        try execute(.create(lanes: 1), seq: 1)
+        try execute(.seededReset, seq: 2, [UInt8](repeating: 0, count: 8))
+    }
+
+    @Test func `a request is performed and answered, and its repeat is answered at once`() throws {
+        try open()
+        let work = try #require(take(.step, seq: 3, [0]).first?.work)
+        let first = try #require(finish(work).first?.sent?.reply)
+        #expect(try Reply(bytes: first.header).seq == 3 && first.payload != nil)
+        let again = take(.step, seq: 3, [0])
+        #expect(again.count == 1 && again[0].sent?.reply === first)
+        #expect(machine.statistics.executed == 3 && machine.statistics.resent == 1)
+    }
+
+    @Test func `a repeat of work in progress has no effect, and gets the reply`() throws {
+        try open()
+        let (old, new) = (Route(), Route())
+        let work = try #require(take(.step, seq: 3, [0], from: old).first?.work)
+        #expect(take(.step, seq: 3, [0], from: new).isEmpty)
+        #expect(machine.inProgress == 1)
+        let sent = finish(work).compactMap(\.sent)
+        #expect(sent.count == 1 && sent[0].route === new)
+        #expect(machine.inProgress == 0)
+    }
+
+    @Test func `a session begins with its create and ends with its close`() throws {
+        let create = try #require(take(.create(lanes: 1), seq: 1).first?.work)
+        guard case .began(let entry)? = finish(create).first else {
+            Issue.record("it does not begin")
+            return
+        }
+        let close = try #require(take(.close, seq: 2).first?.work)
+        guard case .ended(let ended, "closed")? = finish(close).first else {
+            Issue.record("it does not end")
+            return
+        }
+        #expect(entry === ended && entry.id == SessionID(id))
+        #expect(machine.ledger.openCount == 0)
+    }
+
+    @Test func `actions of a caller are compared as they are, and kept as bytes`() throws {
+        let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
+        var effects: [SessionMachine.Effect] = []
+        func step<Value: FixedWidthInteger>(_ actions: [Value]) -> StoredReply? {
+            actions.withUnsafeBytes { bytes in
+                effects = []
+                let width = Int32(Value.bitWidth / 8) * (Value.isSigned ? -1 : 1)
+                machine.takeStep(
+                    SessionID(id)!, epoch: 1, seq: 3,
+                    actions: Frame(ofCaller: bytes.baseAddress, actions.count, width: width)!, from: Route(),
+                    into: &effects)
+                guard let work = effects.first?.work else { return effects.first?.sent?.reply }
+                effects = []
+                machine.finish(
+                    work, work.perform(machine.service, machine.budget), at: .start, into: &effects)
+                return effects.first?.sent?.reply
+            }
+        }
+        for (op, seq, payload) in [(.create(lanes: 2), 1, nil), (.seededReset, 2, 16)]
+            as [(Request.OneOf_Op, UInt64, Int?)]
+        {
+            effects = []
+            machine.take(
+                header: frame(Request(op, session: id, seq: seq).bytes),
+                payload: payload.map { frame([UInt8](repeating: 0, count: $0)) }, from: Route(),
+                into: &effects)
+            let work = try #require(effects.first?.work)
+            machine.finish(work, work.perform(machine.service, machine.budget), at: .start, into: &effects)
+        }
+        let reply = try #require(step([1, 2] as [Int64]))
+        #expect(reply.isPlainStep)
+        #expect(step([1, 2] as [UInt8]) === reply && step([1, 2] as [Int16]) === reply)
+        for other in [step([1, 3] as [UInt8]), step([1, 258] as [Int32]), step([1] as [UInt8])] {
+            #expect(try Reply(bytes: #require(other).header).error.code == .conflict)
+        }
+    }
+}
+
+extension SessionMachine.Effect {
+    fileprivate var work: Work? {
+        if case .perform(let work) = self { work } else { nil }
+    }
+
+    fileprivate var sent: (reply: StoredReply, route: Route)? {
+        if case .send(let reply, let route) = self { (reply, route) } else { nil }
+    }
+}
