@@ -118,7 +118,7 @@ let package = Package(
                         "-Xlinker", "--strip-all", "-Xlinker", "-soname=libtwofold.so",
                     ])
             ]),
-        .target(name: "TwofoldBench", dependencies: ["TwofoldCore"], swiftSettings: settings),
+        .target(name: "TwofoldBench", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),
         .executableTarget(
             name: "twofold-server",
             dependencies: [
