@@ -50,7 +50,8 @@ extension ServiceError {
 
 extension MemoryBudget {
     /// Holds the bytes of a request that is kept; nil for one that is too small to matter.
-    package func reserve(request bytes: Int) throws(ServiceError) -> Reservation? {
+    func reserve(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Reservation? {
+        let bytes = header.count + (payload?.count ?? 0)
         guard bytes > Frame.smallBytes else { return nil }
         do throws(Exhausted) { return try reserve(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")

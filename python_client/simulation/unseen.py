@@ -159,9 +159,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
         Defect(
             "a kept request's payload is not counted in the budget",
-            WORK,
-            "reservation = try budget.reserve(request: header.count + (payload?.count ?? 0))",
-            "reservation = try budget.reserve(request: header.count)",
+            f"{SESSIONS}/Requests.swift",
+            "let bytes = header.count + (payload?.count ?? 0)",
+            "let bytes = header.count",
         ),
         Defect(
             "a rollout is not cut to the largest message",

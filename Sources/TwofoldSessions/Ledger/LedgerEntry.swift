@@ -324,7 +324,7 @@ extension SessionLedger {
             payload =
                 saved.lastRequest.hasPayload
                 ? saved.lastRequest.payload.withUnsafeBytes { Frame(copying: $0) } : nil
-            reservation = try budget.reserve(request: header.count + (payload?.count ?? 0))
+            reservation = try budget.reserve(header, payload)
             reply = try StoredReply(saved.lastReply, pool)
         }
     }
