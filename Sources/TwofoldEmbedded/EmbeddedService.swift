@@ -79,7 +79,7 @@ final class EmbeddedService: @unchecked Sendable {
             switch effect {
             case .send(let sent, _): reply = sent
             case .perform(let asked): work = asked
-            case .began, .ended: break
+            case .greeted, .began, .ended: break
             }
         }
         effects.removeAll(keepingCapacity: true)

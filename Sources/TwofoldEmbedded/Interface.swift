@@ -1,6 +1,5 @@
 public import CTwofold
 internal import Platform
-internal import Platform
 internal import Synchronization
 internal import TwofoldProtocol
 internal import TwofoldService

@@ -22,6 +22,8 @@ package final class SessionMachine {
         case send(StoredReply, to: Route)
         /// Perform it, and enter the result by ``finish(_:_:at:into:)``.
         case perform(Work)
+        /// A client has said hello, with this name.
+        case greeted(String)
         case began(SessionLedger.Entry)
         /// Why it has ended, in words. Its memory is free, or will be in a moment.
         case ended(SessionLedger.Entry, String)
@@ -92,7 +94,8 @@ package final class SessionMachine {
         case .hello(let hello):
             guard payload == nil else { throw .noPayload }
             let reply = StoredReply(.hello(try service.hello(hello)), seq: request.seq)
-            statistics.countExecuted(.hello, arrived: route.arrived, at: clock.now(), steps: 0)
+            countExecuted(.hello, arrived: route.arrived, at: clock.now())
+            effects.append(.greeted(hello.client))
             effects.append(.send(reply, to: route))
         case .expand(let expand):
             guard phase.value < .refusing else { throw .stopping }
@@ -216,10 +219,7 @@ package final class SessionMachine {
         switch result {
         case .success(let reply):
             if let entry = work.entry { complete(work, of: entry, reply, at: now, into: &effects) }
-            // because: nobody can ask for statistics without keys, and this count takes 2 % of a step of one board.
-            if keys != nil {
-                statistics.countExecuted(work.kind, arrived: work.arrived, at: now, steps: work.steps)
-            }
+            countExecuted(work.kind, arrived: work.arrived, at: now, steps: work.steps)
             effects.append(.send(reply, to: work.route))
         case .failure(let error):
             if let entry = work.entry { ledger.abandon(entry, at: now) }
@@ -258,9 +258,16 @@ package final class SessionMachine {
         case .waits(let inPlaceOfAnother):
             if inPlaceOfAnother { statistics.parked += 1 }
         case .answer(let reply, let last):
-            statistics.countExecuted(.resume, arrived: route.arrived, at: now, steps: 0)
+            countExecuted(.resume, arrived: route.arrived, at: now)
             effects.append(.send(last.resumed(reply, seq: request.seq), to: route))
         }
+    }
+
+    private func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int = 0) {
+        // because: without keys nobody can ask for statistics, the count takes 2 % of a step of one board, and a caller in
+        // the process tells no time of arrival.
+        guard keys != nil else { return }
+        statistics.countExecuted(kind, arrived: arrived, at: now, steps: steps)
     }
 
     /// Refuses a message that can't be a request, or whose sender is not authorised.

@@ -42,6 +42,8 @@ package final class Work: @unchecked Sendable {
     let subject: Subject
     /// The session's; nil for a request of no session. Unowned because the entry refers to what it has in progress.
     unowned let entry: SessionLedger.Entry?
+    /// Whether it is of a session; a thread that is late may ask after the ledger has gone.
+    private let isOfSession: Bool
     let kind: RequestKind
     let seq: UInt64
     /// The moment at which the request came first.
@@ -68,6 +70,7 @@ package final class Work: @unchecked Sendable {
     ) {
         self.subject = subject
         self.entry = entry
+        isOfSession = entry != nil
         self.kind = kind
         self.seq = seq
         arrived = route.arrived
@@ -139,7 +142,7 @@ package final class Work: @unchecked Sendable {
         into memory: UnsafeMutableRawBufferPointer? = nil
     ) -> Result<StoredReply, ServiceError> {
         do throws(ServiceError) {
-            if entry != nil { kept = (try header.kept(), try payload?.kept()) }
+            if isOfSession { kept = (try header.kept(), try payload?.kept()) }
             guard let payload = kept.payload else {
                 return .success(try execute(nil, service, budget, memory))
             }

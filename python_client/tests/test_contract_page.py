@@ -112,7 +112,7 @@ def test_the_states_of_the_python_client_are_drawn_as_in_its_source() -> None:
 
 
 def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
-    source = (SOURCES / "TwofoldServer/Loop/Phase.swift").read_text()
+    source = (SOURCES / "TwofoldSessions/Phase.swift").read_text()
     comment = "".join(line.removeprefix("/// ") for line in source.splitlines(keepends=True))
     assert drawing("serving ──►") in comment
     enum = source.split("enum Phase", 1)[1].split("\n    static", 1)[0]
@@ -123,11 +123,11 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
 @pytest.mark.parametrize(
     ("said", "file", "constant"),
     [
-        ("the last 64 holders", "Sessions/Ledger/LedgerEntry", "maxFormerHolders: Int { 64 }"),
+        ("the last 64 holders", "Sessions/Ledger/LedgerEntry", "maxFormerHolders = 64"),
         ("the last 10,000 closed sessions", "Sessions/Ledger/LedgerUsage", "limit = 10_000"),
         (
             "still running 5 s after the signal",
-            "Server/Loop/Phase",
+            "Sessions/Phase",
             "stopTime = Duration.seconds(5)",
         ),
         (

@@ -4,41 +4,49 @@ internal import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 
-/// A request's message as it came: the route of its reply, with an empty delimiter behind it, then header and payload.
-/// A ``Route`` has it as its address. Frames of the request that are not short stay where libzmq has received them.
+/// What stands before a request's header in its message: the route of its reply, with an empty delimiter behind it. A
+/// ``Route`` has it as its address. Header and payload are frames of their own, since the ledger keeps them for longer.
 ///
 ///     ┌───────┬───────────┬────────┬─────────┐
 ///     │ route │ delimiter │ header │ payload │
 ///     └───────┴───────────┴────────┴─────────┘
 ///
-/// `@unchecked Sendable` because only the socket thread has the route; what lies behind it nothing changes, and a worker
-/// reads it.
+/// `@unchecked Sendable` because only the socket thread has the frames.
 package final class Envelope: @unchecked Sendable {
     /// The endpoint that it came through.
     package let endpoint: Int
-    private let delimiter: Int
     private var frames: Multipart
 
-    init(_ frames: consuming Multipart, delimiter: Int, through endpoint: Int) {
+    init(_ frames: consuming Multipart, through endpoint: Int) {
         self.endpoint = endpoint
-        self.delimiter = delimiter
         self.frames = frames
-    }
-
-    /// The frame at an index behind the delimiter, from 1 on.
-    func frame(_ index: Int) -> Frame {
-        frames[delimiter + index].withUnsafeBytes { bytes in
-            // because: the bytes of a short message may lie in the message itself, whose address is nobody's to keep.
-            bytes.count <= MemoryLayout<Message>.size ? Frame(copying: bytes) : Frame(bytes, of: self)
-        }
     }
 
     /// Appends the message that answers it: the same route, then the reply's frames. A payload's memory is shared.
     package func append(_ reply: StoredReply, to message: inout Multipart) throws(ZeroMQError) {
-        for index in 0...delimiter { message.append(frames[index].copy()) }
+        for index in 0..<frames.count { message.append(frames[index].copy()) }
         message.append(try Message(copying: reply.header))
         guard let payload = reply.payload else { return }
         message.append(try Message(adopting: payload))
+    }
+}
+
+extension Frame {
+    /// The bytes of a message, where libzmq has received them unless they are few.
+    init(_ message: consuming Message) {
+        // because: the bytes of a short message may lie in the message itself, whose address is nobody's to keep.
+        if message.size <= MemoryLayout<Message>.size {
+            self = message.withUnsafeBytes { Frame(copying: $0) }
+        } else {
+            let owner = Received(message)
+            self = owner.message.withUnsafeBytes { Frame($0, of: owner) }
+        }
+    }
+
+    private final class Received: Sendable {
+        let message: Message
+
+        init(_ message: consuming Message) { self.message = message }
     }
 }
 
@@ -68,7 +76,11 @@ extension SessionMachine {
         let frames = message.count - delimiter - 1
         let isRequest = isWhole && (frames == 1 || frames == 2)
         let sender = isRequest ? client(message[delimiter + 1]) : .anonymous
-        let envelope = Envelope(message, delimiter: delimiter, through: endpoint)
+        var message = message
+        let payload = isRequest && frames == 2 ? Frame(message.removeLast()) : nil
+        let header = isRequest ? Frame(message.removeLast()) : Frame()
+        message.truncate(to: delimiter + 1)
+        let envelope = Envelope(message, through: endpoint)
         let route = Route(sender ?? .anonymous, arrived: now, address: envelope)
         guard isRequest else {
             let count = isWhole ? "\(frames)" : "too many"
@@ -82,8 +94,6 @@ extension SessionMachine {
                 ServiceError(.permissionDenied, "this client key is not let in any more"), to: route,
                 into: &effects)
         }
-        take(
-            header: envelope.frame(1), payload: frames == 2 ? envelope.frame(2) : nil, from: route,
-            into: &effects)
+        take(header: header, payload: payload, from: route, into: &effects)
     }
 }

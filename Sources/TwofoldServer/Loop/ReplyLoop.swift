@@ -194,6 +194,7 @@ final class ReplyLoop {
                 }
                 let result = work.perform(machine.service, machine.budget)
                 machine.finish(work, result, at: .now, into: &effects)
+            case .greeted(let client): logger.debug("hello from \(client.prefix(100))")
             case .began(let entry): logger.began(entry, of: authenticator?.name(of: entry.owner))
             case .ended(let entry, let reason):
                 logger.ended(entry, reason, at: now)

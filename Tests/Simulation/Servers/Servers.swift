@@ -257,7 +257,7 @@ final class SimulatedServer {
                         .server(.work(self, work, for: question)),
                         after: 1000 + world.dice.below(1_000_000_000))
                 }
-            case .began, .ended: break
+            case .greeted, .began, .ended: break
             }
         }
         effects.removeAll(keepingCapacity: true)
