@@ -33,8 +33,8 @@ import ZeroMQ
             return StoredReply(.step(.init()), seq: 1, payload: buffer.frame(1000))
         }()
         var request = Multipart()
-        for _ in 0..<3 { request.append(Message()) }
-        let envelope = Envelope(request, delimiter: 1, through: 0)
+        for _ in 0..<2 { request.append(Message()) }
+        let envelope = Envelope(request, through: 0)
         var message = Multipart()
         try envelope.append(reply!, to: &message)
         #expect(message.count == 4)

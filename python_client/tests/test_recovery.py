@@ -35,6 +35,7 @@ from twofold import errors
 from twofold.client.session import journal as journals
 from twofold.client.session.journal import part
 from twofold.client.session.states import Operation
+from twofold.envs import rollouts
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
@@ -380,10 +381,13 @@ def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
 
 
 @pytest.mark.parametrize("policy", ["random", "expectimax", last_legal])
-@pytest.mark.parametrize("longest", [1, 1000])
-def test_rollouts_go_on_after_a_lost_server(policy: Any, longest: int) -> None:
-    # The shorter a search may take, the fewer steps each of a rollout's requests does.
-    with Server("--max-search-milliseconds", str(longest)) as own_server:
+@pytest.mark.parametrize("one_step_a_request", [True, False])
+def test_rollouts_go_on_after_a_lost_server(
+    policy: Any, one_step_a_request: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if one_step_a_request:
+        monkeypatch.setattr(rollouts, "reply_bytes", lambda session: 1)
+    with Server() as own_server:
         envs, twin = make(own_server.ipc, recover=True), make("private")
         for each in (envs, twin):
             each.reset(seed=3)

@@ -147,7 +147,9 @@ class EmbeddedCarrier(Carrier):
         global _service
         with _lock:
             if _service is None:
-                _service = _start()
+                started = _start()
+                # A signal handler may have started one meanwhile, and have boards there.
+                _service = _service or started
             library, self._number = _service
         self._call, self._step = library.twofold_call, library.twofold_step
         self._buffers = BufferPool()

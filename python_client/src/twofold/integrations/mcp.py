@@ -141,9 +141,14 @@ class ServedGames:
         span = BY_NAME[name].spec.sides
         size = tuple(_arguments.integer(side, value, *span) for side, value in sides)
         text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
-        text.start(seed)
-        memory = PerfectMemory(text.env) if name == "concentration" else None
-        game_id = self._add(_Game(_owner(context), text, memory))
+        try:
+            text.start(seed)
+            memory = PerfectMemory(text.env) if name == "concentration" else None
+            game_id = self._add(_Game(_owner(context), text, memory))
+        except BaseException:
+            # Here, since the garbage collector would close it on the thread of all clients.
+            text.env.close()
+            raise
         number = text.env.np_random_seed
         facts = {"game_id": game_id, "seed": number, **text.facts()}
         return _result(f"Game {game_id}, seed {number}.\n{text.text()}", **facts)

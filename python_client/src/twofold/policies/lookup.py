@@ -82,10 +82,12 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
 
 def _takes_both(policy: Callable[..., Any]) -> bool:
     """Returns whether observations and a mask can be passed to a function."""
-    # PyTorch's modules take anything when called, and pass it on to their `forward`.
-    called = getattr(policy, "forward", policy)
     try:
-        inspect.signature(called).bind(None, None)
+        signature = inspect.signature(policy)
+        if any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values()):
+            # PyTorch's modules take anything when called, and pass it on to their `forward`.
+            signature = inspect.signature(getattr(policy, "forward", policy))
+        signature.bind(None, None)
     except TypeError:
         return False
     except ValueError:  # of some functions that are written in C

@@ -42,7 +42,7 @@ class TorchPolicy:
         self._net = net
         self._obs = _arguments.choice("obs", obs, ("array", "one_hot", "one_hot_last", "flat"))
         self._planes = _arguments.integer("planes", planes, 1, 256)
-        self.__name__ = type(net).__name__
+        self.__name__ = getattr(net, "__name__", type(net).__name__)
         size = sum(each.numel() * each.element_size() for each in self._parameters())
         self.card: Mapping[str, Any] = {
             "search_max_layers": 0,
