@@ -74,7 +74,7 @@ def rollout(
     wanted = reply_bytes(session)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
-        """The request for the steps behind those that are done."""
+        """Returns the request for the steps that are left after `done` steps."""
         request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
         payload = None
         left = steps - done

@@ -367,7 +367,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             that they are played by. docs/reference/formats.md has the form.
 
         Raises:
-            InvalidArgument: There are no such lanes.
+            InvalidArgument: A lane does not exist.
             FailedPrecondition: The boards were never reset.
             TransportError: No answer.
         """
@@ -599,10 +599,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def requests(self) -> int:
-        """How many requests the server has carried out for these boards, their making included.
+        """Requests that the service has executed for these boards, including their creation.
 
-        With recover=True the client's own are among them: a snapshot now and then, and after a loss
-        those that made the boards anew.
+        With recover=True the client's own requests are among them: a snapshot now and then, and the
+        requests that recreate the boards after a loss.
         """
         return self._session.last_seq
 
@@ -644,7 +644,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             N values.
 
         Raises:
-            AttributeError: There is no such attribute, or only the batch has the method.
+            AttributeError: The attribute does not exist, or only the batch has the method.
         """
         if name == "action_masks":
             return tuple(self._action_masks(*args, **kwargs))
@@ -653,10 +653,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self.get_attr(name)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of the batch, once for each board; the spaces are those of one board.
+        """Returns an attribute of the batch once for each board; a space is the space of one board.
 
         Raises:
-            AttributeError: There is no such attribute, or it is a method.
+            AttributeError: The attribute does not exist, or is a method.
         """
         is_space = name in ("observation_space", "action_space")
         value = getattr(self, f"single_{name}" if is_space else name)
