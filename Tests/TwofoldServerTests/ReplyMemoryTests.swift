@@ -1,5 +1,9 @@
+import Foundation
 import Testing
+import TwofoldCore
 import TwofoldProtocol
+import TwofoldService
+import TwofoldTestSupport
 import ZeroMQ
 
 @testable import TwofoldServer
@@ -43,6 +47,31 @@ import ZeroMQ
         #expect(try ObjectIdentifier(pool.take(size: 1000)) != first, "sent")
         message.removeAll()
         #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
+    }
+
+    @Test func `a request that is kept for its repeats does not keep its route`() throws {
+        let machine = SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .now)
+        weak var route: AnyObject?
+        func play(_ op: Request.OneOf_Op, seq: UInt64, _ payload: [UInt8]) throws {
+            var message = Multipart()
+            let header = Request(op, session: Data(repeating: 1, count: 16), seq: seq).bytes
+            let frames = payload.isEmpty ? [[1], [], header] : [[1], [], header, payload]
+            for frame in frames { message.append(try Message(copying: frame)) }
+            var effects: [SessionMachine.Effect] = []
+            machine.take(
+                message, isWhole: true, through: 0, from: { _ in .anonymous }, at: .now, into: &effects)
+            guard case .perform(let work)? = effects.first else {
+                Issue.record("it is not performed")
+                return
+            }
+            route = work.route.address
+            let result = work.perform(machine.service, machine.budget)
+            machine.finish(work, result, at: .now, into: &effects)
+        }
+        try play(.create(lanes: 100), seq: 1, [])
+        try play(.seededReset, seq: 2, [UInt8](repeating: 1, count: 800))
+        #expect(machine.ledger.openCount == 1)
+        #expect(route == nil)
     }
 
     @Test func `a reply that libzmq still has counts after its session has gone`() throws {

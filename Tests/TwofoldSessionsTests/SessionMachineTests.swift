@@ -79,6 +79,17 @@ import TwofoldTestSupport
         #expect(machine.ledger.openCount == 0)
     }
 
+    @Test func `a machine in a process counts no request, since no route tells its time`() throws {
+        let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
+        var effects: [SessionMachine.Effect] = []
+        var hello = HelloRequest()
+        hello.protocolVersion = 1
+        let request = Request(.hello(hello), session: id, seq: 0)
+        machine.take(header: frame(request.bytes), payload: nil, from: Route(), into: &effects)
+        #expect(effects.contains { $0.sent != nil })
+        #expect(machine.statistics.executed == 0)
+    }
+
     @Test func `actions of a caller are compared as they are, and kept as bytes`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
         var effects: [SessionMachine.Effect] = []
