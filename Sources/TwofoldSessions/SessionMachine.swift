@@ -264,8 +264,8 @@ package final class SessionMachine {
     }
 
     private func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int = 0) {
-        // because: without keys nobody can ask for statistics, the count takes 2 % of a step of one board, and a caller in
-        // the process tells no time of arrival.
+        // because: without keys nobody can ask for statistics, the count takes 2 % of a step of one board, and a route in
+        // the process has no time of arrival.
         guard keys != nil else { return }
         statistics.countExecuted(kind, arrived: arrived, at: now, steps: steps)
     }

@@ -206,7 +206,7 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
             try:
                 seen.append(number(envs.step(other)))
             except AlreadyPendingCallError:
-                if moment // 2 % 2:  # noqa: B023
+                if moment // 2 % 2:  # noqa: B023 - called in this round only
                     raise
 
         at = InterruptAt(moment, step)

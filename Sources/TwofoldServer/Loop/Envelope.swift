@@ -4,8 +4,8 @@ internal import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 
-/// What stands before a request's header in its message: the route of its reply, with an empty delimiter behind it. A
-/// ``Route`` has it as its address. Header and payload are frames of their own, since the ledger keeps them for longer.
+/// The part of a message before a request's header: the route of its reply, and an empty delimiter. A ``Route`` has it as
+/// its address. Header and payload are frames of their own, since the ledger keeps them for longer.
 ///
 ///     ┌───────┬───────────┬────────┬─────────┐
 ///     │ route │ delimiter │ header │ payload │
