@@ -66,7 +66,8 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
+        // No optional parts: SwiftPM passes their flags in random order, so two builds in a row compiled it twice.
+        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [
         .target(name: "CLinux"),
