@@ -202,7 +202,7 @@ class Simulation:
                 self.calm()
 
     def may_lose_sessions(self) -> bool:
-        """Whether something has happened after which sessions may be gone."""
+        """Returns True if something has happened after which sessions may be gone."""
         report = self.world.report()
         was_lost = any(report.by_kind[fault] for fault in _LOSING_FAULTS)
         return was_lost or report.marks["idleExpired"] > 0
@@ -336,7 +336,7 @@ class SimulatedSocket:
         self._world.send(self._number, header, payload)
 
     def recv(self) -> bytes:
-        """The next frame; raises zmq.Again after RCVTIMEO."""
+        """Returns the next frame; raises zmq.Again after RCVTIMEO."""
         if not self._frames:
             self._check(self._awaits_reply)
             self._wait()
@@ -351,7 +351,7 @@ class SimulatedSocket:
         return len(frame)
 
     def get(self, option: int) -> int:
-        """Whether the message that `recv` began has more frames."""
+        """Returns True if the message that `recv` began has more frames."""
         self._check()
         if option != zmq.RCVMORE:
             _refuse(zmq.EINVAL)

@@ -39,8 +39,8 @@ class Attempt:
 class Race:
     """A session without recovery, whose every operation is one request, and its holders.
 
-    Its requests have numbers, so each has its place whoever made it: the shadow follows number by
-    number, from the reply to a holder or from what a resume finds out.
+    Its requests have numbers, so each has its place for every holder. The shadow follows number by
+    number, from the reply to a holder or from a resume.
 
     Attributes:
         boards: The session; None before it is made.
@@ -61,22 +61,22 @@ class Race:
         self._numbers = itertools.count(1)
 
     def begin(self, boards: Boards) -> None:
-        """A new session, after its create request."""
+        """Starts with a new session, after its create request."""
         self.boards, self.applied, self._epoch = boards, 1, 1
         self.attempts, self.outcomes = [], {1: (None, None)}
 
     def sends(self, operation: Operation, seq: int, epoch: int) -> Attempt:
-        """A holder is about to make this request."""
+        """Notes that a holder is about to make this request."""
         attempt = Attempt(operation, seq, epoch, is_dead=epoch < self._epoch)
         self.attempts.append(attempt)
         return attempt
 
     def next_number(self) -> int:
-        """For new boards."""
+        """Returns a number for new boards."""
         return next(self._numbers)
 
     def answered(self, attempt: Attempt, found: Any) -> None:
-        """A holder got a reply: this request was carried out."""
+        """Notes a holder's reply, so that this request was executed."""
         assert self.boards is not None
         what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
         if attempt.is_dead:
@@ -136,7 +136,7 @@ class Racer(Player):
 
     Args:
         race: What they share.
-        number: 0 for the one that makes the session and closes it.
+        number: 0 for the racer that makes and closes the session.
     """
 
     def __init__(self, race: Race, number: int) -> None:

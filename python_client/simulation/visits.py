@@ -52,7 +52,7 @@ def play_alone(caller: Caller) -> None:
 
 
 def ask_rules(caller: Caller) -> None:
-    """What the rules say about some boards."""
+    """Asks the rules about some boards."""
     choose = caller.random
     shape = (choose.choice([1, 5, 100]), 4, 4)
     boards = np.frombuffer(choose.randbytes(16 * shape[0]), np.uint8).reshape(shape) % 12
