@@ -178,7 +178,7 @@ def _merge_once(tiles: Line) -> tuple[Line, int]:
 
 
 def _cascade(tiles: Line) -> tuple[Line, int]:
-    """A merged tile merges again with the next one."""
+    """Lets a merged tile merge again with the next one."""
     merged: Line = []
     pay = 0
     for tile in tiles:
