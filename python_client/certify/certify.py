@@ -68,7 +68,7 @@ def known_of(values: exact.Values) -> Expected:
 
 
 def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator[Section]:
-    """Small boards: 2 x 2 in its variants and under its optimal policy, 2 x 3, 3 x 3.
+    """Checks small boards: 2 x 2 in its variants and under its optimal policy, 2 x 3, 3 x 3.
 
     Args:
         count: Episodes of each main table.

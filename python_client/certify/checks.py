@@ -103,7 +103,7 @@ def count(what: str, violations: Any) -> Check:
 
 
 def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
-    """Score, moves and highest tiles."""
+    """Checks score, moves and highest tiles."""
     yield mean("mean score", expected.score, episodes.score, expected.score_error)
     yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
     for value, probability in expected.reaching.items():
@@ -170,7 +170,7 @@ def check_ends(episodes: Episodes) -> Iterator[Check]:
 
 
 def movable(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether any action is legal on boards (B, rows, columns) that are not empty: bool (B,)."""
+    """Returns the boards of (B, rows, columns) with a legal action, bool (B,); none is empty."""
     has_room: NDArray[np.bool_] = (boards == 0).any(axis=(1, 2))
     has_pair: NDArray[np.bool_] = (boards[:, 1:] == boards[:, :-1]).any(axis=(1, 2))
     has_pair |= (boards[:, :, 1:] == boards[:, :, :-1]).any(axis=(1, 2))

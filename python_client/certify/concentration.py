@@ -68,7 +68,7 @@ def load_short(variant: str) -> dict[str, Any]:
 
 
 def save_short(variant: str, recording: dict[str, Any]) -> None:
-    """The inverse of `load_short`."""
+    """Saves a recording for `load_short`."""
     content = {name: array.tolist() for name, array in recording.items()}
     content["observations"] = [
         ["".join(_CODES[code] for code in told) for told in episode]

@@ -67,7 +67,7 @@ class Solver:
         self.policy: dict[str, int] = {}
 
     def spawns(self, board: str) -> Iterator[tuple[str, float]]:
-        """Each board that one new tile can make, with its probability."""
+        """Yields each board that one new tile can make, with its probability."""
         empty = [cell for cell, tile in enumerate(board) if tile == "."]
         for cell in empty:
             for tile, chance in self.tiles.items():
@@ -75,7 +75,7 @@ class Solver:
                     yield board[:cell] + tile + board[cell + 1 :], chance / len(empty)
 
     def starts(self) -> dict[str, float]:
-        """Each start board with its probability."""
+        """Yields each start board with its probability."""
         boards = {"." * (self.rows * self.columns): 1.0}
         for _ in range(self.start_tiles):
             more: dict[str, float] = {}
@@ -118,7 +118,7 @@ class Solver:
         return sorted(self.after, key=tile_sum)  # a move keeps the sum, the spawn adds to it
 
     def solve(self, best: str | int | None = None) -> Values:
-        """Expected values from the start: uniform legal play, or the policy best for one value."""
+        """Computes expected values from the start, of uniform legal play or of the best policy."""
         values: dict[str, Values] = {}
         for board in reversed(self.boards()):
             options: list[Values] = []

@@ -138,7 +138,7 @@ def slid(board: Board, direction: int) -> tuple[Board, int]:
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
-    """The best direction and its value, if these words draw the tiles; -1 where none is legal."""
+    """Returns the best direction and its value if these words draw the tiles; -1 for none."""
     best = (-1e9, -1)
     for direction in range(4):
         after, score = slid(board, direction)

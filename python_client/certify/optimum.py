@@ -37,7 +37,7 @@ def solve(*arguments: str) -> dict[str, Any]:
 
 
 def compare_2x2() -> Iterator[Check]:
-    """Each objective on 2 x 2 against exact.py."""
+    """Compares each objective on 2 x 2 with exact.py."""
     for best, arguments in OBJECTIVES:
         solved = solve("--size", "2", *arguments)
         end = best if isinstance(best, int) else None

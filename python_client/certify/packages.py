@@ -181,7 +181,7 @@ def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) ->
 
 
 def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
-    """Checks that EnvPool's step limit does not limit, but sets a wrong flag.
+    """Checks that EnvPool's step limit ends no episode, but sets a wrong flag.
 
     docs/environments/dialects.md says so.
     """

@@ -68,7 +68,7 @@ class MisbehavingServer:
             raise Failed(f"the client has ended after request {self._done}, without the rest")
 
     def is_left(self, patience: float) -> bool:
-        """Returns True if the client has closed its session, or was silent for `seconds`."""
+        """Returns True if the client has closed its session, or was silent this long."""
         return self._is_closed or time.monotonic() - self._quiet_since > patience
 
     def _take(self, route: list[bytes], frames: Frames) -> None:

@@ -45,7 +45,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
-    """Returns the settings with the boards."""
+    """Adds the boards to the settings."""
     boards = {
         "obs": "one_hot_last",
         "observation_key": "observations",

@@ -360,7 +360,7 @@ Policy = Callable[[Array, Array, Array], Array]  # afterstates, their rewards, t
 
 
 def random_policy(seed: int) -> Policy:
-    """Legal actions, each equally likely."""
+    """Chooses legal actions, each equally likely."""
     rng = np.random.default_rng(seed)
     return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
 
@@ -539,7 +539,7 @@ class NowAndThen:
             self.saved.append({"file": path.name, "seconds": elapsed, "moves": moves})
 
     def evaluate(self, progress: Progress, elapsed: float) -> None:
-        """Some games with the weights learnt so far, always on the same seeds."""
+        """Plays some games with the current weights, always on the same seeds."""
         lanes = min(self.config.episodes, 512)
         envs = make(lanes, self.config.endpoint)
         row = play(envs, greedy_policy(self.network), 1, EVALUATION_SEED).row("so far")

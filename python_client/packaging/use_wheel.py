@@ -59,7 +59,7 @@ def use_encrypted() -> None:
 
 
 def use_pure(address: str) -> None:
-    """A server elsewhere; without one, an error that names the ways out."""
+    """Uses a server elsewhere; without one, expects an error that lists the options."""
     envs = gym.make_vec(ID, num_envs=4, endpoint=address)
     envs.reset(seed=0)
     envs.step(np.zeros(4, np.uint8))

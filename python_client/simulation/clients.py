@@ -30,8 +30,7 @@ _NETWORK_REQUESTS = 3
 class Player:
     """A client with some sessions.
 
-    After it was killed, it resumes them. The process's own knowledge is then lost, but `Boards` is on
-    its disk.
+    After it was killed, it resumes them. The process's own knowledge is lost; `Boards` is on disk.
 
     Attributes:
         boards: Its sessions.

@@ -45,7 +45,7 @@ class Race:
     Attributes:
         boards: The session; None before it is made.
         applied: The number of the newest request that the shadow has carried out.
-        attempts: Requests of which nobody knows yet whether they were carried out.
+        attempts: Requests whose outcome is still unknown.
         outcomes: What the shadow got for the last few requests.
         holders: Clients that have not finished.
     """
@@ -76,7 +76,7 @@ class Race:
         return next(self._numbers)
 
     def answered(self, attempt: Attempt, found: Any) -> None:
-        """Notes a holder's reply, so that this request was executed."""
+        """Notes that a holder got the reply to this request."""
         assert self.boards is not None
         what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
         if attempt.is_dead:
@@ -90,7 +90,7 @@ class Race:
         self._drop(attempt)
 
     def resumed(self, last: int, epoch: int) -> Attempt | None:
-        """A holder has resumed after request `last`; returns that one if it was unknown so far."""
+        """Notes a resume after request `last`; returns that request if it was unknown so far."""
         found = None
         self._epoch = max(self._epoch, epoch)
         # A slow reply may be about requests that are known already.
@@ -144,7 +144,7 @@ class Racer(Player):
         self.race, self.number = race, number
 
     def run(self, process: Process) -> None:
-        """A life of the process."""
+        """Lives one life of the process."""
         RacingLife(self, process).run()
 
 

@@ -148,7 +148,7 @@ class Boards:
         return self.shadow._seeds.seeds is not None
 
     def saw(self, envs: Any) -> bool:
-        """A call of its environment has returned; whether it has made the boards again."""
+        """Notes that a call has returned; returns True if it has recreated the boards."""
         before, self.token, self.requests = self.token, envs.token, envs.requests
         return before is not None and before != self.token
 
@@ -159,7 +159,7 @@ class Boards:
             raise Violation(f"{self}: {what} differs from the shadow's: {'; '.join(problems)}")
 
     def returned(self, operation: Operation, found: Any) -> None:
-        """A client got this outcome of an operation; the shadow has to get the same."""
+        """Checks that the shadow gets a client's outcome of an operation."""
         expected = outcome(operation, self.shadow)
         self.compare(operation.name, found, expected)
         self.pending = None
@@ -216,7 +216,7 @@ class Boards:
         return bytes(self.shadow.snapshot()) if self.was_reset else None
 
     def forget(self) -> None:
-        """The session is over."""
+        """Ends the shadow with its session."""
         self.is_lost = True
         self.shadow.close()
 

@@ -63,7 +63,7 @@ class _Search:
         return True
 
     def steps(self) -> None:
-        """Fewer steps, in smaller and smaller parts."""
+        """Tries fewer steps, in smaller and smaller parts."""
         part = self.run.steps // 2
         while part > 0:
             while self.run.steps > part and self._is_smaller(steps=self.run.steps - part):
@@ -71,7 +71,7 @@ class _Search:
             part //= 2
 
     def kinds(self) -> None:
-        """Without each kind of fault that is not needed."""
+        """Removes each kind of fault that is not needed."""
         for kind in range(len(KINDS)):
             disabled = self.run.faults.disabled
             if kind not in disabled:

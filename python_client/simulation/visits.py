@@ -20,7 +20,7 @@ _ROUGH = (*LOST, errors.ResourceExhausted)
 
 
 def play_alone(caller: Caller) -> None:
-    """An episode in a single environment, as Gymnasium makes it, until it ends or is lost."""
+    """Plays an episode in one of Gymnasium's single environments, until it ends or is lost."""
     choose, game = caller.random, caller.random.choice(_GAMES)
     seed, most = choose.randrange(2**32), choose.randint(1, 20)
 

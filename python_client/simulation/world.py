@@ -203,7 +203,7 @@ class World:
         self._library.simulation_mark(self._handle, encoded, len(encoded))
 
     def jumped(self) -> int:
-        """By how many nanoseconds the clock has jumped so far."""
+        """Returns the nanoseconds by which the clock has jumped so far."""
         return int(self._library.simulation_jumped(self._handle))
 
     def is_open(self, session: bytes) -> bool:
@@ -211,11 +211,11 @@ class World:
         return bool(self._library.simulation_is_open(self._handle, session))
 
     def calm(self) -> None:
-        """No faults from now on; servers that are down come back."""
+        """Ends all faults; servers that are down come back."""
         self._library.simulation_calm(self._handle)
 
     def settle(self) -> None:
-        """At the very end, without clients: checks that the servers have nothing left."""
+        """Checks, at the very end and without clients, that the servers have nothing left."""
         self._library.simulation_settle(self._handle)
 
     def report(self) -> Report:

@@ -117,7 +117,7 @@ def game(which: object, games: int) -> str | int:
 
 
 def autoreset(value: object) -> AutoresetMode:
-    """Returns an AutoresetMode, given as itself, by its value or by its name."""
+    """Returns an AutoresetMode from a mode, its value or its name."""
     spellings: dict[object, AutoresetMode] = {}
     for mode in AutoresetMode:
         spellings |= {mode: mode, mode.value: mode, mode.name: mode, mode.name.lower(): mode}

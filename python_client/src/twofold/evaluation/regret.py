@@ -120,7 +120,7 @@ def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]
 
 
 def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
-    """Returns the steps of each row with any, their mean regret and their share of all regret."""
+    """Returns each row's steps, mean regret and share of all regret; skips rows without steps."""
     return {
         name: {
             "steps": int(steps),
