@@ -138,7 +138,7 @@ def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check]:
-    """Arithmetic invariants of every episode under any policy.
+    """Checks arithmetic invariants of every episode under any policy.
 
     Each merge to 2^k scored 2^k; so tiles and score give the number of 4s ever placed, and the sum
     of the tiles the number of 2s; each move placed one tile.

@@ -40,7 +40,7 @@ class Defect:
 
     @property
     def is_swift(self) -> bool:
-        """Whether the defect is in the library, which is then built and tested with model clients."""
+        """Whether the defect is in the library, which is then built and run with model clients."""
         return self.path.endswith(".swift")
 
 
