@@ -17,10 +17,10 @@ from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, r
 import twofold
 from twofold import errors
 
-_MOST_BOARDS = 3
+_MAX_BOARDS = 3
 # Seconds that a call may take: many give up, and are made again.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
-_MOST_BLOBS = 4
+_MAX_BLOBS = 4
 # Seconds that a close takes at most, and how many requests a fork and the upload of a network take.
 _CLOSE_TIMEOUT = 1.0
 _FORK_REQUESTS = 4
@@ -202,7 +202,7 @@ class Life(Caller):
     def turn(self) -> None:
         """Does one thing."""
         choose, boards = self.random, self.boards()
-        if not boards or (len(boards) < _MOST_BOARDS and choose.random() < 0.02):
+        if not boards or (len(boards) < _MAX_BOARDS and choose.random() < 0.02):
             self.open()
             return
         chosen = choose.choice(boards)
@@ -261,7 +261,7 @@ class Life(Caller):
         if self.simulation.log is not None:
             self.process.say(f"{boards.number} {operation.name} {hash_of(found)}")
         if operation.name == "snapshot":
-            boards.blobs = [*boards.blobs[1 - _MOST_BLOBS :], found]
+            boards.blobs = [*boards.blobs[1 - _MAX_BLOBS :], found]
 
     def carry_out(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
         """Executes an operation; returns its results, or None if they are dropped."""
@@ -352,7 +352,7 @@ class Life(Caller):
 
     def fork(self, boards: Boards) -> None:
         """Copies some boards, compares the copies, and continues to play with them."""
-        if not boards.was_reset or len(self.player.boards) > _MOST_BOARDS:
+        if not boards.was_reset or len(self.player.boards) > _MAX_BOARDS:
             return
         choose, envs = self.random, self.envs[boards.number]
         lanes = choose.sample(range(boards.num_envs), min(boards.num_envs, choose.randint(1, 4)))

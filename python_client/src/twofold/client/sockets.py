@@ -15,7 +15,7 @@ from twofold.errors import TransportError
 
 # A context has 1,023 sockets by default, and an environment uses up to three of them. With this
 # many sockets, the limit on open files applies first.
-_MOST_SOCKETS = 16_384
+_MAX_SOCKETS = 16_384
 
 
 class Socket(Protocol):
@@ -89,7 +89,7 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
 @functools.cache
 def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
     made = zmq.Context()
-    made.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
+    made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
     return made
 
 

@@ -71,7 +71,7 @@ class AllInfos(TypedDict):
 _OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
 # Layouts of finals to keep, one for each number of episodes that end in a step.
-_MOST_LAYOUTS = 1000
+_MAX_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
@@ -315,7 +315,7 @@ class Results:
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)
         if layout is None:
-            if len(self._finals_layouts) == _MOST_LAYOUTS:
+            if len(self._finals_layouts) == _MAX_LAYOUTS:
                 self._finals_layouts.clear()
             layout = Layout(reply.step.finals, ("lanes", "observation"))
             self._finals_layouts[wire] = layout

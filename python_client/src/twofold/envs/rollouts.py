@@ -29,7 +29,7 @@ Progress = Callable[[int], object]
 # Large steps get more, since each reply begins with the last boards of the previous one.
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
-_MOST_REPLY_BYTES = 16 << 20
+_MAX_REPLY_BYTES = 16 << 20
 
 
 def rollout(
@@ -258,4 +258,4 @@ def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[n
 def reply_bytes(session: Session) -> int:
     """Returns the size limit of a rollout's reply, if a single step is not larger."""
     several = _STEPS_OF_A_REPLY * session.spec.step.size
-    return max(_REPLY_BYTES, min(several, _MOST_REPLY_BYTES))
+    return max(_REPLY_BYTES, min(several, _MAX_REPLY_BYTES))

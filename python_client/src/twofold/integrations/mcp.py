@@ -44,7 +44,7 @@ from pydantic import WithJsonSchema
 # The tool that plays each game.
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
 # The limit for all sessions together, and the idle time after which a game may be closed.
-_MOST_GAMES = 1000
+_MAX_GAMES = 1000
 _MAX_CALLS = 1000
 _IDLE_SECONDS = 30 * 60
 
@@ -237,12 +237,12 @@ class ServedGames:
             ]
             _close([self._games.pop(other_id) for other_id in idle])
             own = [other_id for other_id, other in self._games.items() if other.owner == game.owner]
-            if len(own) < self._max_games and len(self._games) < _MOST_GAMES:
+            if len(own) < self._max_games and len(self._games) < _MAX_GAMES:
                 self._games[game_id] = game
                 return game_id
         game.text.env.close()
         if len(own) < self._max_games:
-            raise ResourceExhausted(f"all {_MOST_GAMES:,} games of the server are taken: try later")
+            raise ResourceExhausted(f"all {_MAX_GAMES:,} games of the server are taken: try later")
         raise ResourceExhausted(
             f"{len(own)} games are open, and no more are allowed: close one with end_game "
             f"({', '.join(own)})"

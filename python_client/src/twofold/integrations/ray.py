@@ -28,7 +28,7 @@ from twofold.judging import ChatModel
 from twofold.policies.choosers import PlayerChooser
 
 # The most episodes of a part, which are lost with a worker.
-_MOST_EPISODES = 16_384
+_MAX_EPISODES = 16_384
 
 
 class RayExecutor:
@@ -83,7 +83,7 @@ class RayExecutor:
             )
         workers = ray_pool.number_of_workers(self._workers)
         start = time.perf_counter()
-        parts = _split(total, max(workers, -(-total // _MOST_EPISODES)))
+        parts = _split(total, max(workers, -(-total // _MAX_EPISODES)))
         if plan.num_envs is None:
             plan = dataclasses.replace(plan, num_envs=min(len(parts[0]), chooser.lanes))
         packed = ray_pool.packed(plan)

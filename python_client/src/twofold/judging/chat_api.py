@@ -31,7 +31,7 @@ ATTEMPTS = 6
 
 _LONGEST_WAIT = 60.0
 _LARGEST_REPLY = 4 << 20
-_MOST_TOKENS = 10**12
+_MAX_TOKENS = 10**12
 _MASK = "***"
 
 
@@ -386,7 +386,7 @@ def _count(value: object) -> int | None:
     """Returns a number of tokens; None for anything else."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value <= _MOST_TOKENS else None
+    return value if 0 <= value <= _MAX_TOKENS else None
 
 
 def _retry_after(header: str | None, default: float) -> float:

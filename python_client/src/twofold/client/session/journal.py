@@ -23,8 +23,8 @@ from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
 # A snapshot is due after this many operations, or this many bytes of them.
-_MOST_OPERATIONS = 1000
-_MOST_BYTES = 64 << 20
+_MAX_OPERATIONS = 1000
+_MAX_BYTES = 64 << 20
 # Bytes of a reply to compare after a recovery; comparing all would cost more than a small step.
 _COMPARED_BYTES = 4096
 
@@ -68,7 +68,7 @@ class Journal:
     @property
     def is_due(self) -> bool:
         """Whether a snapshot should replace the operations."""
-        is_long = len(self.done) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
+        is_long = len(self.done) >= _MAX_OPERATIONS or self._bytes >= _MAX_BYTES
         return self.takes_snapshots and (is_long or self._has_search or not self.is_complete)
 
     def begin(self, operation: Operation) -> None:
