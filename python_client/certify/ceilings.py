@@ -2,7 +2,7 @@
 
     python ceilings.py                                # the table; ten minutes, 6 GB
     python ceilings.py --only popgym-hard --memory 6
-    python ceilings.py --episodes 100000              # with the means of so many games each
+    python ceilings.py --episodes 100000              # with the means of this many games each
 
 The exit status is 1 if games disagree with the table.
 """
@@ -38,7 +38,7 @@ def parse() -> argparse.Namespace:
 
 
 def row(preset: Any, memory: str) -> list[str] | None:
-    """A row of the table; None, with a message, where there are too many states."""
+    """Returns a row of the table; None, with a message, where there are too many states."""
     capacity = None if memory == "all" else int(memory)
     try:
         found = twofold.ceilings.concentration(memory=capacity, preset=preset)
@@ -56,14 +56,14 @@ def row(preset: Any, memory: str) -> list[str] | None:
 
 
 def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
-    """Compares so many games with the ceiling."""
+    """Compares this many games with the ceiling."""
     capacity = None if memory == "all" else int(memory)
     ceiling = twofold.ceilings.concentration(memory=capacity, preset=preset)
     played = twofold.evaluate(
         f"last-k-memory:{memory}", env="twofold/Concentration-v0", episodes=episodes, preset=preset
     )
     rounding = 1e-6  # of float32 rewards
-    # Where hardly any game is shorter than the limit, a sample may have none, and no deviation.
+    # If games rarely end before the limit, a sample may have no such game, and no deviation.
     rare = 0.0
     if not played.lengths.std():
         rare = ceiling.mean_length * math.sqrt(ceiling.cleared / episodes)
@@ -74,7 +74,7 @@ def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
 
 
 def line(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
+    """Returns a line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 

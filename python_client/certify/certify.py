@@ -62,13 +62,13 @@ class Section:
 
 
 def known_of(values: exact.Values) -> Expected:
-    """The values of exact.py, in the form of a comparison."""
+    """Returns the values of exact.py, in the form of a comparison."""
     reaching = {value: p for value, p in values.items() if isinstance(value, int) and value > 4}
     return Expected(values["score"], values["moves"], reaching)
 
 
 def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator[Section]:
-    """Small boards: 2 x 2 in its variants and under its optimal policy, 2 x 3, 3 x 3.
+    """Checks small boards: 2 x 2 in its variants and under its optimal policy, 2 x 3, 3 x 3.
 
     Args:
         count: Episodes of each main table.
@@ -110,7 +110,7 @@ def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator
 
 
 def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Episodes:
-    """At least this many episodes on the server."""
+    """Plays at least this many episodes on the server."""
     boards = min(16384, max(1, count // 16))
     envs = twofold.Game2048VectorEnv(boards, **arguments)
     try:
@@ -120,7 +120,7 @@ def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Epis
 
 
 def summary(played: episodes.Episodes) -> str:
-    """The number of episodes played."""
+    """Returns the number of episodes played."""
     return f"{played.count:,} episodes, {int(played.length.sum()):,} steps"
 
 
@@ -128,7 +128,7 @@ def summary(played: episodes.Episodes) -> str:
 
 
 def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
-    """4 x 4 against a count of 20 million games."""
+    """Checks 4 x 4 against a count of 20 million games."""
     rng = np.random.default_rng(1)
     played = play(count, episodes.uniform_legal(rng))
     note = f"{summary(played)}, beside a count of 20 million games. {intervals(played)}"
@@ -141,7 +141,7 @@ def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
 
 
 def intervals(played: episodes.Episodes) -> str:
-    """Mean score and moves with 95 % intervals, and the highest tiles."""
+    """Returns mean score and moves with 95 % intervals, and the highest tiles."""
 
     def around(sample: Any) -> str:
         half = 1.96 * sample.std(ddof=1) / math.sqrt(len(sample))
@@ -212,7 +212,7 @@ def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, l
 
 
 def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
-    """Each dialect against the package itself."""
+    """Checks each dialect against the package itself."""
     for dialect in packages.DIALECTS:
         try:
             recording = packages.record(dialect, VENVS, out, boards=boards, steps=400, given=boards)
@@ -231,7 +231,7 @@ def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
 
 
 def certify_concentration(out: Path, count: int) -> Iterator[Section]:
-    """Each of POPGym's variants against POPGym itself."""
+    """Checks each of POPGym's variants against POPGym itself."""
     for variant in concentration.VARIANTS:
         title = f"Concentration as POPGym's {variant}"
         try:
@@ -249,7 +249,7 @@ def certify_concentration(out: Path, count: int) -> Iterator[Section]:
 
 
 def main() -> int:
-    """The command line; the exit status."""
+    """Runs the command line; returns the exit status."""
     arguments = parse()
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or REPOSITORY / "runs" / "certify" / f"{started:%Y%m%d-%H%M%S}"
@@ -290,7 +290,7 @@ def main() -> int:
 
 
 def as_json(section: Section) -> dict[str, Any]:
-    """A section with all results of its checks; infinite values become null."""
+    """Returns a section with all results of its checks; infinite values become null."""
 
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -315,7 +315,7 @@ def as_json(section: Section) -> dict[str, Any]:
 
 
 def markdown(run: dict[str, Any], sections: list[Section]) -> str:
-    """The report."""
+    """Returns the report."""
     total = sum(len(section.checks) for section in sections)
     failed = sum(not check.passed for section in sections for check in section.checks)
     verdict = "Everything agrees" if run["passed"] else f"**{failed} of {total} checks disagree**"

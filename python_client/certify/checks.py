@@ -72,13 +72,13 @@ RANDOM_4X4 = Expected(
 
 
 def mean(what: str, expected: float, sample: NDArray[Any], known: float = 0.0) -> Check:
-    """A sample's mean against an expected mean with a standard error."""
+    """Returns a sample's mean against an expected mean with a standard error."""
     error = math.hypot(float(sample.std(ddof=1)) / math.sqrt(len(sample)), known)
     return Check(what, expected, float(sample.mean()), error)
 
 
 def share(what: str, expected: float, sample: NDArray[np.bool_], games: float = math.inf) -> Check:
-    """A frequency against an expected probability that was counted over this many games."""
+    """Returns a frequency against an expected probability that was counted over this many games."""
     variance = expected * (1 - expected)
     error = math.sqrt(variance / len(sample) + variance / games)
     return Check(what, expected, float(sample.mean()), error)
@@ -98,12 +98,12 @@ def alike(what: str, counts: NDArray[Any]) -> Check:
 
 
 def count(what: str, violations: Any) -> Check:
-    """A count that has to be 0."""
+    """Returns a count that has to be 0."""
     return Check(what, 0.0, float(violations.sum()))
 
 
 def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
-    """Score, moves and highest tiles."""
+    """Checks score, moves and highest tiles."""
     yield mean("mean score", expected.score, episodes.score, expected.score_error)
     yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
     for value, probability in expected.reaching.items():
@@ -116,7 +116,7 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
 def check_starts(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """The start boards of episodes, of resets and autoresets alike."""
+    """Yields the start boards of episodes, of resets and autoresets alike."""
     boards = episodes.starts.reshape(episodes.count, -1)
     yield count("start boards with another number of tiles", (boards > 0).sum(1) != start_tiles)
     yield count("start tiles that are neither 2 nor 4", (boards > 2).any(axis=1))
@@ -133,12 +133,12 @@ def check_starts(
 
 
 def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """A single true entry if all boards are the same one."""
+    """Returns a single true entry if all boards are the same one."""
     return np.array([len(boards) > 1 and bool((boards == boards[0]).all())])
 
 
 def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check]:
-    """Arithmetic invariants of every episode under any policy.
+    """Checks arithmetic invariants of every episode under any policy.
 
     Each merge to 2^k scored 2^k; so tiles and score give the number of 4s ever placed, and the sum
     of the tiles the number of 2s; each move placed one tile.
@@ -158,7 +158,7 @@ def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check
 def check_spawns(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """The mean value of placed tiles: a move adds the value of one tile."""
+    """Yields the mean value of placed tiles: a move adds the value of one tile."""
     worth = 2 + 2 * four_probability
     placed = episodes.tile_sum - worth * (episodes.moves + start_tiles)
     yield mean("sum of tiles less what the moves add", 0.0, placed)
@@ -170,7 +170,7 @@ def check_ends(episodes: Episodes) -> Iterator[Check]:
 
 
 def movable(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether any action is legal on boards (B, rows, columns) that are not empty: bool (B,)."""
+    """Returns the boards of (B, rows, columns) with a legal action, bool (B,); none is empty."""
     has_room: NDArray[np.bool_] = (boards == 0).any(axis=(1, 2))
     has_pair: NDArray[np.bool_] = (boards[:, 1:] == boards[:, :-1]).any(axis=(1, 2))
     has_pair |= (boards[:, :, 1:] == boards[:, :, :-1]).any(axis=(1, 2))
@@ -186,7 +186,7 @@ def certify_play(
     four_probability: float = 0.1,
     until_stuck: bool = True,
 ) -> list[Check]:
-    """All of the above for one set of episodes.
+    """Checks all of the above for one set of episodes.
 
     Args:
         episodes: Played by the policy of the expected values.

@@ -1,6 +1,6 @@
 """Concentration against POPGym's own, transition by transition.
 
-peers/popgym_games.py plays POPGym in a virtual environment of its own and records everything.
+peers/popgym_games.py plays POPGym in a separate virtual environment and records everything.
 Twofold gets the same decks and plays the same actions: it has to return the same observations,
 rewards and ends. POPGym's rewards are float64, ours the nearest float32.
 
@@ -59,7 +59,7 @@ def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7
 
 
 def load_short(variant: str) -> dict[str, Any]:
-    """A short recording from Tests/Fixtures, with the same dtypes."""
+    """Returns a short recording from Tests/Fixtures, with the same dtypes."""
     content = json.loads((RECORDINGS / f"{variant.lower()}.json").read_text())
     arrays = {name: np.array(value, _DTYPES.get(name)) for name, value in content.items()}
     # One character for each card.
@@ -68,7 +68,7 @@ def load_short(variant: str) -> dict[str, Any]:
 
 
 def save_short(variant: str, recording: dict[str, Any]) -> None:
-    """The inverse of `load_short`."""
+    """Saves a recording for `load_short`."""
     content = {name: array.tolist() for name, array in recording.items()}
     content["observations"] = [
         ["".join(_CODES[code] for code in told) for told in episode]
@@ -91,7 +91,7 @@ def compare(
 ) -> Iterator[Check]:
     """Compares a recording of POPGym with Twofold on the same decks.
 
-    Every third episode of a recording is that of a perfect memory.
+    A perfect memory plays every third episode of a recording.
     """
     episodes, steps = recording["actions"].shape
     envs = twofold.ConcentrationVectorEnv(episodes, endpoint=endpoint, **VARIANTS[variant])
@@ -134,7 +134,7 @@ def play(
     policy: PerfectMemory,
     options: dict[str, Any],
 ) -> Array:
-    """The return of one episode on each of the given decks, float64 (N,)."""
+    """Computes the return of one episode on each of the given decks, float64 (N,)."""
     policy.reset(np.ones(envs.num_envs, np.bool_))
     observations, infos = envs.reset(options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)

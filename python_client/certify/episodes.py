@@ -120,7 +120,7 @@ def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episode
 
 
 def uniform_legal(rng: np.random.Generator) -> Choose:
-    """A legal action, each equally likely; any action if none is legal."""
+    """Returns a legal action, each equally likely; any action if none is legal."""
 
     def choose(boards: Array, mask: Array) -> Array:
         # In (0, 1], so that no legal action loses to the others' zeros.
@@ -131,7 +131,7 @@ def uniform_legal(rng: np.random.Generator) -> Choose:
 
 
 def uniform_any(rng: np.random.Generator) -> Choose:
-    """One of the four actions, legal or not."""
+    """Returns one of the four actions, legal or not."""
 
     def choose(boards: Array, mask: Array) -> Array:
         actions: Array = rng.integers(0, 4, len(boards), np.uint8)
@@ -141,7 +141,7 @@ def uniform_any(rng: np.random.Generator) -> Choose:
 
 
 def from_table(policy: dict[str, int]) -> Choose:
-    """A policy that exact.py computed, for small boards."""
+    """Returns a policy that exact.py computed, for small boards."""
     cells = len(next(iter(policy)))
     table = np.zeros(16**cells, np.uint8)
     weights = 16 ** np.arange(cells)

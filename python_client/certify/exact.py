@@ -23,17 +23,17 @@ HIGHEST = 26  # "z"
 
 
 def exponent(board: str) -> int:
-    """The highest exponent on a board."""
+    """Returns the highest exponent on a board."""
     return max(0 if cell == "." else ord(cell) - ord("a") + 1 for cell in board)
 
 
 def tile_sum(board: str) -> int:
-    """The sum of the tiles' values."""
+    """Returns the sum of the tiles' values."""
     return sum(2 ** exponent(tile) for tile in board if tile != ".")
 
 
 def slide(line: str) -> tuple[str, int]:
-    """One line after a slide to the left, and the sum of the merged values."""
+    """Returns one line after a slide to the left, and the sum of the merged values."""
     # Matches are found from the left and do not overlap: no tile merges twice.
     packed = line.replace(".", "")
     merged = re.sub(r"(.)\1", lambda pair: chr(ord(pair[1]) + 1), packed)
@@ -42,7 +42,7 @@ def slide(line: str) -> tuple[str, int]:
 
 
 def transpose(board: str, columns: int) -> str:
-    """A board with this many columns, transposed."""
+    """Returns a board with this many columns, transposed."""
     return "".join(board[column::columns] for column in range(columns))
 
 
@@ -67,7 +67,7 @@ class Solver:
         self.policy: dict[str, int] = {}
 
     def spawns(self, board: str) -> Iterator[tuple[str, float]]:
-        """Each board that one new tile can make, with its probability."""
+        """Yields each board that one new tile can make, with its probability."""
         empty = [cell for cell, tile in enumerate(board) if tile == "."]
         for cell in empty:
             for tile, chance in self.tiles.items():
@@ -75,7 +75,7 @@ class Solver:
                     yield board[:cell] + tile + board[cell + 1 :], chance / len(empty)
 
     def starts(self) -> dict[str, float]:
-        """Each start board with its probability."""
+        """Yields each start board with its probability."""
         boards = {"." * (self.rows * self.columns): 1.0}
         for _ in range(self.start_tiles):
             more: dict[str, float] = {}
@@ -86,7 +86,7 @@ class Solver:
         return boards
 
     def afterstates(self, board: str) -> list[tuple[str, int, int]]:
-        """The results of the legal actions on a board: afterstate, score and action.
+        """Returns the results of the legal actions on a board: afterstate, score and action.
 
         Empty when the game is over. Actions are 0 up, 1 right, 2 down, 3 left.
         """
@@ -107,7 +107,7 @@ class Solver:
         return found
 
     def boards(self) -> list[str]:
-        """Every reachable board, each before all boards that can follow it."""
+        """Returns every reachable board, each before all boards that can follow it."""
         waiting = list(self.starts())
         while waiting:
             board = waiting.pop()
@@ -118,7 +118,7 @@ class Solver:
         return sorted(self.after, key=tile_sum)  # a move keeps the sum, the spawn adds to it
 
     def solve(self, best: str | int | None = None) -> Values:
-        """Expected values from the start: uniform legal play, or the policy best for one value."""
+        """Computes expected values from the start, of uniform legal play or of the best policy."""
         values: dict[str, Values] = {}
         for board in reversed(self.boards()):
             options: list[Values] = []
@@ -141,7 +141,7 @@ class Solver:
 
 
 def mix(weighted: Iterable[tuple[Values, float]]) -> Values:
-    """The weighted mean of values; a missing name counts as 0."""
+    """Returns the weighted mean of values; a missing name counts as 0."""
     total: Values = {}
     for values, weight in weighted:
         for name, value in values.items():

@@ -31,7 +31,7 @@ _FOUR = round(0.1 * 2**32)
 
 
 def seeded(seed: int) -> Words:
-    """The generator's words: two outputs of SplitMix64."""
+    """Returns the generator's words: two outputs of SplitMix64."""
     words: list[int] = []
     for _ in range(2):
         seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
@@ -43,7 +43,7 @@ def seeded(seed: int) -> Words:
 
 
 def drawn(words: Words) -> tuple[int, Words]:
-    """An output of xoshiro128++, and its next words."""
+    """Returns an output of xoshiro128++, and its next words."""
     a, b, c, d = words
     total, turned = (a + d) & _MASK32, b ^ d
     output = (((total << 7) | (total >> 25)) + a) & _MASK32
@@ -52,7 +52,7 @@ def drawn(words: Words) -> tuple[int, Words]:
 
 
 def spawned(board: Board, words: Words) -> tuple[Board, Words]:
-    """A board with its next tile, and the generator's words after it."""
+    """Returns a board with its next tile, and the generator's words after it."""
     empty = [(r, c) for r, row in enumerate(board) for c, tile in enumerate(row) if not tile]
     where, words = drawn(words)
     which, words = drawn(words)
@@ -65,7 +65,7 @@ def spawned(board: Board, words: Words) -> tuple[Board, Words]:
 
 
 def numbers() -> set[int]:
-    """All numbers that may be the seed."""
+    """Returns all numbers that may be the seed."""
     found = {*range(2**63, 2**63 + 4096), *range(4096), *seed_of_random(), *_in_frames()}
     for each in gc.get_objects():
         if type(each) in (dict, list, tuple, set):
@@ -86,7 +86,7 @@ def _in(container: Iterable[object]) -> list[int]:
 
 
 def seed_of_random() -> tuple[int, int]:
-    """The numbers of 32 and of 64 bits that may have seeded `random`, from its state."""
+    """Returns the numbers of 32 and of 64 bits that may have seeded `random`, from its state."""
 
     def mixed(word: int, factor: int) -> int:
         return ((word ^ (word >> 30)) * factor) & _MASK32
@@ -113,7 +113,7 @@ _slides: dict[Row, tuple[Row, int]] = {}
 
 
 def _slide(row: Row) -> tuple[Row, int]:
-    """A row slid to the left, and the sum of its merges."""
+    """Returns a row slid to the left, and the sum of its merges."""
     if row in _slides:
         return _slides[row]
     tiles, done, score = [tile for tile in row if tile], [], 0
@@ -128,7 +128,7 @@ def _slide(row: Row) -> tuple[Row, int]:
 
 
 def slid(board: Board, direction: int) -> tuple[Board, int]:
-    """The board after a slide, and the sum of its merges: 0 up, 1 right, 2 down, 3 left."""
+    """Returns the board after a slide, and the sum of its merges: 0 up, 1 right, 2 down, 3 left."""
     back = -1 if direction in (1, 2) else 1
     lines = board if direction in (1, 3) else tuple(zip(*board, strict=True))
     pairs = [_slide(line[::back]) for line in lines]
@@ -138,7 +138,7 @@ def slid(board: Board, direction: int) -> tuple[Board, int]:
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
-    """The best direction and its value, if these words draw the tiles; -1 where none is legal."""
+    """Returns the best direction and its value if these words draw the tiles; -1 for none."""
     best = (-1e9, -1)
     for direction in range(4):
         after, score = slid(board, direction)
@@ -152,7 +152,7 @@ def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
 
 
 def worth(board: Board) -> float:
-    """An estimate of a board: empty cells, and large tiles in order towards a corner."""
+    """Returns an estimate of a board: empty cells, and large tiles in order towards a corner."""
     flat = [tile for r, row in enumerate(board) for tile in (row if r % 2 == 0 else row[::-1])]
     ordered = sum(tile * weight for tile, weight in zip(flat, _WEIGHTS, strict=False))
     return 20.0 * flat.count(0) + ordered
@@ -192,7 +192,7 @@ class Foreseer:
         self.minds = {seed: words for seed, (found, words) in futures.items() if found == board}
 
     def __call__(self, rows: list[list[int]]) -> int:
-        """The direction to play."""
+        """Returns the direction to play."""
         board = tuple(map(tuple, rows))
         self.look(board)
         a, b, c, d = (random.getrandbits(32) for _ in range(4))

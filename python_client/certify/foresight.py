@@ -42,7 +42,7 @@ class Foreseeing:
 
 
 def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation:
-    """The program's games, with its search for the seed or without."""
+    """Returns the program's games, with its search for the seed or without."""
     name = "the program that looks" if looks else "the same without looking"
     source = SOURCE.replace("LOOKS = True", f"LOOKS = {looks}")
     program = Strategy(source, name=name, move_timeout=60, game_timeout=3600)

@@ -39,7 +39,7 @@ class Play:
     """Probability of each highest tile value."""
 
     def reaching(self, value: int) -> float:
-        """The probability that the highest tile is at least this value."""
+        """Returns the probability that the highest tile is at least this value."""
         return sum(chance for tile, chance in self.highest.items() if tile >= value)
 
 
@@ -56,7 +56,7 @@ class Forward:
         self._mirrors = {width: _mirror_table(width) for width in {rows, columns}}
 
     def solve(self, negligible: float = 0.0) -> Play:
-        """Expected values from the start.
+        """Returns expected values from the start.
 
         Args:
             negligible: The maximum probability of episodes not followed to their end.
@@ -114,7 +114,7 @@ class Forward:
         return layers
 
     def _spawns(self, boards: Boards, weights: Weights) -> dict[int, tuple[Boards, Weights]]:
-        """The boards after one new tile, by the value that it adds to their sum."""
+        """Returns the boards after one new tile, by the value that it adds to their sum."""
         is_empty = np.array([self._cell(boards, cell) == 0 for cell in range(self.cells)])
         share = weights / np.maximum(is_empty.sum(axis=0), 1)
         spawned = {}
@@ -143,7 +143,7 @@ class Forward:
         return highest
 
     def _slide(self, boards: Boards, direction: int) -> tuple[Boards, NDArray[np.int64]]:
-        """The boards after a slide, and the sum of the merged values."""
+        """Returns the boards after a slide, and the sum of the merged values."""
         is_vertical, is_backward = direction % 2 == 1, direction >= 2
         rows, columns = self.rows, self.columns
         if is_vertical:
@@ -164,7 +164,7 @@ class Forward:
         return turned
 
     def _mirrored(self, boards: Boards, rows: int, columns: int) -> Boards:
-        """The boards reflected left to right."""
+        """Returns the boards reflected left to right."""
         mirrored = np.zeros_like(boards)
         for row in range(rows):
             line = boards >> np.uint64(4 * columns * row) & np.uint64(16**columns - 1)
@@ -172,7 +172,7 @@ class Forward:
         return mirrored
 
     def _canonical(self, boards: Boards) -> Boards:
-        """The smallest of a board's rotated and reflected images."""
+        """Returns the smallest of a board's rotated and reflected images."""
         across = self._mirrored(boards, self.rows, self.columns)
         least = np.minimum(boards, across)
         for one in (boards, across):
@@ -185,14 +185,14 @@ class Forward:
 
 
 def _collect(pieces: list[tuple[Boards, Weights]]) -> tuple[Boards, Weights]:
-    """The boards of all pieces, each once, with the sums of their weights."""
+    """Returns the boards of all pieces, each once, with the sums of their weights."""
     boards, places = np.unique(np.concatenate([b for b, _ in pieces]), return_inverse=True)
     weights = np.bincount(places, np.concatenate([w for _, w in pieces]), boards.size)
     return boards, weights.astype(np.float64)
 
 
 def _line(number: int, width: int) -> str:
-    """A line as exact.py writes it; the number's lowest four bits are its first cell."""
+    """Returns a line as exact.py writes it; the number's lowest four bits are its first cell."""
     cells = (number >> 4 * cell & 15 for cell in range(width))
     return "".join("." if cell == 0 else chr(ord("a") + cell - 1) for cell in cells)
 
@@ -202,7 +202,7 @@ def _number(line: str) -> int:
 
 
 def _slide_table(width: int) -> list[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-    """For each line: what a slide to its first cell, and to its last, makes of it, and the score.
+    """Returns each line after a slide to its first cell and to its last, and the score.
 
     A tile of exponent 15 would not fit after a merge; no board that is small enough makes one.
     """

@@ -17,7 +17,7 @@ VENVS = packages.PEERS.parents[2] / ".build" / "bench-venvs"
 
 
 def main() -> None:
-    """One file for each dialect."""
+    """Writes one file for each dialect."""
     packages.RECORDINGS.mkdir(exist_ok=True)
     for dialect in packages.DIALECTS:
         with tempfile.TemporaryDirectory() as folder:

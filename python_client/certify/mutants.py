@@ -69,7 +69,7 @@ class Engine:
         self._finished = np.zeros(num_envs, np.bool_)
 
     def reset(self, *, seed: Any = None) -> tuple[Array, dict[str, Any]]:
-        """New boards everywhere."""
+        """Starts new boards everywhere."""
         self._rng = np.random.default_rng(seed)
         self._boards = np.zeros((self.num_envs, 4, 4), np.uint8)
         self._score, self._moves = (np.zeros(self.num_envs, np.int64) for _ in range(2))
@@ -178,7 +178,7 @@ def _merge_once(tiles: Line) -> tuple[Line, int]:
 
 
 def _cascade(tiles: Line) -> tuple[Line, int]:
-    """A merged tile merges again with the next one."""
+    """Lets a merged tile merge again with the next one."""
     merged: Line = []
     pay = 0
     for tile in tiles:

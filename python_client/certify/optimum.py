@@ -19,7 +19,7 @@ from twofold.client.lookup import find_program
 OPTIMUM_3X3 = 5468.48679741
 """The expected score of optimal play, by a solver that shares no code with this one."""
 
-# What exact.py is to be the best for, and the same for `twofold solve`.
+# Each objective of exact.py, and its name in `twofold solve`.
 OBJECTIVES: list[tuple[str | int, list[str]]] = [
     ("score", []),
     ("moves", ["--objective", "moves"]),
@@ -29,7 +29,7 @@ OBJECTIVES: list[tuple[str | int, list[str]]] = [
 
 
 def solve(*arguments: str) -> dict[str, Any]:
-    """The JSON of `twofold solve`, which leaves its table where TWOFOLD_TABLES says."""
+    """Returns the JSON of `twofold solve`, which leaves its table where TWOFOLD_TABLES says."""
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -37,14 +37,14 @@ def solve(*arguments: str) -> dict[str, Any]:
 
 
 def compare_2x2() -> Iterator[Check]:
-    """Each objective on 2 x 2 against exact.py."""
+    """Compares each objective on 2 x 2 with exact.py."""
     for best, arguments in OBJECTIVES:
         solved = solve("--size", "2", *arguments)
         end = best if isinstance(best, int) else None
         known = exact.Solver(2, 2, goal=end).solve(best=best)
         name = "score" if best == "score" else "moves" if best == "moves" else f"P({best})"
         yield Check(f"best {name}", known[best], solved["value"], 1e-12 * known[best])
-        # Those of play by the rounded values.
+        # The results of play by the rounded values.
         yield Check(f"best {name}: its score", known["score"], solved["score"], 1e-5)
         yield Check(f"best {name}: its moves", known["moves"], solved["moves"], 1e-5)
     play = Forward(2, 2).solve()

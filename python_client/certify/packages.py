@@ -56,13 +56,13 @@ def record(
 
 
 def load(file: Path) -> dict[str, Any]:
-    """A recording in the form that the peer's script writes."""
+    """Returns a recording in the form that the peer's script writes."""
     with np.load(file) as recording:
         return {name: recording[name] for name in recording.files}
 
 
 def load_short(dialect: Dialect) -> dict[str, Any]:
-    """A short recording from Tests/Fixtures, with the same dtypes."""
+    """Returns a short recording from Tests/Fixtures, with the same dtypes."""
     content = json.loads((RECORDINGS / f"{dialect}.json").read_text())
     boards = {name: np.array(content[name], np.uint8).reshape(-1, 4, 4) for name in _BOARDS}
     flags = ("mask", "mask_after", "terminated", "truncated")
@@ -181,7 +181,7 @@ def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) ->
 
 
 def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
-    """Checks that EnvPool's step limit is no limit, and sets a wrong flag.
+    """Checks that EnvPool's step limit ends no episode, but sets a wrong flag.
 
     docs/environments/dialects.md says so.
     """
@@ -226,7 +226,7 @@ _table: NDArray[np.uint64] | None = None
 
 
 def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
-    """The first two words of the generators with these seeds, as uint64."""
+    """Returns the first two words of the generators with these seeds, as uint64."""
     outputs = []
     for step in (1, 2):
         z = seeds + np.uint64(step * 0x9E3779B97F4A7C15 % 2**64)

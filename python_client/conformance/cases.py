@@ -1,4 +1,4 @@
-"""What both runners need: the protocol's messages alone, the cases, and how a case fails."""
+"""The common part of both runners: the protocol's messages, the cases, and their failures."""
 
 import importlib
 import json
@@ -31,13 +31,13 @@ class Undecided(Exception):
 
 
 def load(peer: str) -> list[Any]:
-    """The cases for a peer, "server" or "client", in the order of their files."""
+    """Returns the cases for a peer, "server" or "client", in the order of their files."""
     files = sorted((CASES / peer).glob("*.json"))
     return [case for file in files for case in json.loads(file.read_text())]
 
 
 def frames_of(message: list[bytes]) -> tuple[list[bytes], Frames]:
-    """A message as its route, delimiter included, and the one or two frames behind it."""
+    """Returns a message as its route, delimiter included, and the one or two frames behind it."""
     end = message.index(b"") + 1 if b"" in message else 0
     if end == 0 or len(message) - end not in (1, 2):
         raise Failed("a message came without a delimiter, or without one or two frames behind it")
@@ -45,7 +45,7 @@ def frames_of(message: list[bytes]) -> tuple[list[bytes], Frames]:
 
 
 def parsed(kind: type[Any], frames: Frames) -> Any:
-    """The message in the header of some frames."""
+    """Returns the message in the header of some frames."""
     try:
         return kind.FromString(frames[0])
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Cases for a client: a server that misbehaves by script, and looks at all that comes."""
+"""Cases for a client: a server that misbehaves by script and checks every message."""
 
 import json
 import time
@@ -29,7 +29,7 @@ class MisbehavingServer:
                 self._socket.bind(endpoint)
                 return
             except zmq.ZMQError as error:
-                # libzmq ends the socket before this one in a thread of its own.
+                # libzmq ends the previous socket in its own thread.
                 if error.errno != zmq.EADDRINUSE or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -43,10 +43,10 @@ class MisbehavingServer:
         self._case, self._session, self._done = case, b"", 0
         self._epoch, self._holder = 1, b""
         self._is_closed, self._quiet_since = False, float("inf")
-        # The request in progress, and those that were answered, each with its reply.
+        # The request in progress, and the answered requests, each with its reply.
         self._pending: Frames | None = None
         self._answered: dict[Frames, dict[str, Any]] = {}
-        # The one that was refused, its reply, until when it may not be repeated, how often it was.
+        # The refused request, its reply, the earliest time of a repeat, and the number of repeats.
         self._refused: Frames = ()
         self._refusal: dict[str, Any] = {}
         self._not_before, self._needless = 0.0, 0
@@ -68,7 +68,7 @@ class MisbehavingServer:
             raise Failed(f"the client has ended after request {self._done}, without the rest")
 
     def is_left(self, patience: float) -> bool:
-        """Whether the client has closed its session, or was silent for so many seconds."""
+        """Returns True if the client has closed its session, or was silent this long."""
         return self._is_closed or time.monotonic() - self._quiet_since > patience
 
     def _take(self, route: list[bytes], frames: Frames) -> None:
@@ -138,7 +138,7 @@ class MisbehavingServer:
             raise Failed(f"{what} differs from the one that has no answer yet, in its bytes")
         step = self._program[request.seq - 1]
         payload = () if step["payload"] is None else (bytes.fromhex(step["payload"]),)
-        # Where something has gone wrong, a client may close its session and end.
+        # After an error, a client may close its session and end.
         if slot not in step["request"] and (slot != "close" or self._case["ends"] == "complete"):
             raise Failed(f"{what} is not what the program says, {step['request']}")
         if slot in step["request"] and frames[1:] != payload:

@@ -55,7 +55,7 @@ def play_client(case: Any, server: MisbehavingServer, command: str, patience: fl
 
 
 def main() -> int:
-    """The command line; 1 if a case has failed."""
+    """Runs the command line; returns 1 if a case has failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("peer", choices=["server", "client"], help="what is checked")
     parser.add_argument("--endpoint", default="tcp://127.0.0.1:*", help="the server's address")

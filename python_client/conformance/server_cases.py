@@ -9,7 +9,7 @@ import zmq
 from cases import Failed, Frames, Undecided, envelope, frames_of, parsed
 from google.protobuf import json_format
 
-# How often a case is begun that needs a request to be in progress for a while.
+# The tries of a case that needs a request to be in progress for a while.
 ATTEMPTS = 10
 # Its reply shows that nothing has come before: replies over one connection keep their order.
 MARKER = envelope.Request(seq=2**64 - 2, hello={"protocol_version": 1}).SerializeToString()
@@ -91,7 +91,7 @@ class ServerPlayer:
             self._replies[name] = frames
 
     def _frames(self, send: dict[str, Any]) -> Frames:
-        """The message that a step sends."""
+        """Returns the message that a step sends."""
         if "frames" in send:
             return tuple(bytes.fromhex(frame) for frame in send["frames"])
         if "repeat" in send:
@@ -102,7 +102,7 @@ class ServerPlayer:
         return (b"", header) if payload is None else (b"", header, bytes.fromhex(payload))
 
     def _filled(self, value: Any) -> Any:
-        """A request with 16 random bytes for each "$name", the same for the same name."""
+        """Returns a request with 16 random bytes for each "$name", the same for the same name."""
         if isinstance(value, dict):
             return {key: self._filled(each) for key, each in value.items()}
         if isinstance(value, str) and value.startswith("$"):
@@ -140,7 +140,7 @@ class ServerPlayer:
             raise Failed(f"its last_reply has to be the header of {wanted['last_reply_of']!r}")
 
     def _socket(self, on: str) -> zmq.Socket[bytes]:
-        """The connection of this name: a DEALER socket, which need not wait for replies."""
+        """Returns the connection of this name: a DEALER socket, which need not wait for replies."""
         if on not in self._connections:
             self._connections[on] = zmq.Context.instance().socket(zmq.DEALER)
             self._connections[on].connect(self._endpoint)
@@ -157,7 +157,7 @@ class ServerPlayer:
 
 
 def _has(message: Any, wanted: Any) -> bool:
-    """Whether a message has all fields of another one, with the same values."""
+    """Returns True if a message has all fields of another one, with the same values."""
     for field, value in wanted.ListFields():
         own = getattr(message, field.name)
         if not (_has(own, value) if hasattr(value, "ListFields") else own == value):

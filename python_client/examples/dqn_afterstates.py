@@ -7,7 +7,7 @@
 What an action is worth is its reward, which is known, and the value of the board after slide and
 merge, before chance adds a tile. So the network rates boards, not actions (Szubert and Jaśkowski,
 2014), and `envs.afterstates()` returns all boards that it has to rate. Replay and target network
-are those of DQN (Mnih et al., 2015); the target network chooses nothing, as in double Q-learning
+follow DQN (Mnih et al., 2015); the target network chooses nothing, as in double Q-learning
 (van Hasselt et al., 2016).
 """
 
@@ -32,7 +32,7 @@ SCALE = 0.001
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and exploration")
@@ -54,7 +54,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_network(hidden: int) -> Any:
-    """The value of a board, (B, 1), from its planes (B, 288)."""
+    """Returns the value of a board, (B, 1), from its planes (B, 288)."""
     return nn.Sequential(
         nn.Linear(18 * 16, hidden),
         nn.ReLU(),
@@ -78,7 +78,7 @@ def worth(
     mask: NDArray[np.int8],
     gamma: float,
 ) -> Tensor:
-    """What each action is worth, (K, 4); -inf for the illegal ones. Only legal ones are rated."""
+    """Returns each action's value, (K, 4); -inf for the illegal actions, which are not rated."""
     values = torch.full(mask.shape, -torch.inf)
     legal = mask == 1
     rated = rate(network, afterstates[legal])
@@ -87,7 +87,7 @@ def worth(
 
 
 class Memory:
-    """The newest transitions: an afterstate, and all that can be done on the board behind it."""
+    """The newest transitions: an afterstate, and the possible moves on the next board."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.count = capacity, 0
@@ -109,7 +109,7 @@ class Memory:
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """The boards."""
+    """Makes the boards."""
     return gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
@@ -208,7 +208,7 @@ def save(network: Any, options: argparse.Namespace, path: Path) -> None:
 
 
 def load(path: Path) -> tuple[Any, float]:
-    """A saved network and its discount."""
+    """Returns a saved network and its discount."""
     saved = torch.load(path, weights_only=True)
     network = make_network(saved["hidden"])
     network.load_state_dict(saved["state"])
@@ -216,7 +216,7 @@ def load(path: Path) -> tuple[Any, float]:
 
 
 def policy_of(network: Any, gamma: float) -> Any:
-    """The network's best actions as a function for `twofold.evaluate`."""
+    """Returns the network's best actions as a function for `twofold.evaluate`."""
 
     def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         legal = rules.afterstates(boards)

@@ -30,7 +30,7 @@ PROMPT = (
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
@@ -48,19 +48,19 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_dataset(boards: int, first_seed: int) -> Dataset:
-    """One row for each board."""
+    """Returns one row for each board."""
     prompt = [{"role": "user", "content": PROMPT}]
     return Dataset.from_list([{"prompt": prompt, "seed": first_seed + i} for i in range(boards)])
 
 
 def call_of(direction: str) -> str:
-    """A tool call as the chat template has it."""
+    """Returns a tool call as the chat template has it."""
     call = json.dumps({"name": "move", "arguments": {"direction": direction}})
     return f"<tool_call>\n{call}\n</tool_call>"
 
 
 def make_tiny() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, list[int]]:
-    """A random model that calls tools: each call is one token, and it samples no others.
+    """Returns a random model that calls tools: each call is one token, and it samples no others.
 
     Returns:
         The model, its tokenizer, and the tokens that must not be sampled: all but the four calls
@@ -99,7 +99,7 @@ def make_tiny() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, list[int]]:
 
 
 def make_trainer(options: argparse.Namespace) -> GRPOTrainer:
-    """The model with its boards."""
+    """Returns the model with its boards."""
     set_seed(options.seed)
     model: Any = options.model
     tokenizer, generation = None, {}

@@ -25,7 +25,7 @@ ROWS = 5
 
 
 def evaluations(path: Path) -> list[dict[str, float]]:
-    """The evaluations of one training run."""
+    """Returns the evaluations of one training run."""
     found: list[dict[str, float]] = json.loads(path.read_text())["training"]["evaluations"]
     if len(found) < 2:
         raise SystemExit(f"{path} has fewer than two evaluations; train with --evaluate-every")
@@ -33,7 +33,7 @@ def evaluations(path: Path) -> list[dict[str, float]]:
 
 
 def figures(trainings: list[list[dict[str, float]]]) -> str:
-    """The table."""
+    """Returns the table."""
     lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
     for axis, name, form in AXES:
         end = min(training[-1][axis] for training in trainings)

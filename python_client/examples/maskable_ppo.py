@@ -4,7 +4,7 @@
     python maskable_ppo.py                   # ten minutes on two cores
     python maskable_ppo.py --endpoint tcp://127.0.0.1:5555
 
-`make_boards` is all that connects Stable-Baselines3 with the boards. The learning curve goes to
+Only `make_boards` connects Stable-Baselines3 with the boards. The learning curve goes to
 TensorBoard and to a JSON file; `twofold evaluate runs/maskable_ppo-1/model.zip --trust-pickle`
 evaluates the model.
 """
@@ -26,7 +26,7 @@ from twofold.integrations.sb3 import make_sb3_vec
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and actions")
@@ -42,7 +42,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """The boards as a `VecEnv`."""
+    """Returns the boards as a `VecEnv`."""
     boards = make_sb3_vec(
         "twofold/Game2048-v0",
         options.num_envs,
@@ -54,7 +54,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def countdown(seconds: float) -> Callable[[], float]:
-    """A function that returns the share of these seconds that is left, from 1 to 0."""
+    """Makes a function that returns the share of these seconds that is left, from 1 to 0."""
     end = time.perf_counter() + seconds
     return lambda: max(0, (end - time.perf_counter()) / seconds)
 
@@ -70,7 +70,7 @@ class Curve(BaseCallback):  # type: ignore[misc, unused-ignore]  # mypy does not
         self._shown = 0.0
 
     def statistics(self) -> dict[str, float]:
-        """Those of the episodes since the last row."""
+        """Returns figures on the episodes since the last row."""
         found: dict[str, float] = self.training_env.envs.statistics(reset=True)
         return found
 

@@ -23,7 +23,7 @@ Policy = Callable[[Any, dict[str, Any]], Any]
 
 
 def chance(seed: int) -> Policy:
-    """Flips a random card among those that can be flipped."""
+    """Flips a random card that can be flipped."""
     rng = np.random.default_rng(seed)
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:
@@ -44,7 +44,7 @@ def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
 
 
 def measure(envs: Any, policy: Policy) -> tuple[float, float]:
-    """Mean turns and mean return over one episode of each game."""
+    """Returns mean turns and mean return over one episode of each game."""
     observations, infos = envs.reset(seed=0)
     running = np.ones(envs.num_envs, np.bool_)
     turns, returns = np.zeros(envs.num_envs), np.zeros(envs.num_envs)

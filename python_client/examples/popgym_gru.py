@@ -55,7 +55,7 @@ KL_TARGET = 0.01  # RLlib's
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--preset", choices=PRESETS, default=PRESETS[0], help="the game")
@@ -83,7 +83,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """Logits of the cards and values, from all that an episode has shown so far.
+    """Logits of the cards and values, from all observations of an episode so far.
 
     Args:
         cards: Number of cards C, which is the number of actions.
@@ -116,7 +116,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         self.actor, self.critic = head(cards), head(1)
 
     def encode(self, observations: NDArray[np.uint8]) -> Tensor:
-        """One-hot numbers, float32 (N, inputs), of observations with the last action (N, C + 1)."""
+        """Encodes observations with the last action (N, C + 1) one-hot, float32 (N, inputs)."""
         numbers = torch.from_numpy(observations).long()
         cards = one_hot(numbers[:, :-1], self.arguments["symbols"] + 1).flatten(1)
         last = one_hot(numbers[:, -1], self.arguments["cards"] + 1)
@@ -125,7 +125,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
     def forward(
         self, encoded: Tensor, state: Tensor | None = None
     ) -> tuple[Categorical, Tensor, Tensor]:
-        """The distribution over the cards and values (T, N) of T steps, and the state after them.
+        """Returns the cards' distribution and values (T, N) of T steps, and the state after them.
 
         Args:
             encoded: The observations of T steps of N boards, (T, N, inputs).
@@ -137,19 +137,19 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
 
 
 def orthogonal(layer: nn.Linear) -> nn.Linear:
-    """The layer, with orthogonal weights."""
+    """Returns the layer, with orthogonal weights."""
     nn.init.orthogonal_(layer.weight)
     return layer
 
 
 def small(layer: nn.Linear) -> nn.Linear:
-    """The layer, with small weights: the first choices are almost uniform."""
+    """Returns the layer, with small weights: the first choices are almost uniform."""
     nn.init.normal_(layer.weight, std=0.01)
     return layer
 
 
 def make_boards(options: argparse.Namespace, num_envs: int) -> Any:
-    """The boards."""
+    """Makes the boards."""
     return gym.make_vec(
         ENVIRONMENT,
         num_envs=num_envs,
@@ -160,7 +160,7 @@ def make_boards(options: argparse.Namespace, num_envs: int) -> Any:
 
 
 def advantages_of(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: float) -> Tensor:
-    """Generalized advantage estimation (Schulman et al., 2016) of whole episodes, (T, N) each.
+    """Returns generalized advantages (Schulman et al., 2016) of whole episodes, (T, N) each.
 
     Rewards and values are 0 after an episode's end.
     """
@@ -315,7 +315,7 @@ def evaluate(policy: Any, options: argparse.Namespace, episodes: int) -> Evaluat
 
 
 def summary(played: Evaluation) -> dict[str, Any]:
-    """The mean return with its 95 % interval, and the mean number of steps."""
+    """Returns the mean return with its 95 % interval, and the mean number of steps."""
     score = played.summary["score"]
     return {
         "episodes": played.episodes,
@@ -326,7 +326,7 @@ def summary(played: Evaluation) -> dict[str, Any]:
 
 
 def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
-    """The summary of random play of any card, with the highest mean return of so many batches."""
+    """Summarises random play of any card, with the highest mean return of this many batches."""
     rng = np.random.default_rng(options.seed)
 
     def choose(observations: Any, mask: NDArray[np.int8]) -> NDArray[np.int64]:

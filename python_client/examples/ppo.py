@@ -31,7 +31,7 @@ import twofold
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and actions")
@@ -79,7 +79,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         nn.init.orthogonal_(self.actor.weight, 0.01)
 
     def forward(self, planes: Tensor, mask: Tensor) -> tuple[Categorical, Tensor]:
-        """The distribution over legal actions, and values (B,)."""
+        """Returns the distribution over legal actions, and values (B,)."""
         features = self.body(planes)
         logits = self.actor(features).masked_fill(mask == 0, -1e9)
         distribution = Categorical(logits=logits, validate_args=False)
@@ -87,14 +87,14 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """The boards."""
+    """Makes the boards."""
     return gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
         endpoint=options.endpoint,
         obs="one_hot",
         # The logarithm of the score: a merge to 2048 counts eleven times, not 1024 times as much as
-        # one to 2. The scores below are those of the game all the same.
+        # one to 2. The scores below are still the game's.
         reward={"merge_exponent": 0.1},
         extra_infos=("episode",),
         autoreset_mode="SameStep",
@@ -226,7 +226,7 @@ def train(
 
 
 def load(path: Path) -> Agent:
-    """A saved agent."""
+    """Returns a saved agent."""
     saved = torch.load(path, weights_only=True)
     agent = Agent(**saved["arguments"])
     agent.load_state_dict(saved["state"])
@@ -234,7 +234,7 @@ def load(path: Path) -> Agent:
 
 
 def policy_of(agent: Agent) -> Any:
-    """The agent's most probable actions as a function for `twofold.evaluate`."""
+    """Returns the agent's most probable actions as a function for `twofold.evaluate`."""
 
     def policy(boards: NDArray[np.uint8], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         with torch.no_grad():

@@ -10,7 +10,7 @@ import twofold  # noqa: F401  (registers twofold/Game2048-v0)
 
 
 def main(num_envs: int = 4096, endpoint: str | None = None) -> float:
-    """The mean score of each board's first game."""
+    """Returns the mean score of each board's first game."""
     rng = np.random.default_rng(0)
     envs = gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
     _, infos = envs.reset(seed=0)

@@ -35,7 +35,7 @@ ENVIRONMENT = "twofold/Concentration-v0"
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and actions")
@@ -79,7 +79,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         self.actor, self.critic = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
 
     def remember(self, cards: Tensor, states: Tensor, begins: Tensor) -> Tensor:
-        """The next states (B, C, hidden) of cards that show planes (B, C, planes).
+        """Returns the next states (B, C, hidden) of cards that show planes (B, C, planes).
 
         Args:
             cards: The observations.
@@ -91,7 +91,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         return self.cell(cards.flatten(0, 1), states.flatten(0, 1)).view_as(states)
 
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Categorical, Tensor]:
-        """The distribution over the cards, and values (B,), from states (B, C, hidden)."""
+        """Returns the distribution over the cards, and values (B,), from states (B, C, hidden)."""
         # Each card reads the other cards with states like its own: there its mate is, if it has
         # been seen. Keys of length 1 match a card seen once as well as one seen often.
         keys = normalize(self.key(states), dim=-1)
@@ -106,7 +106,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """The boards."""
+    """Makes the boards."""
     return gym.make_vec(
         ENVIRONMENT,
         num_envs=options.num_envs,

@@ -28,7 +28,7 @@ from twofold.integrations.ray import RayExecutor
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, help="of weights, actions and boards; runner w has seed + w")
@@ -45,7 +45,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
-    """The settings with the boards."""
+    """Adds the boards to the settings."""
     boards = {
         "obs": "one_hot_last",
         "observation_key": "observations",
@@ -58,7 +58,7 @@ def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
 
 
 def configure(config: PPOConfig, options: argparse.Namespace, runners: int) -> PPOConfig:
-    """The settings with those of PPO."""
+    """Adds the settings of PPO."""
     network = DefaultModelConfig(conv_filters=[[256, 4, 4]], head_fcnet_hiddens=[256])
     return (
         config.env_runners(num_env_runners=runners, num_envs_per_env_runner=options.num_envs)
@@ -114,7 +114,7 @@ def train(options: argparse.Namespace, config: PPOConfig, out: Path) -> Any:
 
 
 def policy_of(module: Any) -> Any:
-    """The network's most probable actions as a function for `evaluate`."""
+    """Returns the network's most probable actions as a function for `evaluate`."""
 
     def policy(boards: Any, mask: Any) -> Any:
         planes = torch.from_numpy(twofold.one_hot(boards, layout="hwc"))

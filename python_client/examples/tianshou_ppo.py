@@ -4,7 +4,7 @@
     python tianshou_ppo.py                   # ten minutes on two cores
     python tianshou_ppo.py --endpoint tcp://127.0.0.1:5555
 
-`make_boards` is all that connects Tianshou with the boards. Tianshou's PPO knows no masks: the
+Only `make_boards` connects Tianshou with the boards. Tianshou's PPO knows no masks: the
 actor masks its own logits.
 """
 
@@ -30,7 +30,7 @@ from twofold.integrations.tianshou import make_tianshou_vec
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and actions")
@@ -46,7 +46,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """The boards as a vector environment of Tianshou."""
+    """Returns the boards as a vector environment of Tianshou."""
     boards = make_tianshou_vec(
         "twofold/Game2048-v0",
         options.num_envs,
@@ -66,7 +66,7 @@ class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not s
         self.layers = nn.Sequential(nn.Flatten(), *layers, nn.Linear(256, outputs))
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        """Numbers (B, outputs)."""
+        """Returns numbers (B, outputs)."""
         return self.layers(torch.as_tensor(obs.obs, dtype=torch.float32))
 
 
@@ -117,7 +117,7 @@ def train(options: argparse.Namespace, boards: Any, out: Path) -> Actor:
     trainer.reset()
     steps, seconds, began = 0, 0.0, time.perf_counter()
     while seconds < options.seconds and steps < options.steps:
-        trainer.execute_epoch()  # as `run` does, so many times
+        trainer.execute_epoch()  # as `run` does, this many times
         steps, seconds = collector.collect_step, time.perf_counter() - began
         curve.append({"steps": steps, "seconds": seconds, "steps_per_second": steps / seconds})
         print(f"{seconds:5.0f} s  {steps:>11,} steps  {steps / seconds:7,.0f} steps/s", flush=True)
@@ -131,7 +131,7 @@ def train(options: argparse.Namespace, boards: Any, out: Path) -> Actor:
 
 
 def policy_of(actor: Actor) -> Any:
-    """The actor's most probable actions as a function for `twofold.evaluate`."""
+    """Returns the actor's most probable actions as a function for `twofold.evaluate`."""
 
     def policy(boards: NDArray[Any], mask: NDArray[Any]) -> NDArray[np.int64]:
         with torch.no_grad():

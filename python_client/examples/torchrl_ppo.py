@@ -4,7 +4,7 @@
     python torchrl_ppo.py                    # ten minutes on two cores
     python torchrl_ppo.py --endpoint tcp://127.0.0.1:5555
 
-`make_boards` is all that connects TorchRL with the boards: its `GymWrapper` takes them as they are.
+Only `make_boards` connects TorchRL with the boards: its `GymWrapper` takes them as they are.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import twofold
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="of boards, weights and actions")
@@ -47,7 +47,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """The boards as an environment of TorchRL."""
+    """Returns the boards as an environment of TorchRL."""
     envs = gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
@@ -116,7 +116,7 @@ def train(options: argparse.Namespace, env: Any, out: Path) -> nn.Module:
 
 
 def policy_of(network: nn.Module) -> Any:
-    """The network's most probable actions as a function for `twofold.evaluate`."""
+    """Returns the network's most probable actions as a function for `twofold.evaluate`."""
 
     def policy(boards: NDArray[Any], mask: NDArray[Any]) -> NDArray[np.int64]:
         with torch.no_grad():

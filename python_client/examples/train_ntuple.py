@@ -12,7 +12,7 @@ difference learning of n-tuple networks for the game 2048", 2014). An afterstate
 slide and merge, before the new tile: what the agent controls. Its value V is the score still to
 come. The agent takes the action with the highest reward + V(afterstate), and learns by moving V of
 the last afterstate towards that sum: TD(0), undiscounted, and greedy (new tiles explore enough).
-Each weight has a rate of its own: temporal coherence (Beal and Smith 1999; Jaśkowski 2017).
+Each weight has its own rate: temporal coherence (Beal and Smith 1999; Jaśkowski 2017).
 
 It reads from top to bottom: the network, choosing, checkpoints, training, evaluation, report.
 """
@@ -62,7 +62,7 @@ FEATURES = 8 * len(TUPLES)
 
 
 def symmetries() -> Array:
-    """The eight ways to turn and mirror a board: row s holds, for each cell, where s puts it."""
+    """Returns the eight symmetries of a board: row s holds each cell's place after s."""
     cells = np.arange(16).reshape(4, 4)
     turned = [np.rot90(cells, quarter) for quarter in range(4)]
     return np.stack([image.ravel() for board in turned for image in (board, board.T)])
@@ -84,12 +84,12 @@ class TupleTable:
         self.history = np.zeros(size, np.complex64)
 
     def places(self, cells: Array) -> Array:
-        """The places in the table of the eight images of M boards, (8, M)."""
+        """Returns the places in the table of the eight images of M boards, (8, M)."""
         places: Array = self.digits @ cells
         return places.astype(np.int64)
 
     def look_up(self, cells: Array) -> Array:
-        """The sums of the weights of M boards (M), from their cells (16, M)."""
+        """Returns the sums of the weights of M boards (M), from their cells (16, M)."""
         sums: Array = self.weights.take(self.places(cells)).sum(axis=0)
         return sums
 
@@ -132,7 +132,7 @@ class Network:
         self.threads = ThreadPoolExecutor(max_workers=len(TUPLES))
 
     def look_up(self, boards: Array) -> Array:
-        """The values V of M boards (M, 4, 4)."""
+        """Returns the values V of M boards (M, 4, 4)."""
         cells = repeat(cells_of(boards))
         sums = list(self.threads.map(TupleTable.look_up, self.tables, cells))
         values: Array = np.sum(sums, axis=0)
@@ -145,7 +145,7 @@ class Network:
 
 
 def cells_of(boards: Array) -> Array:
-    """The tiles of M boards, cell by cell, for matrix products: float32 (16, M)."""
+    """Returns the tiles of M boards, cell by cell, for matrix products: float32 (16, M)."""
     cells: Array = np.minimum(boards.reshape(-1, 16).T, EXPONENTS - 1, order="C")
     return cells.astype(np.float32)
 
@@ -163,7 +163,7 @@ class Choice(NamedTuple):
     values: Array  # (K) and their V
 
     def on(self, wanted: Array) -> "Choice":
-        """The same for only the selected `lanes` (N)."""
+        """Returns the same for only the selected `lanes` (N)."""
         keep = wanted[self.lanes]
         if keep.all():
             return self
@@ -173,7 +173,7 @@ class Choice(NamedTuple):
 
 
 def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choice:
-    """The greedy choice among the afterstates of N lanes: boards (N, 4, 4, 4), the rest (N, 4)."""
+    """Returns the greedy choice of N lanes: afterstates (N, 4, 4, 4), the rest (N, 4)."""
     # One row for each lane and action: an index of one axis is faster than one of two.
     boards, rewards = boards.reshape(-1, 4, 4), rewards.ravel()
     legal = np.flatnonzero(mask)
@@ -360,18 +360,18 @@ Policy = Callable[[Array, Array, Array], Array]  # afterstates, their rewards, t
 
 
 def random_policy(seed: int) -> Policy:
-    """Legal actions, each equally likely."""
+    """Chooses legal actions, each equally likely."""
     rng = np.random.default_rng(seed)
     return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
 
 
 def fixed_order_policy() -> Policy:
-    """The first legal action: a constant that scores twice as much as random play."""
+    """Returns the first legal action: a constant that scores twice as much as random play."""
     return lambda boards, rewards, mask: mask.argmax(axis=1)
 
 
 def greedy_policy(network: Network) -> Policy:
-    """The highest reward + V(afterstate); learns nothing."""
+    """Returns the highest reward + V(afterstate); learns nothing."""
     return lambda boards, rewards, mask: choose(network, boards, rewards, mask).actions
 
 
@@ -382,7 +382,7 @@ class Games(NamedTuple):
     exponents: Array
 
     def row(self, policy: str) -> dict[str, Any]:
-        """A row of the table."""
+        """Returns a row of the table."""
         tiles = 2 ** self.exponents.astype(int)
         return {
             "policy": policy,
@@ -419,7 +419,7 @@ def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as aligned text."""
+    """Returns the rows as aligned text."""
     header = ["policy", "episodes", "mean", "median", *map(str, TILES), "best tile"]
     cells = [
         [
@@ -466,7 +466,7 @@ def plot(path: Path, results: dict[str, Any]) -> None:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("--num-envs", type=int, help="boards at once (default 4096)")
     parser.add_argument("--seconds", type=float, help="length of training (default 120)")
@@ -539,7 +539,7 @@ class NowAndThen:
             self.saved.append({"file": path.name, "seconds": elapsed, "moves": moves})
 
     def evaluate(self, progress: Progress, elapsed: float) -> None:
-        """Some games with the weights learnt so far, always on the same seeds."""
+        """Plays some games with the current weights, always on the same seeds."""
         lanes = min(self.config.episodes, 512)
         envs = make(lanes, self.config.endpoint)
         row = play(envs, greedy_policy(self.network), 1, EVALUATION_SEED).row("so far")
@@ -561,7 +561,7 @@ def make(num_envs: int, endpoint: str | None) -> VectorEnv:
 
 
 def step_seconds(num_envs: int, endpoint: str) -> float:
-    """The time of a step there: the median of some hundreds."""
+    """Returns the time of a step there: the median of some hundreds."""
     envs = make(num_envs, endpoint)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, (300, num_envs))

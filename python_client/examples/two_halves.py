@@ -129,7 +129,7 @@ def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | N
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

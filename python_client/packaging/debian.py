@@ -10,7 +10,7 @@ ROOTS = Path(__file__).resolve().parents[2] / ".build" / "wheel" / "roots"
 
 
 def make_root(release: str, *packages: str, name: str | None = None) -> Path:
-    """A release's base system with these packages in a folder, which is kept.
+    """Returns a release's base system with these packages in a folder, which is kept.
 
     Args:
         release: A release's name, such as "bookworm".

@@ -1,7 +1,7 @@
 """Builds the images with Docker, and runs them as compose.yaml says.
 
 `make container-test` runs it (as root). Docker itself runs in a folder with Debian (made by
-debootstrap), in namespaces of its own and on a copy of the checkout: this machine needs no Docker,
+debootstrap), in separate namespaces and on a copy of the checkout: this machine needs no Docker,
 and keeps nothing but that folder. What happens in there is in use_container.py. A base image that
 can't be pulled is stood in for:
 
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def make_site() -> Path:
-    """A folder with what a system needs at this site: authorities, and folders that git reads."""
+    """Makes a folder with this site's needs: authorities, and folders that git reads."""
     site = ROOTS / "site"
     run("rm", "-rf", site)
     (site / "etc").mkdir(parents=True)
@@ -95,7 +95,7 @@ def make_site() -> Path:
 
 
 def groups() -> set[Path]:
-    """The cgroups that Docker has made, in either version."""
+    """Returns the cgroups that Docker has made, in either version."""
     mount = Path("/sys/fs/cgroup")
     return {*mount.glob("docker"), *mount.glob("*/docker")}
 

@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def make_wheelhouse(wheel: Path, python: str) -> Path:
-    """A folder with the wheel's dependencies for a version of Python."""
+    """Returns a folder with the wheel's dependencies for a version of Python."""
     house = WORK / f"wheelhouse-{python}"
     pip = WORK / "tools" / "bin" / "pip"
     options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:"]

@@ -1,4 +1,4 @@
-"""What try_container.py does with Docker.
+"""The part of try_container.py that runs with Docker.
 
 the images of compose.yaml are built
 the server alone, on a read-only root without capabilities: healthy, confined, stopped by SIGTERM
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def start_docker() -> None:
-    """Docker in a network of its own, with a way out for downloads."""
+    """Starts Docker in a separate network, with a way out for downloads."""
     NETWORK.touch()
     run("unshare", f"--net={NETWORK}", "true")
     way = ("slirp4netns", "--configure", "--mtu=65520", "--netns-type=path", NETWORK, "tap0")
@@ -48,7 +48,7 @@ def start_docker() -> None:
         subprocess.Popen(enter, stdout=log, stderr=log)
     wait_until(lambda: succeeds("docker", "info"), 60)
     docker("version", "--format", "Docker {{.Server.Version}}")
-    # What an earlier run has left when it failed.
+    # The remains of an earlier run that failed.
     for left in output("docker", "ps", "--all", "--quiet").split():
         docker("rm", "--force", "--volumes", left)
     docker("volume", "prune", "--all", "--force")
@@ -56,7 +56,7 @@ def start_docker() -> None:
 
 
 def find_images() -> None:
-    """The base images: pulled, or stood in for."""
+    """Pulls the base images, or replaces them."""
     for image, make in ((DEBIAN, stand_in_for_debian), (SWIFT, stand_in_for_swift)):
         if succeeds("docker", "pull", image):
             print(f"{image}: pulled")
@@ -71,7 +71,7 @@ def find_images() -> None:
 
 
 def stand_in_for_debian() -> None:
-    """Stood in for by the base system that debootstrap makes, with what this site needs."""
+    """Replaces Debian's image by a base system of debootstrap, with this site's needs."""
     packed = subprocess.Popen(("tar", "-C", "/given/debian", "-c", "."), stdout=subprocess.PIPE)
     change = ("--change", f"ENV PATH={PATH}", "--change", 'CMD ["bash"]')
     command = ("docker", "import", *change, "-", "base")
@@ -80,7 +80,7 @@ def stand_in_for_debian() -> None:
 
 
 def stand_in_for_swift() -> None:
-    """Stood in for by Debian, the packages of swiftlang/swift-docker and this machine's Swift."""
+    """Replaces Swift's image by Debian, swift-docker's packages and this machine's Swift."""
     packages = (
         "binutils libicu-dev libcurl4-openssl-dev libedit-dev libsqlite3-dev libncurses-dev "
         "libpython3-dev libxml2-dev pkg-config uuid-dev tzdata git gcc libstdc++-12-dev"
@@ -97,7 +97,7 @@ def build(image: str, dockerfile: str, folder: str) -> None:
 
 
 def use_alone() -> None:
-    """The server's image by itself, as the page says."""
+    """Uses the server's image alone, as the page says."""
     [lines] = [block for block in blocks() if block.startswith("docker build --target server")]
     run("sh", "-euc", lines)
     look_at("twofold")
@@ -111,12 +111,12 @@ def use_alone() -> None:
 
 
 def blocks() -> list[str]:
-    """The page's blocks of commands and files."""
+    """Returns the page's blocks of commands and files."""
     return re.findall(r"^```\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def look_at(container: str) -> None:
-    """A server's container: healthy, PID 1, a user without rights, a read-only root."""
+    """Checks a server's container: healthy, PID 1, a user without rights, a read-only root."""
     wait_until(lambda: inspect(container)["State"]["Health"]["Status"] == "healthy", 60)
     pid = inspect(container)["State"]["Pid"]
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -130,7 +130,7 @@ def look_at(container: str) -> None:
 
 
 def use_compose() -> None:
-    """A trainer's games, the limits, and a session that outlives the server's container."""
+    """Plays a trainer's games, tests the limits, and keeps a session past the container's end."""
     play()
     stats = json.loads(in_trainer("twofold", "stats", "--json"))
     assert stats["limits"]["max_bytes"] == 2**30, stats
@@ -146,7 +146,7 @@ def use_compose() -> None:
 
 
 def use_keys() -> None:
-    """The page's keys and its compose.override.yaml, and a client that is let in later."""
+    """Uses the page's keys and compose.override.yaml, and authorises a client later."""
     [keys] = [block for block in blocks() if "keygen" in block]
     [override] = [block for block in blocks() if block.startswith("services:")]
     run("sh", "-euc", keys)
@@ -192,12 +192,12 @@ TRAINER = ("docker", "compose", "run", "--rm", "--no-TTY", "--no-deps")
 
 
 def in_trainer(*command: str) -> str:
-    """What a command prints in a trainer's container."""
+    """Runs a command in a trainer's container and returns its output."""
     return output(*TRAINER, "trainer", *command)
 
 
 def container(service: str) -> str:
-    """The container of a service, running or not."""
+    """Returns the container of a service, running or not."""
     return output("docker", "compose", "ps", "--all", "--quiet", service)
 
 
@@ -211,7 +211,7 @@ def play() -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    """Waits for something that Docker does by itself."""
+    """Waits for an automatic action of Docker."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -224,7 +224,7 @@ def docker(*arguments: str) -> None:
 
 
 def inspect(container: str) -> Any:
-    """What Docker knows of a container."""
+    """Returns Docker's description of a container."""
     return json.loads(output("docker", "inspect", container))[0]
 
 
@@ -234,12 +234,12 @@ def run(*command: str | Path) -> None:
 
 
 def succeeds(*command: str | Path) -> bool:
-    """Whether a command exits with 0; its output is dropped."""
+    """Returns True if a command exits with 0; its output is dropped."""
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def output(*command: str | Path) -> str:
-    """What a command prints."""
+    """Runs a command and returns its output."""
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""What try_wheel.py does with an installed wheel.
+"""The part of try_wheel.py that runs with an installed wheel.
 
 With an address as argument the wheel is the pure one: a server elsewhere works, and anything else
 names the ways out.
@@ -21,7 +21,7 @@ TWOFOLD = str(Path(sys.executable).parent / "twofold")
 
 
 def use_all() -> None:
-    """The library, a private server, a server with CURVE, the checker, and a million steps."""
+    """Uses the library, a private server, a server with CURVE, the checker, and a million steps."""
     for endpoint in ("embedded", "private"):
         gym.make_vec(ID, num_envs=4, endpoint=endpoint).close()
     subprocess.run([TWOFOLD, "bench", "--signature-only"], check=True)
@@ -37,7 +37,7 @@ def use_all() -> None:
 
 
 def use_encrypted() -> None:
-    """A server that lets in one key, and a client with that key."""
+    """Uses a server that authorises one key, and a client with that key."""
     with tempfile.TemporaryDirectory() as name:
         keys = Path(name)
         for who in ("server", "client"):
@@ -59,7 +59,7 @@ def use_encrypted() -> None:
 
 
 def use_pure(address: str) -> None:
-    """A server elsewhere; without one, an error that names the ways out."""
+    """Uses a server elsewhere; without one, expects an error that lists the options."""
     envs = gym.make_vec(ID, num_envs=4, endpoint=address)
     envs.reset(seed=0)
     envs.step(np.zeros(4, np.uint8))

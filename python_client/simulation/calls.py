@@ -15,16 +15,16 @@ from twofold import errors
 Result = TypeVar("Result")
 
 LOST = (errors.NotFound, errors.OutOfSequence)
-"""What calls raise where the server does not have the session, or has an older copy of it."""
+"""The errors of calls if the server lacks the session, or has an older copy of it."""
 RAISED = (
     *(*REFUSED, *LOST, errors.StaleEpoch, errors.StepPending, errors.ResourceExhausted),
     *(gym.error.NoAsyncCallError, gym.error.AlreadyPendingCallError),
 )
-"""What a call may raise that the same call again would raise, too."""
+"""The errors that a repeated call would raise again."""
 
 
 class Caller:
-    """Makes a process's calls.
+    """The caller of a process's calls.
 
     Args:
         process: The process.
@@ -41,10 +41,10 @@ class Caller:
         """Makes a call until it returns, as the documents say.
 
         Args:
-            call: Makes it.
-            what: Its name.
+            call: Makes the call.
+            what: The call's name.
             timeout: Seconds that each of its requests may take, each time.
-            requests: How many it may make, one after another.
+            requests: The number of requests that it may make, one after another.
 
         Raises:
             RAISED: As the call does.
@@ -57,7 +57,7 @@ class Caller:
     def once(
         self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
     ) -> tuple[Result] | None:
-        """Makes a call; None where it failed and may be made again."""
+        """Makes a call; returns None if it failed and may be made again."""
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)
@@ -111,7 +111,7 @@ class Caller:
         return None
 
     def snapshot(self, envs: Any) -> bytes | None:
-        """A snapshot; None before the first reset."""
+        """Returns a snapshot; None before the first reset."""
         try:
             return bytes(self.again(envs.snapshot, "snapshot", timeout_of(envs)))
         except errors.FailedPrecondition:
@@ -119,5 +119,5 @@ class Caller:
 
 
 def timeout_of(envs: Any) -> float:
-    """Seconds that a call of an environment may take."""
+    """Returns the seconds that a call of an environment may take."""
     return float(envs._session._timeout)

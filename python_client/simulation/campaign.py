@@ -20,9 +20,9 @@ EXPECTED_MARKS = (
     *("lost", "recovered", "forked", "restore", "rollout", "part of a rollout", "closed"),
     *("taken", "shut out", "a resume finds a request carried out"),
 )
-"""What clients have to see in a campaign: one that never comes to these places shows nothing."""
+"""The marks that clients must reach: a campaign that never reaches them shows nothing."""
 ENOUGH_REQUESTS = 1_000_000
-"""So many reach every mark."""
+"""The number of requests after which every mark should be reached."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Campaign:
             self.violations.append((run, report.violation))
 
     def missing_marks(self, has_models: bool) -> list[str]:
-        """Marks that were never reached, though there were requests enough."""
+        """Returns the marks that were never reached, despite enough requests."""
         if self.requests < ENOUGH_REQUESTS:
             return []
         # The world's own are for its models, which do what no honest client does.
@@ -55,7 +55,7 @@ class Campaign:
         return sorted(name for name in expected if not self.marks[name])
 
     def text(self, seconds: float) -> str:
-        """All of it, for people."""
+        """Returns the campaign's report for people."""
         faults = ", ".join(f"{kind} {self.faults[kind]:,}" for kind in KINDS)
         marks = ", ".join(f"{name} {count:,}" for name, count in sorted(self.marks.items()))
         return (
@@ -67,7 +67,7 @@ class Campaign:
 
 
 def carry_out(run: Run) -> tuple[Run, Report]:
-    """One run, in whatever process."""
+    """Executes one run, in any process."""
     return run, run.report()
 
 
@@ -109,5 +109,5 @@ def _reports(runs: Iterator[Run], workers: int) -> Iterator[tuple[Run, Report]]:
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Returns the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Clients in the simulated world that use the public API, and compare all that it returns."""
+"""Clients in the simulated world that use the public API and check its results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, r
 import twofold
 from twofold import errors
 
-_MOST_BOARDS = 3
+_MAX_BOARDS = 3
 # Seconds that a call may take: many give up, and are made again.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
-_MOST_BLOBS = 4
+_MAX_BLOBS = 4
 # Seconds that a close takes at most, and how many requests a fork and the upload of a network take.
 _CLOSE_TIMEOUT = 1.0
 _FORK_REQUESTS = 4
@@ -28,10 +28,9 @@ _NETWORK_REQUESTS = 3
 
 
 class Player:
-    """A client with some sessions of its own.
+    """A client with some sessions.
 
-    It resumes them after it was killed: what the process knew is in memory, what `Boards` has is on
-    its disk.
+    After it was killed, it resumes them. The process's own knowledge is lost; `Boards` is on disk.
 
     Attributes:
         boards: Its sessions.
@@ -42,7 +41,7 @@ class Player:
         self._made = 0
 
     def run(self, process: Process) -> None:
-        """A life of the process."""
+        """Lives one life of the process."""
         Life(self, process).run()
 
 
@@ -69,14 +68,14 @@ class Life(Caller):
             self.finish(boards)
 
     def boards(self) -> list[Boards]:
-        """The sessions that are not lost."""
+        """Returns the sessions that are not lost."""
         self.player.boards = [boards for boards in self.player.boards if not boards.is_lost]
         return list(self.player.boards)
 
     # ---- sessions begin, and are taken over ------------------------------------------------------
 
     def open(self) -> None:
-        """A new session."""
+        """Opens a new session."""
         make, arguments = make_arguments(self.random)
         recovers = self.random.random() < 0.5
         timeout = self.random.choice(_TIMEOUTS)
@@ -126,7 +125,7 @@ class Life(Caller):
         self.mark("resumed in another process")
 
     def resume(self, boards: Boards) -> Any:
-        """The session's environment from now on."""
+        """Returns the session's environment from now on."""
         token, timeout = boards.token, self.random.choice(_TIMEOUTS)
         assert token is not None
 
@@ -176,7 +175,7 @@ class Life(Caller):
             self.give_up(boards)
 
     def give_up(self, boards: Boards) -> None:
-        """Ends a session that can't go on."""
+        """Ends a session that can't continue."""
         self.mark("given up")
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
@@ -190,7 +189,7 @@ class Life(Caller):
             envs._session.abandon()
 
     def lose(self, boards: Boards, call: str, error: errors.RequestError) -> None:
-        """The server does not have a session any more."""
+        """Handles a session that the server no longer has."""
         if not self.simulation.may_lose_sessions():
             name = type(error).__name__
             raise Violation(f"{boards}: {call} raised {name}, and nothing can have been lost")
@@ -203,7 +202,7 @@ class Life(Caller):
     def turn(self) -> None:
         """Does one thing."""
         choose, boards = self.random, self.boards()
-        if not boards or (len(boards) < _MOST_BOARDS and choose.random() < 0.02):
+        if not boards or (len(boards) < _MAX_BOARDS and choose.random() < 0.02):
             self.open()
             return
         chosen = choose.choice(boards)
@@ -224,7 +223,7 @@ class Life(Caller):
             self.perform(chosen, self.choose_operation(chosen))
 
     def choose_operation(self, boards: Boards) -> Operation:
-        """Something to do with boards."""
+        """Chooses an operation on boards."""
         if not boards.was_reset:
             drawn = self.envs[boards.number].np_random_seed
             return operations.first_reset(self.random, boards, drawn)
@@ -262,10 +261,10 @@ class Life(Caller):
         if self.simulation.log is not None:
             self.process.say(f"{boards.number} {operation.name} {hash_of(found)}")
         if operation.name == "snapshot":
-            boards.blobs = [*boards.blobs[1 - _MOST_BLOBS :], found]
+            boards.blobs = [*boards.blobs[1 - _MAX_BLOBS :], found]
 
     def carry_out(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
-        """The results; None where they are dropped, and the shadow has followed."""
+        """Executes an operation; returns its results, or None if they are dropped."""
         # Each request of several has the whole time. A rollout may send its network first.
         timeout, requests = timeout_of(envs), 1 + len(operation.parts)
         if operation.name == "rollout":
@@ -295,7 +294,7 @@ class Life(Caller):
         return result
 
     def collect(self, operation: Operation, envs: Any) -> tuple[Any]:
-        """The results of an interrupted step, by `collect`, or by the same call again."""
+        """Returns the results of an interrupted step, by `collect`, or by the same call again."""
         try:
             results = self.again(envs.collect, "collect", timeout_of(envs))
         except gym.error.NoAsyncCallError:
@@ -311,7 +310,7 @@ class Life(Caller):
         boards.resolve(self.snapshot(envs), boards.pending)
 
     def refuse_other_actions(self, boards: Boards, operation: Operation, envs: Any) -> None:
-        """Other actions after a step without an answer are refused, and nothing is lost."""
+        """Checks that other actions after an unanswered step are refused, and nothing is lost."""
         state = envs._session.state
         if type(state).__name__ != "Unanswered" or envs._session.unreturned_step is None:
             return
@@ -329,7 +328,7 @@ class Life(Caller):
             raise Violation(f"{boards}: other actions were played before an unanswered step")
 
     def halves(self, boards: Boards) -> None:
-        """A step in two calls, with something else between them."""
+        """Plays a step in two calls, with something else between them."""
         if not boards.was_reset:
             return
         envs = self.envs[boards.number]
@@ -352,8 +351,8 @@ class Life(Caller):
             self.mark("step in two calls")
 
     def fork(self, boards: Boards) -> None:
-        """Copies some boards, compares them, and plays on with them as boards of its own."""
-        if not boards.was_reset or len(self.player.boards) > _MOST_BOARDS:
+        """Copies some boards, compares the copies, and continues to play with them."""
+        if not boards.was_reset or len(self.player.boards) > _MAX_BOARDS:
             return
         choose, envs = self.random, self.envs[boards.number]
         lanes = choose.sample(range(boards.num_envs), min(boards.num_envs, choose.randint(1, 4)))
@@ -389,7 +388,7 @@ class Life(Caller):
     # ---- sessions end ----------------------------------------------------------------------------
 
     def finish(self, boards: Boards) -> None:
-        """In a calm world: everything is as it should be, and goes on."""
+        """Checks, in a calm world, that everything is correct and continues to work."""
         last = [operations.step(self.random, boards), operations.OBSERVE, operations.SNAPSHOT]
         if not boards.was_reset:
             last.insert(0, self.choose_operation(boards))
@@ -422,7 +421,7 @@ class Life(Caller):
 
 
 def hash_of(found: Any) -> str:
-    """A digest in a few characters, the same in each run."""
+    """Returns a digest in a few characters, the same in each run."""
     import zlib
 
     return f"{zlib.crc32(repr(found).encode()):08x}"

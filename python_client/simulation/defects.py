@@ -40,7 +40,7 @@ class Defect:
 
     @property
     def is_swift(self) -> bool:
-        """Whether the library has to be built for it; the clients are then modelled ones."""
+        """Whether the defect is in the library, which is then built and run with model clients."""
         return self.path.endswith(".swift")
 
 

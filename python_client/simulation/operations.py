@@ -1,4 +1,4 @@
-"""What clients do with boards: operations with fixed arguments, chosen at random."""
+"""The operations of clients on boards, with fixed arguments, chosen at random."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NETWORKS = [
 
 
 def actions(choose: Random, boards: Boards, steps: int = 1) -> NDArray[np.int64]:
-    """Actions (steps, N)."""
+    """Chooses actions (steps, N)."""
     count = boards.num_envs * steps
     numbers = np.frombuffer(choose.randbytes(count), np.uint8).astype(np.int64)
     return numbers.reshape(steps, boards.num_envs) % int(boards.shadow.num_actions)
 
 
 def step(choose: Random, boards: Boards) -> Operation:
-    """A step; now and then one that is refused."""
+    """Returns a step; now and then a step that is refused."""
     played = actions(choose, boards)[0]
     if choose.random() < 0.01:
         played[choose.randrange(boards.num_envs)] = choose.choice([-1, 200, 256])
@@ -38,7 +38,7 @@ def step(choose: Random, boards: Boards) -> Operation:
 
 
 def reset(choose: Random, boards: Boards) -> Operation:
-    """A reset of all boards or of some, with seeds or without."""
+    """Returns a reset of all boards or of some, with seeds or without."""
     count, seed, options = boards.num_envs, None, None
     if choose.random() < 0.6 or not boards.was_reset:
         seed = choose.randrange(2**32)
@@ -50,7 +50,7 @@ def reset(choose: Random, boards: Boards) -> Operation:
 
 
 def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
-    """The first reset; without a seed it uses the one that the environment has `drawn`."""
+    """Returns the first reset; without a seed it uses the environment's seed `drawn`."""
     if choose.random() < 0.5:
         return reset(choose, boards)
 
@@ -62,7 +62,7 @@ def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
 
 
 def restore(choose: Random, boards: Boards) -> Operation:
-    """Boards of an earlier snapshot, all or some, perhaps with new streams."""
+    """Returns a restore of all or some boards from a snapshot, perhaps with new streams."""
     blob, count = choose.choice(boards.blobs), boards.num_envs
     lanes = rows = seed = None
     if boards.was_reset and choose.random() < 0.5:
@@ -74,7 +74,7 @@ def restore(choose: Random, boards: Boards) -> Operation:
 
 
 def given_rollout(choose: Random, boards: Boards) -> Operation:
-    """A rollout of given actions."""
+    """Returns a rollout of given actions."""
     played = actions(choose, boards, choose.choice([1, 3, 10, 60]))
 
     def carry_out(envs: Any, steps: int = len(played)) -> Any:
@@ -84,7 +84,7 @@ def given_rollout(choose: Random, boards: Boards) -> Operation:
 
 
 def served_rollout(choose: Random, boards: Boards) -> Operation:
-    """A rollout by a policy in the server."""
+    """Returns a rollout by a policy in the server."""
     policies: list[Any] = ["random", "fixed-order"]
     if boards.make is twofold.Game2048VectorEnv:
         policies += ["greedy", *_NETWORKS, *_NETWORKS]
@@ -115,7 +115,7 @@ AFTERSTATES = Operation("afterstates", lambda envs: envs.afterstates())
 
 
 def one_request(choose: Random, boards: Boards) -> Operation:
-    """An operation that takes one request."""
+    """Returns an operation that takes one request."""
     if not boards.was_reset:
         return reset(choose, boards)
     number = choose.random()
@@ -132,7 +132,7 @@ def one_request(choose: Random, boards: Boards) -> Operation:
 
 
 def any_of_all(choose: Random, boards: Boards) -> Operation:
-    """Any operation."""
+    """Returns any operation."""
     if boards.was_reset and choose.random() < 0.06:
         return choose.choice([given_rollout, served_rollout])(choose, boards)
     return one_request(choose, boards)

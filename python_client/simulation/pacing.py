@@ -18,8 +18,8 @@ class Pace:
     """The requests that one call sends.
 
     A repeat comes after 20 ms at the earliest, the next one after twice that time, and so on up to
-    a second; one of `expand` after a second; one that a stopping server has refused after the time
-    that it names.
+    a second. A repeat of `expand` comes after a second. A repeat that follows a stopping server's
+    refusal comes after the time that the server names.
     """
 
     def __init__(self) -> None:

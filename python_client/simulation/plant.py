@@ -80,13 +80,13 @@ def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
 
 
 def new_runs(defect: Defect, seconds: float) -> list[str]:
-    """The arguments of a campaign that ends at the first violation."""
+    """Returns the arguments of a campaign that ends at the first violation."""
     words = ["--minutes", str(seconds / 60), "--workers", "1", "--shrink-seconds", "5"]
     return words + (["--steps", "3000", "--models"] if defect.is_swift else [])
 
 
 def one_run(run: Run) -> list[str]:
-    """The arguments of a run that is known."""
+    """Returns the arguments of a run that is known."""
     numbers = ["--seed", str(run.seed), "--steps", str(run.steps), "--shrink-seconds", "0"]
     return numbers + run.options()
 
@@ -101,7 +101,7 @@ def record(defect: Defect, output: str) -> None:
 
 
 def row(defect: Defect, output: str, seconds: float) -> tuple[str, bool]:
-    """The defect's line of the table, and whether it was found."""
+    """Returns the defect's line of the table, and whether it was found."""
     violation = next((line for line in output.splitlines() if line.startswith("violation: ")), "")
     found = re.search(r"([\d,]+) requests in", output)
     requests = found[1] if found else ""
@@ -113,7 +113,7 @@ def row(defect: Defect, output: str, seconds: float) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="defects whose name contains this")
     parser.add_argument(

@@ -147,7 +147,7 @@ class Simulation:
         return "; ".join(f"client {client} in {call}" for client, call in self._unfinished.items())
 
     def _live(self, client: int) -> None:
-        """A client's processes, one after another."""
+        """Runs a client's processes, one after another."""
         generation = 0
         while not self._live_once(client, generation):
             generation += 1
@@ -159,7 +159,7 @@ class Simulation:
                 return
 
     def _live_once(self, client: int, generation: int) -> bool:
-        """One process; whether the program came to its end, or the run did."""
+        """Runs one process; returns True if the program or the run has ended."""
         process = self._processes[client] = Process(self, client, generation)
         before = surroundings.set(process.surroundings)
         try:
@@ -194,7 +194,7 @@ class Simulation:
             self.log(f"{self.time} {client} {text}")
 
     def calls(self, client: int, call: str) -> None:
-        """A client begins an operation."""
+        """Notes that a client begins an operation."""
         self._unfinished[client] = call
         if not self.is_calm:
             self._steps_left -= 1
@@ -202,13 +202,13 @@ class Simulation:
                 self.calm()
 
     def may_lose_sessions(self) -> bool:
-        """Whether something has happened after which sessions may be gone."""
+        """Returns True if something has happened after which sessions may be gone."""
         report = self.world.report()
         was_lost = any(report.by_kind[fault] for fault in _LOSING_FAULTS)
         return was_lost or report.marks["idleExpired"] > 0
 
     def calm(self) -> None:
-        """No more faults: from now on clients finish."""
+        """Ends all faults, so that clients finish."""
         self.is_calm = True
         self.world.calm()
         if self.log is not None:
@@ -336,7 +336,7 @@ class SimulatedSocket:
         self._world.send(self._number, header, payload)
 
     def recv(self) -> bytes:
-        """The next frame; raises zmq.Again after RCVTIMEO."""
+        """Returns the next frame; raises zmq.Again after RCVTIMEO."""
         if not self._frames:
             self._check(self._awaits_reply)
             self._wait()
@@ -351,7 +351,7 @@ class SimulatedSocket:
         return len(frame)
 
     def get(self, option: int) -> int:
-        """Whether the message that `recv` began has more frames."""
+        """Returns True if the message that `recv` began has more frames."""
         self._check()
         if option != zmq.RCVMORE:
             _refuse(zmq.EINVAL)

@@ -39,13 +39,13 @@ class Attempt:
 class Race:
     """A session without recovery, whose every operation is one request, and its holders.
 
-    Its requests have numbers, so each has its place whoever made it: the shadow follows number by
-    number, from the reply to a holder or from what a resume finds out.
+    Its requests have numbers, so each has its place for every holder. The shadow follows number by
+    number, from the reply to a holder or from a resume.
 
     Attributes:
         boards: The session; None before it is made.
         applied: The number of the newest request that the shadow has carried out.
-        attempts: Requests of which nobody knows yet whether they were carried out.
+        attempts: Requests whose outcome is still unknown.
         outcomes: What the shadow got for the last few requests.
         holders: Clients that have not finished.
     """
@@ -61,22 +61,22 @@ class Race:
         self._numbers = itertools.count(1)
 
     def begin(self, boards: Boards) -> None:
-        """A new session, after its create request."""
+        """Starts with a new session, after its create request."""
         self.boards, self.applied, self._epoch = boards, 1, 1
         self.attempts, self.outcomes = [], {1: (None, None)}
 
     def sends(self, operation: Operation, seq: int, epoch: int) -> Attempt:
-        """A holder is about to make this request."""
+        """Notes that a holder is about to make this request."""
         attempt = Attempt(operation, seq, epoch, is_dead=epoch < self._epoch)
         self.attempts.append(attempt)
         return attempt
 
     def next_number(self) -> int:
-        """For new boards."""
+        """Returns a number for new boards."""
         return next(self._numbers)
 
     def answered(self, attempt: Attempt, found: Any) -> None:
-        """A holder got a reply: this request was carried out."""
+        """Notes that a holder got the reply to this request."""
         assert self.boards is not None
         what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
         if attempt.is_dead:
@@ -90,7 +90,7 @@ class Race:
         self._drop(attempt)
 
     def resumed(self, last: int, epoch: int) -> Attempt | None:
-        """A holder has resumed after request `last`; returns that one if it was unknown so far."""
+        """Notes a resume after request `last`; returns that request if it was unknown so far."""
         found = None
         self._epoch = max(self._epoch, epoch)
         # A slow reply may be about requests that are known already.
@@ -136,7 +136,7 @@ class Racer(Player):
 
     Args:
         race: What they share.
-        number: 0 for the one that makes the session and closes it.
+        number: 0 for the racer that makes and closes the session.
     """
 
     def __init__(self, race: Race, number: int) -> None:
@@ -144,7 +144,7 @@ class Racer(Player):
         self.race, self.number = race, number
 
     def run(self, process: Process) -> None:
-        """A life of the process."""
+        """Lives one life of the process."""
         RacingLife(self, process).run()
 
 

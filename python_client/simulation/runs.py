@@ -25,13 +25,13 @@ STEPS = 1000
 
 @dataclass(frozen=True)
 class Run:
-    """A run: all that happens in it follows from this and the commit.
+    """A run, which together with the commit determines every event.
 
     Args:
         seed: Draws everything.
         steps: Calls of all clients together, or requests of modelled ones, before the world is
             calm.
-        faults: Those to leave out.
+        faults: The faults to leave out.
         has_models: Whether the clients are the library's models, instead of the package.
     """
 
@@ -48,7 +48,7 @@ class Run:
         was_enabled = gc.isenabled()
         # A collection may close a session: that has to happen at the same moment each time.
         gc.disable()
-        # What is here already need not be looked at after each run.
+        # The collector need not look at existing objects after each run.
         gc.freeze()
         simulation = Simulation(self.seed, self.steps, never, _programs(self.seed), log)
         try:
@@ -75,7 +75,7 @@ class Run:
         return f"{command} SIMULATE_ARGS='{options}'" if options else command
 
     def as_json(self) -> dict[str, Any]:
-        """For Tests/Fixtures/simulation."""
+        """Returns the run in the form of Tests/Fixtures/simulation."""
         return {
             "seed": self.seed,
             "steps": self.steps,
@@ -86,7 +86,7 @@ class Run:
 
     @classmethod
     def from_json(cls, run: dict[str, Any]) -> Run:
-        """The run that `as_json` wrote."""
+        """Returns the run that `as_json` wrote."""
         disabled = frozenset(map(KINDS.index, run["without"]))
         faults = Faults(disabled, frozenset(run["suppressed"]))
         return cls(run["seed"], run["steps"], faults, run["models"])
@@ -97,12 +97,12 @@ RECORDED = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "simulat
 
 
 def recorded() -> dict[str, Run]:
-    """The recorded runs, by what each finds."""
+    """Returns the recorded runs, by what each finds."""
     return {run["finds"]: Run.from_json(run) for run in json.loads(RECORDED.read_text())}
 
 
 def _programs(seed: int) -> list[Program]:
-    """The clients: up to three with sessions of their own, and perhaps two that share one."""
+    """Makes the clients: up to three with separate sessions, and perhaps two that share one."""
     choose = Random(seed)
     programs: list[Program] = [Player() for _ in range(choose.randint(1, 3))]
     if choose.random() < 0.5:

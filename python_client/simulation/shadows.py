@@ -16,7 +16,7 @@ from twofold.client.surroundings import SYSTEM, surroundings
 from twofold.errors import FailedPrecondition, InvalidArgument, RequestError
 
 REFUSED = (FailedPrecondition, InvalidArgument)
-"""What an operation may raise that is at fault itself; then it does so on the shadow, too."""
+"""The errors of a faulty operation, which it raises on the shadow too."""
 _REFUSALS = [error.__name__ for error in REFUSED]
 
 
@@ -39,7 +39,7 @@ class Operation:
 
 
 def digest(value: Any) -> Any:
-    """A value that equals another's digest if the two are the same, byte for byte."""
+    """Returns a value that equals another's digest if the two are the same, byte for byte."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return [digest(item) for item in value]
@@ -56,7 +56,7 @@ def digest(value: Any) -> Any:
 
 
 def outcome(operation: Operation, envs: Any) -> Any:
-    """The digest of an operation's results, or of its refusal."""
+    """Returns the digest of an operation's results, or of its refusal."""
     try:
         return digest(operation.carry_out(envs))
     except REFUSED as error:
@@ -64,12 +64,12 @@ def outcome(operation: Operation, envs: Any) -> Any:
 
 
 def refusal(error: RequestError) -> tuple[str, ...]:
-    """The digest of a refusal; its text differs where `collect` meets it."""
+    """Returns the digest of a refusal; its text differs where `collect` meets it."""
     return type(error).__name__, error.field, str(error.lane)
 
 
 def differences(found: Any, expected: Any, place: str = "result") -> Iterator[str]:
-    """Where two digests differ."""
+    """Yields the places where two digests differ."""
     if type(found) is type(expected) and isinstance(found, (dict, list)):
         names = found.keys() | expected.keys() if isinstance(found, dict) else range(len(found))
         if len(found) != len(expected):
@@ -87,7 +87,7 @@ def _short(value: Any) -> str:
 
 
 def quiet(make: Callable[[], Any]) -> Any:
-    """What `make` returns, made in the surroundings of the system instead of a simulation's."""
+    """Calls `make` in the surroundings of the system instead of a simulation's."""
     before = surroundings.set(SYSTEM)
     try:
         return make()
@@ -101,7 +101,7 @@ class Boards:
     Args:
         number: In its run.
         make: The class of the environments.
-        arguments: Their arguments, without those of the service.
+        arguments: Their arguments, without the service's.
         recovers: Whether its client makes it again where it is lost.
         shadow: The shadow, if it is not a new one.
 
@@ -148,7 +148,7 @@ class Boards:
         return self.shadow._seeds.seeds is not None
 
     def saw(self, envs: Any) -> bool:
-        """A call of its environment has returned; whether it has made the boards again."""
+        """Notes that a call has returned; returns True if it has recreated the boards."""
         before, self.token, self.requests = self.token, envs.token, envs.requests
         return before is not None and before != self.token
 
@@ -159,7 +159,7 @@ class Boards:
             raise Violation(f"{self}: {what} differs from the shadow's: {'; '.join(problems)}")
 
     def returned(self, operation: Operation, found: Any) -> None:
-        """A client got this outcome of an operation; the shadow has to get the same."""
+        """Checks that the shadow gets a client's outcome of an operation."""
         expected = outcome(operation, self.shadow)
         self.compare(operation.name, found, expected)
         self.pending = None
@@ -212,17 +212,17 @@ class Boards:
             raise Violation(f"{self}: {when} the session's snapshot is not the shadow's")
 
     def snapshot(self) -> bytes | None:
-        """A snapshot of the shadow; None before the first reset."""
+        """Returns a snapshot of the shadow; None before the first reset."""
         return bytes(self.shadow.snapshot()) if self.was_reset else None
 
     def forget(self) -> None:
-        """The session is over."""
+        """Ends the shadow with its session."""
         self.is_lost = True
         self.shadow.close()
 
 
 def make_arguments(choose: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A class of environments and arguments for it, from a `random.Random`."""
+    """Returns a class of environments and arguments for it, from a `random.Random`."""
     sizes = [1, 1, 2, 3, 7, 16, 40, 63, 64, 65, 70]
     arguments: dict[str, Any] = {
         "num_envs": choose.choice(sizes),

@@ -14,7 +14,7 @@ Fails = Callable[[Run], Report | None]
 
 
 def failing(run: Run) -> Report | None:
-    """The report of a run in which something was wrong."""
+    """Returns the report of a run in which something was wrong."""
     report = run.report()
     return report if report.violation is not None else None
 
@@ -22,7 +22,7 @@ def failing(run: Run) -> Report | None:
 def shrink(
     run: Run, seconds: float, fails: Fails = failing, say: Callable[[str], None] = print
 ) -> tuple[Run, Report]:
-    """The smallest failing run that is found in so many seconds, and its report.
+    """Returns the smallest failing run found in this many seconds, and its report.
 
     Any violation will do, not just the first one's.
 
@@ -63,7 +63,7 @@ class _Search:
         return True
 
     def steps(self) -> None:
-        """Fewer steps, in smaller and smaller parts."""
+        """Tries fewer steps, in smaller and smaller parts."""
         part = self.run.steps // 2
         while part > 0:
             while self.run.steps > part and self._is_smaller(steps=self.run.steps - part):
@@ -71,11 +71,11 @@ class _Search:
             part //= 2
 
     def kinds(self) -> None:
-        """Without each kind of fault that is not needed."""
+        """Removes each kind of fault that is not needed."""
         for kind in range(len(KINDS)):
             disabled = self.run.faults.disabled
             if kind not in disabled:
-                # Ordinals would be those of other faults.
+                # Ordinals would belong to other faults.
                 self._is_smaller(faults=Faults(disabled | {kind}))
 
     def single_faults(self) -> None:
@@ -88,7 +88,7 @@ class _Search:
                 left = [
                     one for place, one in enumerate(needed) if not start <= place < start + size
                 ]
-                # Those that are new when others are left out stay.
+                # Faults that are new when others are left out stay.
                 suppressed = frozenset(range(count)) - frozenset(left)
                 faults = Faults(self.run.faults.disabled, suppressed)
                 if self._is_smaller(faults=faults):

@@ -20,7 +20,7 @@ _ROUGH = (*LOST, errors.ResourceExhausted)
 
 
 def play_alone(caller: Caller) -> None:
-    """An episode in a single environment, as Gymnasium makes it, until it ends or is lost."""
+    """Plays an episode in one of Gymnasium's single environments, until it ends or is lost."""
     choose, game = caller.random, caller.random.choice(_GAMES)
     seed, most = choose.randrange(2**32), choose.randint(1, 20)
 
@@ -52,7 +52,7 @@ def play_alone(caller: Caller) -> None:
 
 
 def ask_rules(caller: Caller) -> None:
-    """What the rules say about some boards."""
+    """Asks the rules about some boards."""
     choose = caller.random
     shape = (choose.choice([1, 5, 100]), 4, 4)
     boards = np.frombuffer(choose.randbytes(16 * shape[0]), np.uint8).reshape(shape) % 12

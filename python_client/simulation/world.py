@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 NOTHING_LEFT, VIOLATED = -1, -2
-"""What `World.next` returns instead of a client's number."""
+"""The results of `World.next` other than a client's number."""
 
 KINDS = (
     *("interrupt", "killClient"),
@@ -22,7 +22,7 @@ KINDS = (
 )
 """The kinds of faults, by their numbers."""
 INTERRUPT, KILL = 0, 1
-"""Those that happen in a client itself."""
+"""The faults in a client itself."""
 
 _REPORT_BYTES = 1 << 16
 
@@ -41,7 +41,7 @@ class Faults:
 
     @classmethod
     def without(cls, *kinds: str) -> Faults:
-        """All but those of these kinds."""
+        """Returns all faults but these kinds."""
         return cls(frozenset(map(KINDS.index, kinds)))
 
     @property
@@ -52,14 +52,14 @@ class Faults:
 
 @dataclass
 class Report:
-    """What happened in a run, as the world counts it."""
+    """The world's counts of the events in a run."""
 
     violation: str | None = None
     time: int = 0
     """Nanoseconds."""
     events: int = 0
     requests: int = 0
-    """Those that reached a server."""
+    """The requests that reached a server."""
     faults: int = 0
     """Ordinals that were given."""
     marks: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Report:
 
     @classmethod
     def parse(cls, text: str) -> Report:
-        """The report in lines of "key value"."""
+        """Returns the report in lines of "key value"."""
         report = cls()
         for line in text.splitlines():
             if line.startswith("violation "):
@@ -89,7 +89,7 @@ class Report:
 
 
 def find_library() -> Path:
-    """The library that TWOFOLD_SIMULATION_LIBRARY names, or the checkout's.
+    """Returns the library that TWOFOLD_SIMULATION_LIBRARY names, or the checkout's.
 
     Raises:
         FileNotFoundError: It was not built.
@@ -160,7 +160,7 @@ class World:
         self.now: Callable[[], int] = functools.partial(library.simulation_now, handle)
         """The time in nanoseconds."""
         self.next: Callable[[], int] = functools.partial(library.simulation_next, handle)
-        """Goes on to the next event that concerns a client: its number, or a constant above."""
+        """Continues to the next event of a client; returns its number, or a constant above."""
         self.wake: Callable[[int, int], None] = functools.partial(library.simulation_wake, handle)
         """Has a client run at a time at the latest; replaces its last wish."""
         self.fault: Callable[[int, int], int] = functools.partial(library.simulation_fault, handle)
@@ -171,7 +171,7 @@ class World:
         self._library.simulation_destroy(self._handle)
 
     def open(self, client: int, address: int) -> int:
-        """A connection to the server at an address."""
+        """Returns a connection to the server at an address."""
         return int(self._library.simulation_open(self._handle, client, address))
 
     def close(self, socket: int) -> None:
@@ -184,7 +184,7 @@ class World:
         self._library.simulation_send(self._handle, socket, header, len(header), payload, size)
 
     def receive(self, socket: int) -> list[bytes] | None:
-        """The frames of the reply to the newest request, if it is here."""
+        """Returns the frames of the reply to the newest request, if it is here."""
         if not self._library.simulation_receive(self._handle, socket, *self._places):
             return None
         header, header_size, payload, payload_size = (place.value for place in self._frames)
@@ -203,34 +203,34 @@ class World:
         self._library.simulation_mark(self._handle, encoded, len(encoded))
 
     def jumped(self) -> int:
-        """By how many nanoseconds the clock has jumped so far."""
+        """Returns the nanoseconds by which the clock has jumped so far."""
         return int(self._library.simulation_jumped(self._handle))
 
     def is_open(self, session: bytes) -> bool:
-        """Whether the server has an open session with this id."""
+        """Returns True if the server has an open session with this id."""
         return bool(self._library.simulation_is_open(self._handle, session))
 
     def calm(self) -> None:
-        """No faults from now on; servers that are down come back."""
+        """Ends all faults; servers that are down come back."""
         self._library.simulation_calm(self._handle)
 
     def settle(self) -> None:
-        """At the very end, without clients: checks that the servers have nothing left."""
+        """Checks, at the very end and without clients, that the servers have nothing left."""
         self._library.simulation_settle(self._handle)
 
     def report(self) -> Report:
-        """What has happened so far."""
+        """Returns the report so far."""
         return _read(functools.partial(self._library.simulation_report, self._handle))
 
 
 def run_models(seed: int, requests: int, faults: Faults) -> Report:
-    """A whole run with the clients that the library models, until so many requests."""
+    """Executes a run of this many requests with the library's models of clients."""
     arguments = seed, requests, faults.mask, *_ordinals(faults)
     return _read(functools.partial(_library().simulation_models, *arguments))
 
 
 def _read(report: Any) -> Report:
-    """The report that a function writes to memory of a capacity."""
+    """Returns the report that a function writes to memory of a capacity."""
     buffer = ctypes.create_string_buffer(_REPORT_BYTES)
     size = report(buffer, len(buffer))
     if size > len(buffer):

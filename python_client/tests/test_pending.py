@@ -274,7 +274,7 @@ def test_a_stopping_server_that_refuses_a_journals_snapshot_confuses_nothing(
     envs, twin = make(server.ipc, recover=True), make(server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
-    monkeypatch.setattr(journals, "_MOST_OPERATIONS", 1)
+    monkeypatch.setattr(journals, "_MAX_OPERATIONS", 1)
     with monkeypatch.context() as patch, Stopping(envs, patch), pytest.raises(ShuttingDown):
         envs.step(PLAYED)
     for _ in range(3):

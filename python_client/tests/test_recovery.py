@@ -335,7 +335,7 @@ def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Serv
 def test_a_snapshot_takes_the_place_of_what_was_done_before(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journals, "_MOST_OPERATIONS", 7)
+    monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
     expected = undisturbed(own_server.ipc, 60)
     envs = make(own_server.ipc, recover=True)
     journal = envs._session._journal
@@ -355,7 +355,7 @@ def test_a_snapshot_takes_the_place_of_what_was_done_before(
 def test_boards_whose_snapshot_no_message_could_bring_back_are_played_again_from_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(journals, "_MOST_OPERATIONS", 7)
+    monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
     with Server("--max-message-bytes", "600") as own_server:
         expected = undisturbed(own_server.ipc, 30)
         envs = make(own_server.ipc, recover=True)

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 def make(num_envs: int, seed: int, **config: Any) -> Any:
-    """A pool of environments."""
+    """Returns a pool of environments."""
     return envpool.make(
         "Game2048-v1", env_type="gymnasium", num_envs=num_envs, num_threads=1, seed=seed, **config
     )
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def limits(seed: int) -> dict[str, Any]:
-    """The effect of max_episode_steps.
+    """Returns the effect of max_episode_steps.
 
     Returns:
         steps_past_limit: number of steps of an episode beyond its limit of 1000;

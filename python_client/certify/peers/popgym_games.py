@@ -21,7 +21,7 @@ class PerfectMemory:
         self.seen: dict[int, int] = {}
 
     def __call__(self, observation: Any, first: int | None, found: set[int]) -> int:
-        """The next card."""
+        """Returns the next card."""
         for card in range(self.cards):
             if observation[card] != self.face_down:
                 self.seen[card] = int(observation[card])
@@ -36,7 +36,7 @@ class PerfectMemory:
 
 
 def play(name: str, episodes: int, seed: int) -> dict[str, Any]:
-    """Every transition of this many episodes, padded to the same length with -1."""
+    """Returns every transition of this many episodes, padded to the same length with -1."""
     env = getattr(peer, f"Concentration{name}")()
     cards, steps = int(env.action_space.n), int(env.episode_length)
     rng = np.random.default_rng(seed)

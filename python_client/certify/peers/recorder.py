@@ -42,7 +42,7 @@ class Recorder:
 
 
 def choose(rng: np.random.Generator, mask: Array, any_share: float = 0.1) -> Array:
-    """A random legal action for each board, and now and then any action."""
+    """Returns a random legal action for each board, and now and then any action."""
     legal = ((1 - rng.random(mask.shape)) * mask).argmax(axis=1)
     free = rng.random(len(mask)) < any_share
     return np.where(free, rng.integers(0, 4, len(mask)), legal).astype(np.int32)

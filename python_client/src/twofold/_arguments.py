@@ -1,4 +1,4 @@
-"""Checks of arguments; each error names the argument, and the lane where there is one."""
+"""Checks of arguments; each error names the argument, and the lane if it has one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from twofold.errors import InvalidArgument
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take."""
 
-# Of every step's actions: looking a dtype up is faster than asking for its kind and byte order.
+# The dtypes of actions. Looking one up at each step is faster than testing kind and byte order.
 _NATIVE_INTEGERS = frozenset(map(np.dtype, np.typecodes["AllInteger"]))
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
-    """`value` as an int in low ... high; any integer type, but no bool and no float."""
+    """Returns `value` as an int in low ... high; accepts any integer type except bool."""
     span = f"at least {low}" if high is None else f"{low} ... {high}"
     try:
         if isinstance(value, (bool, np.bool_)):
@@ -36,7 +36,7 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
 
 
 def boolean(name: str, value: object) -> bool:
-    """`value` as a bool."""
+    """Returns `value` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise _wrong(name, value, "True or False")
     return bool(value)
@@ -49,7 +49,7 @@ def real(
     high: float = math.inf,
     expected: str = "a finite number",
 ) -> float:
-    """`value` as a finite float in low ... high."""
+    """Returns `value` as a finite float in low ... high."""
     number = math.nan
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         with contextlib.suppress(OverflowError):
@@ -60,17 +60,17 @@ def real(
 
 
 def probability(value: object) -> float:
-    """`four_probability` as a float in 0 ... 1."""
+    """Returns `four_probability` as a float in 0 ... 1."""
     return real("four_probability", value, 0, 1, "0 ... 1")
 
 
 def timeout(value: object) -> float:
-    """`timeout` as a float, in seconds."""
+    """Returns `timeout` as a float, in seconds."""
     return real("timeout", value, 1e-3, 1e6, "seconds, 0.001 ... 1,000,000")
 
 
 def sides(value: object, low: int, high: int) -> tuple[int, int]:
-    """`size` as (rows, columns), each in low ... high; one integer stands for both."""
+    """Returns `size` as (rows, columns), each in low ... high; one integer stands for both."""
     both = value if isinstance(value, (tuple, list)) else (value, value)
     if len(both) != 2:
         raise _wrong("size", value, "an integer or (rows, columns)")
@@ -79,7 +79,7 @@ def sides(value: object, low: int, high: int) -> tuple[int, int]:
 
 
 def text(name: str, value: object) -> str:
-    """`value` as a str."""
+    """Returns `value` as a str."""
     if not isinstance(value, str):
         raise _wrong(name, value, "a string")
     try:
@@ -90,7 +90,7 @@ def text(name: str, value: object) -> str:
 
 
 def options(value: object) -> dict[str, Any]:
-    """The options of a reset as a dict, empty for None."""
+    """Returns the options of a reset as a dict, empty for None."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -99,14 +99,14 @@ def options(value: object) -> dict[str, Any]:
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:
-    """`value` as one of some strings."""
+    """Returns `value` as one of some strings."""
     if not isinstance(value, str) or value not in known:
         raise _wrong(name, value, f"one of {', '.join(map(repr, known))}")
     return value
 
 
 def game(which: object, games: int) -> str | int:
-    """`which` of so many games is meant: "best", "worst", "median" or a number from 0."""
+    """Returns `which` as "best", "worst", "median" or a number from 0 below `games`."""
     if which in ("best", "worst", "median"):
         return str(which)
     if isinstance(which, str):
@@ -117,7 +117,7 @@ def game(which: object, games: int) -> str | int:
 
 
 def autoreset(value: object) -> AutoresetMode:
-    """An AutoresetMode, given as itself, by its value or by its name."""
+    """Returns an AutoresetMode from a mode, its value or its name."""
     spellings: dict[object, AutoresetMode] = {}
     for mode in AutoresetMode:
         spellings |= {mode: mode, mode.value: mode, mode.name: mode, mode.name.lower(): mode}
@@ -129,10 +129,10 @@ def autoreset(value: object) -> AutoresetMode:
 
 
 def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
-    """`value` as board numbers, uint64 (k,), k >= 1, all different.
+    """Returns `value` as board numbers, uint64 (k,), k >= 1, all different.
 
     Raises:
-        InvalidArgument: They are not; `lane` is the first wrong one.
+        InvalidArgument: A number is wrong or repeated; `lane` is the first wrong one.
     """
     array = np.asarray(value)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
@@ -151,13 +151,13 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
 
 
 def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.integer[Any]]:
-    """`value` as an array of some integer dtype and this exact shape; its range is not checked.
+    """Returns `value` as an array of any integer dtype and this shape, without a range check.
 
     Its bytes are in this machine's order.
     """
     try:
         array = np.asarray(value)
-    except Exception as error:  # of a tensor's library, too: on another device, or with a gradient
+    except Exception as error:  # also a tensor library's: on another device, or with a gradient
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype not in _NATIVE_INTEGERS:
         if array.dtype.kind not in "iu":

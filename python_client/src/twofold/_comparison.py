@@ -11,13 +11,13 @@ import numpy as np
 
 
 def short(value: object, length: int = 80) -> str:
-    """A value on one line, truncated to `length` characters."""
+    """Returns a value on one line, truncated to `length` characters."""
     text = " ".join(str(value).split())
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
-    """The first difference of two values, in words; None when they are equal.
+    """Returns the first difference of two values, in words; None when they are equal.
 
     Descends into dicts, sequences and arrays, including arrays of objects. NaN equals NaN.
     """
@@ -62,7 +62,7 @@ def _array_difference(
 
 
 def first_mismatch(space: gym.Space[Any], value: Any, path: str = "") -> str | None:
-    """The reason that a value is outside a space, in words; None when it is inside.
+    """Returns the reason that a value is outside a space, in words; None when it is inside.
 
     Stricter than `contains`, which accepts every dtype that can be cast.
     """

@@ -11,10 +11,10 @@ from twofold.errors import MissingDependency
 def optional_import(module: str, purpose: str, extra: str) -> Any:
     """Imports a module of an optional package.
 
-    `purpose` is the feature that needs it, in the plural; `extra` is the extra that installs it.
+    `purpose` names the features that need it, in the plural; `extra` is the extra that installs it.
 
     Raises:
-        MissingDependency: It is not installed; the text has the command that installs it.
+        MissingDependency: The package is not installed; the message has the command to install it.
     """
     try:
         return importlib.import_module(module)

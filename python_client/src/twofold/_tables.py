@@ -14,7 +14,7 @@ Style = Literal["plain", "pipe", "html"]
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], align: str, style: Style = "plain"
 ) -> str:
-    """A table with columns two spaces apart, or in Markdown or HTML.
+    """Returns a table with columns two spaces apart, or in Markdown or HTML.
 
     name   count
     step   1,024
@@ -25,7 +25,7 @@ def table(
     from tabulate import tabulate
 
     columns = [{"l": "left", "r": "right"}[letter] for letter in align]
-    if style == "plain":  # a header of its own would widen the columns
+    if style == "plain":  # tabulate would widen the columns for a separate header
         rows, header = [header, *rows], ()
     if style == "pipe":  # tabulate escapes HTML, but not Markdown
         header, *rows = [[markdown(cell) for cell in row] for row in (header, *rows)]

@@ -1,4 +1,4 @@
-"""Texts of others: of files, programs, models and their endpoints, safe to read and to show."""
+"""Untrusted texts from files, programs, models and their endpoints, made safe to show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKS = re.compile(r"[\\`*_{}\[\]|]")
 
 
 def printable(text: str) -> str:
-    """Returns a text that can't steer a terminal: "?" for each unprintable character."""
+    """Returns a text that can't control a terminal: "?" replaces each unprintable character."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
@@ -29,11 +29,11 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
     Args:
         path: The file.
         field: The argument that names it.
-        longest: Bytes of the longest.
+        longest: The largest allowed size in bytes.
 
     Raises:
-        InvalidArgument: It is not a regular file, is longer, or is not UTF-8.
-        OSError: It can't be read.
+        InvalidArgument: The file is not a regular file, is too large, or is not UTF-8.
+        OSError: The file can't be read.
     """
     with open(path, "rb", opener=_open) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -48,5 +48,5 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
 
 
 def _open(path: str, flags: int) -> int:
-    """Opens a file, a pipe too, without waiting for the pipe's writer."""
+    """Opens a file or a pipe, without waiting for the pipe's writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

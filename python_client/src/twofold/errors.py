@@ -14,7 +14,7 @@ TwofoldError
 │   ├── UnsupportedVersion       also RuntimeError
 │   ├── ShuttingDown             also ConnectionError
 │   └── InternalError            also RuntimeError: a bug in the server
-├── TransportError               no answer; the request may have been carried out
+├── TransportError               no answer; the request may have been executed
 │   ├── DeadlineExceeded         also TimeoutError
 │   ├── AuthenticationFailed     also PermissionError: the keys were not accepted
 │   ├── ServerDied               also ConnectionError: the private server ended
@@ -26,7 +26,7 @@ TwofoldError
 ├── PolicyError                  also RuntimeError: a policy raised, or returned invalid actions
 │   └── GameFailed               one game of a program or a chat model failed
 ├── StrategyError                also ValueError: a program that can't be judged
-├── SandboxUnavailable           also RuntimeError: no sandbox for programs can be had here
+├── SandboxUnavailable           also RuntimeError: no sandbox for programs is available here
 ├── InvalidRecording             also ValueError: a recording is damaged, or replays differently
 ├── InvalidDataset               also ValueError: a dataset is damaged, or has a wrong transition
 ├── MissingDependency            also ImportError: an optional package that is not installed
@@ -83,9 +83,9 @@ class NotFound(RequestError, LookupError, code="NOT_FOUND"):
 
 
 class FailedPrecondition(RequestError, RuntimeError, code="FAILED_PRECONDITION"):
-    """Not in this state: a step before the first reset, or of a finished lane without autoreset.
+    """The state forbids the request: no reset yet, or a finished lane without autoreset.
 
-    Fix: Do first what the message names: reset the boards, or run `twofold solve`.
+    Fix: First do as the message says: reset the boards, or run `twofold solve`.
     """
 
 
@@ -132,14 +132,14 @@ class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION")
 
 
 class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
-    """The server is about to stop, and no other took its place in time.
+    """The server is about to stop, and no other server replaced it in time.
 
     The request stays pending, as after DeadlineExceeded: a copy of it may reach the next server.
 
     Fix: Start a server at the same address, and repeat the call.
 
     Attributes:
-        retry_after: Seconds after which the server asks to try again; None if it gives no time.
+        retry_after: Seconds after which to try again, from the server; None if it gives no time.
     """
 
     retry_after: float | None = None
@@ -153,7 +153,7 @@ class InternalError(RequestError, RuntimeError, code="INTERNAL"):
 
 
 class TransportError(TwofoldError):
-    """A request got no answer, and may have been carried out or not.
+    """A request got no answer; it may or may not have been executed.
 
     Fix: Check the address with `twofold doctor --endpoint ADDRESS`. If the process may open no more
     files, close environments or raise `ulimit -n`.
@@ -169,7 +169,7 @@ class DeadlineExceeded(TransportError, TimeoutError):
 
 
 class StepPending(TwofoldError, RuntimeError):
-    """Other actions, after a step without an answer; they were not sent.
+    """A step without an answer is pending, so other actions were not sent.
 
     Fix: Call `collect()`, which returns that step's result, or `discard()`, which drops it with its
     rewards.
@@ -206,9 +206,9 @@ class ProtocolError(TransportError, RuntimeError):
 
 
 class RecoveryFailed(TransportError, RuntimeError):
-    """A lost session was made and played again, and came out different; the message says how.
+    """A lost session was recreated and replayed with different results; the message says how.
 
-    Fix: Make a new environment, on a server of the version that the boards were made with.
+    Fix: Make a new environment on a server of the same version as the first one.
     """
 
 
@@ -232,7 +232,7 @@ class PolicyError(TwofoldError, RuntimeError):
     Attributes:
         policy: Its name.
         call: The number of the call, from 0.
-        row: The first row of that call at fault; None if it is the call as a whole.
+        row: The first row of that call at fault; None if the whole call is at fault.
         lane: The board in that row, in a rollout; else None.
         episode: The episode in that row; None like `row`.
         seed: That episode's seed; None like `row`.
@@ -266,14 +266,14 @@ class PolicyError(TwofoldError, RuntimeError):
 class GameFailed(PolicyError):
     """A program or a chat model failed in one game, which ended with its score so far.
 
-    It is not raised: the other games go on, and `Evaluation.failures` has these.
+    It is not raised, because the other games continue.
 
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
         step: The number of steps before.
-        reason: A word to count it by; docs/language_models/judging.md lists them.
-        detail: The particulars.
+        reason: The kind of failure in a word; docs/language_models/judging.md lists the words.
+        detail: The details.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class StrategyError(TwofoldError, ValueError):
     Fix: Give the program a function `strategy(board)`, and import only Python's own library.
 
     Attributes:
-        reason: The word for it, as in `GameFailed`.
+        reason: The kind of failure in a word, as in `GameFailed`.
     """
 
     def __init__(self, message: str, *, reason: str = "") -> None:
@@ -306,7 +306,7 @@ class SandboxUnavailable(TwofoldError, RuntimeError):
     programs that you have read.
 
     Attributes:
-        missing: The part that can't be had.
+        missing: The unavailable part.
     """
 
     def __init__(self, message: str, *, missing: str = "") -> None:
@@ -348,7 +348,7 @@ _CLASSES: dict[int, type[RequestError]] = {
 
 
 def from_reply(error: envelope.Error) -> RequestError:
-    """The exception for an error reply; InternalError for an unknown code."""
+    """Returns the exception for an error reply; InternalError for an unknown code."""
     lane = error.lane if error.HasField("lane") else None
     exception = _CLASSES.get(error.code, InternalError)(error.message, field=error.field, lane=lane)
     if isinstance(exception, ShuttingDown) and error.HasField("retry_after_ms"):

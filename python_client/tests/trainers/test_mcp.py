@@ -379,7 +379,7 @@ def test_a_client_without_sessions_can_not_make_up_one() -> None:
 
 
 def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "_MOST_GAMES", 2)
+    monkeypatch.setattr(served, "_MAX_GAMES", 2)
     server = make_mcp_server()
     runner = Runner(server.streamable_http_app(), port=0)
     thread = threading.Thread(target=runner.run)

@@ -146,7 +146,7 @@ def test_games_are_those_of_one_process(policy: Any, env: str, workers: int | No
 def test_more_parts_than_workers_are_put_together_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(on_ray, "_MOST_EPISODES", 9)
+    monkeypatch.setattr(on_ray, "_MAX_EPISODES", 9)
     done: list[tuple[int, int, int]] = []
     ours = evaluate(
         "greedy", episodes=100, workers=2, num_envs=4, progress=lambda *each: done.append(each)

@@ -1,8 +1,8 @@
-"""The most that play can attain: exact expectations, by dynamic programming.
+"""The best possible results: exact expectations, by dynamic programming.
 
     twofold.ceilings.concentration(preset="popgym-hard", memory=4)
 
-`twofold.policies.LastKMemory` plays what is computed here.
+`twofold.policies.LastKMemory` plays the computed choices.
 """
 
 from twofold.ceilings.ceiling import Ceiling, concentration

@@ -1,4 +1,4 @@
-"""The most that play of Concentration can attain, with any memory: exact expectations."""
+"""The best possible results in Concentration with any memory: exact expectations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the best play attains on average over all decks.
+    """The results of the best play, averaged over all decks.
 
     Attributes:
-        mean_return: The expected sum of an episode's rewards, the most that is possible.
-        mean_length: The expected number of steps of that play.
-        mean_turns: Its expected number of turns, each of two steps.
-        cleared: The probability that it finds all pairs, 1 without a limit of steps.
+        mean_return: The expected sum of an episode's rewards.
+        mean_length: The expected number of steps.
+        mean_turns: The expected number of turns, each of two steps.
+        cleared: The probability of finding all pairs, 1 without a limit of steps.
     """
 
     mean_return: float
@@ -36,21 +36,20 @@ class Ceiling:
 def concentration(
     *, memory: int | None = None, **arguments: Unpack[ConcentrationArguments]
 ) -> Ceiling:
-    """The exact ceiling of Concentration for a player with some memory.
+    """Returns the exact ceiling of Concentration for a player with some memory.
 
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
 
-    The player knows the deck, the steps left, and of all pairs found what they show. Beside that it
-    remembers the `memory` cards that it turned most recently, among those that lie face down in
-    play: place and symbol. In detail:
+    The player knows the deck, the steps left and the symbols of all found pairs. It also remembers
+    the place and symbol of the `memory` face-down cards that it turned most recently. In detail:
 
-    - An open card is in view and takes no room. A card that has been turned in vain is the newest,
-      a turn's second card newer than its first, and of more than `memory` cards the oldest is
-      forgotten, for good. A card turned again is the newest again; a found pair leaves room.
-    - Face-down cards that it does not remember are all alike: it can turn one of them at random,
-      but not "the next one", since places are a memory as well.
-    - It turns face-down cards only and never peeks; `peeks` makes no difference.
+    - An open card is in view and takes no room. Two cards that are not a pair become the newest,
+      the second newer than the first. Beyond `memory` cards, the player forgets the oldest for
+      good. A card turned again is the newest again. A found pair leaves room.
+    - Forgotten face-down cards are all alike: the player can turn one of them at random, but not
+      "the next one", since places would be a memory as well.
+    - The player turns face-down cards only and never peeks, so `peeks` makes no difference.
 
     Dynamic programming over all such states maximises the return, without rounding rewards to
     float32. Relative errors are about 1e-12. On "popgym-hard" a memory of 4 cards takes a second,
@@ -62,9 +61,8 @@ def concentration(
         **arguments: The game, as for the environment.
 
     Raises:
-        InvalidArgument: An argument is wrong; the game has too many states with that memory; or
-            nothing makes the player find pairs, since there is no limit of steps and turns without
-            a pair cost nothing.
+        InvalidArgument: An argument is wrong, or the game has too many states with that memory. Or
+            the player need not find pairs, since without a limit of steps a failed turn is free.
     """
     game = Concentration.of(**arguments)
     found = best_play(game, memory)
@@ -76,13 +74,13 @@ def concentration(
 
 
 def best_play(game: Concentration, memory: int | None) -> Solution:
-    """The best choices in every state, as `concentration` describes them; small ones are kept.
+    """Returns the best choices in every state; see `concentration`. Small results are cached.
 
     Raises:
-        InvalidArgument: As `concentration` does.
+        InvalidArgument: See `concentration`.
     """
     capacity = None if memory is None else _arguments.integer("memory", memory, 0)
-    # With a single symbol each turn finds a pair, whatever is remembered.
+    # With a single symbol each turn finds a pair, with any memory.
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None
@@ -120,15 +118,15 @@ def _solved(
     return found
 
 
-# The terms that a legal turn without peeks can have, those that it never has, and the service's
-# default weights.
+# The terms that a legal turn without peeks can have, the terms that it never has, and the
+# service's default weights.
 _TERMS = ("match", "mismatch", "cleared", "survival")
 _ABSENT = ("face_up_touch", "peek")
 _DEFAULT = {"match": 1.0, "mismatch": -0.1}
 
 
 def _step_rewards(game: Concentration) -> StepRewards:
-    """The rewards of the four kinds of steps, by docs/environments/rewards.md."""
+    """Returns the rewards of the four kinds of steps, by docs/environments/rewards.md."""
     spec = game.request.reward if game.request.HasField("reward") else None
     weights = dict.fromkeys(_TERMS, 0.0)
     if spec is None:

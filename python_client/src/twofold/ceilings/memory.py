@@ -1,4 +1,4 @@
-"""What a player knows of a table of Concentration, as one row of numbers, and what it forgets."""
+"""A player's knowledge of a table of Concentration as a row of numbers, and its forgetting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Known(NamedTuple):
 
     A bounded memory is a set of bits for each symbol: bit p is set where the card turned p-th most
     recently, of those remembered, has the symbol. With four cards of each symbol in play, after
-    turning B, A, C and A again, whoever remembers three cards has
+    turning B, A, C and A again, a player that remembers three cards has
 
                    A      B      C
         in_play    4      4      4
@@ -27,18 +27,18 @@ class Known(NamedTuple):
     in_play: Array
     """int64 (N, symbols), cards in play, an open one included."""
     held: Array
-    """int64 (N, symbols), the remembered ones, without an open one."""
+    """int64 (N, symbols), the remembered cards, without an open one."""
 
 
 class Memory:
     """A memory for the cards turned most recently.
 
     Args:
-        capacity: The most cards; None for all.
+        capacity: The largest number of cards; None for all.
         copies: Cards of each symbol in the deck.
 
     Attributes:
-        capacity: The same.
+        capacity: The argument.
         dtype: The smallest dtype of a code.
     """
 
@@ -48,7 +48,7 @@ class Memory:
         self.dtype = np.min_scalar_type((copies + 1) * self._base - 1)
 
     def count(self, held: Array) -> Array:
-        """Number of remembered cards of each symbol."""
+        """Returns the number of remembered cards of each symbol."""
         if self.capacity is None:
             return held
         number = np.zeros_like(held)
@@ -57,12 +57,12 @@ class Memory:
         return number
 
     def take(self, held: Array) -> tuple[Array, Array, Array, Array]:
-        """Every way to take a remembered card out.
+        """Returns every way to take out a remembered card.
 
         Returns:
-            For each of W ways, by rows: the row, and the choice: the card's place in the memory, or
-            its symbol's column in an unbounded one, int64 (W,); the column of its symbol, int64
-            (W,); and what remains held, int64 (W, symbols).
+            Four arrays with an entry for each of W ways, by rows: the row; the choice, which is the
+            card's place in a bounded memory or else its symbol's column, int64 (W,); the column of
+            its symbol, int64 (W,); and the remaining `held`, int64 (W, symbols).
         """
         if self.capacity is None:
             rows, column = np.nonzero(held)
@@ -77,7 +77,7 @@ class Memory:
         return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
-        """What is held after two cards, of the symbols in these columns, were turned in vain."""
+        """Returns `held` after a turn without a pair; the cards' symbols are in these columns."""
         rows = np.arange(len(held))
         if self.capacity is None:
             held = held.copy()
@@ -90,7 +90,7 @@ class Memory:
         return held & self._base - 1
 
     def pack(self, known: Known, opened: int = 0) -> Array:
-        """The same knowledge as codes (N, symbols), equal up to the names of symbols.
+        """Returns the same knowledge as codes (N, symbols), equal up to the names of symbols.
 
         Args:
             known: The knowledge.
@@ -101,7 +101,7 @@ class Memory:
         return codes
 
     def unpack(self, codes: Array) -> Known:
-        """The inverse of `pack`."""
+        """Returns the inverse of `pack`."""
         return Known(*np.divmod(codes.astype(np.int64), self._base))
 
 
@@ -128,12 +128,12 @@ class Numbering:
         return len(self.rows)
 
     def find(self, rows: Array) -> Array:
-        """The numbers (N,) of rows; -1 for a row that has none."""
+        """Returns the numbers (N,) of rows; -1 for a row that has none."""
         numbers = self._look_up(self._hash(rows))
         return np.where((self.rows[numbers] == rows).all(axis=1), numbers, -1)
 
     def number(self, rows: Array) -> Array:
-        """The numbers int32 (N,) of rows; those that have none get the next ones."""
+        """Returns the numbers int32 (N,) of rows; new rows get the next numbers."""
         hashes, first, inverse = np.unique(self._hash(rows), return_index=True, return_inverse=True)
         numbers = self._look_up(hashes)
         (new,) = np.nonzero(numbers < 0)
@@ -149,7 +149,7 @@ class Numbering:
         return numbers
 
     def _look_up(self, hashes: Array) -> Array:
-        """The number of the row with each hash, or -1."""
+        """Returns the number of the row with each hash, or -1."""
         if not len(self):
             return np.full(len(hashes), -1, np.int32)
         at = np.minimum(np.searchsorted(self._hashes, hashes), len(self) - 1)

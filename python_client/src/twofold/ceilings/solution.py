@@ -1,4 +1,4 @@
-"""Backward induction over turns: the best play with some memory, and what it attains."""
+"""Backward induction over turns: the best play with some memory, and its results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOLERANCE = 1e-15
 
 @dataclass(frozen=True)
 class Solution:
-    """The best choices, and what they attain from the start.
+    """The best choices, and their results from the start.
 
     A choice is 0 for a card that is not remembered, and 1 + k for the remembered card k.
 
@@ -31,8 +31,8 @@ class Solution:
         memory: The player's memory.
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
-        first: int8 (turns + 1, states), the choice of the first card with so many turns left; a
-            single row if there is no limit.
+        first: int8 (turns + 1, states), the choice of the first card by the number of turns left; a
+            single row without a limit.
         second: int8 (turns + 1, states with an open card), the choice of the second card.
         expected: The expected return, the expected number of turns, and the probability that all
             pairs are found.
@@ -52,7 +52,8 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
     Args:
         game: The states.
         rewards: The rewards.
-        max_steps: The limit of steps; None for none, with rewards that no endless play increases.
+        max_steps: The limit of steps. None means no limit, and requires rewards that endless play
+            can't increase.
     """
     limit = None if max_steps is None else max_steps // 2
     choose_first, choose_second = _Chooser(game.first, rewards), _Chooser(game.second, rewards)
@@ -62,7 +63,7 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
     values[2, game.is_over] = 1
     if max_steps is not None and max_steps % 2:
         values[0, ~game.is_over] = rewards.first  # a single step is left when no turn is
-    # Nothing is chosen when no turn is left, but a last step may be.
+    # Without a turn left nothing is chosen, but a last step may be left.
     first = np.zeros((1 if limit is None else limit + 1, states), np.int8)
     second = np.zeros((len(first), open_states), np.int8)
     turns = 0
@@ -103,7 +104,7 @@ class _Chooser:
             after: float64 (3, targets), the values of the states that can follow.
             values: float64 (3, S), the values; a state without choices keeps its own.
             chosen: int8 (S,), the choices.
-            states: The number of states, the first ones, that are needed; others may be left out.
+            states: The number of needed states, from the first on; others may be skipped.
         """
         for number, (unknown, known) in enumerate(self._parts[: -(-states // _PART)]):
             some = slice(number * _PART, (number + 1) * _PART)
@@ -139,7 +140,7 @@ class _Chooser:
 
 
 def _parts(ways: Ways) -> Iterator[Ways]:
-    """The ways in the first `_PART` states, in as many states from there on, and so on."""
+    """Yields the ways in the first `_PART` states, in as many states from there on, and so on."""
     start = 0
     for first in range(0, len(ways.number), _PART):
         number = ways.number[first : first + _PART]
@@ -149,7 +150,7 @@ def _parts(ways: Ways) -> Iterator[Ways]:
 
 
 def _runs(ways: Ways) -> tuple[Array, Array]:
-    """The states that have ways, and where the ways of each begin."""
+    """Returns the states that have ways, and where the ways of each begin."""
     (has,) = np.nonzero(ways.number)
     ends = ways.number.cumsum(dtype=np.int64)
     return has, (ends - ways.number)[has]

@@ -17,7 +17,7 @@ from twofold.errors import InvalidArgument
 Array = NDArray[Any]
 
 MAX_STATES = 3_500_000
-"""States at the beginning of a turn, beyond which a game counts as too large; so many take 6 GB."""
+"""The largest number of states at the beginning of a turn; that many take 6 GB."""
 
 _PART = 2**16
 """States that are explored at once."""
@@ -49,19 +49,19 @@ class Ways(NamedTuple):
     kind: Array
     """uint8 (W,), the kind of the step, by its place in `StepRewards`."""
     weight: Array
-    """uint8 (W,), of a card that is not remembered the number of such cards of its symbol, with
-    equal columns counted in the first; else 1."""
+    """uint8 (W,), for a forgotten card the number of forgotten cards of its symbol, with equal
+    columns counted in the first; else 1."""
     choice: Array
     """uint8 (W,), 0 if the card is not remembered, else 1 and its number among the choices."""
 
 
 class Half(NamedTuple):
-    """The choices of one card of a turn, and where they lead."""
+    """The choices of one card of a turn, and the states that follow."""
 
     unknown: Ways
-    """Of a card that is not remembered, an entry for each symbol."""
+    """The ways to turn a forgotten card, an entry for each symbol."""
     known: Ways
-    """Of the remembered cards, all with probability 1."""
+    """The ways to turn a remembered card, all with probability 1."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Game:
         opens: The states with an open card.
         first: From `begins` to `opens`.
         second: From `opens` to `begins`.
-        reached: For 0, 1, 2 ... turns, how many of `begins` so many can reach, and how many of
-            `opens` can follow; the last entry has all.
+        reached: For 0, 1, 2 ... turns, the number of `begins` that these turns can reach, and of
+            `opens` that can follow; the last entry has all.
         is_over: bool, for each of `begins`, whether all pairs are found.
     """
 
@@ -136,14 +136,14 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
 
 
 def _parts(states: Numbering, start: int) -> Iterator[Array]:
-    """The rows of the states that are there now, from a number on."""
+    """Yields the rows of the states that are there now, from a number on."""
     end = len(states)
     for first in range(start, end, _PART):
         yield states.rows[first : min(first + _PART, end)]
 
 
 def count_states(symbols: int, copies: int, capacity: int | None) -> int:
-    """The number of different states at the beginning of a turn, if all can be reached.
+    """Returns the number of different states at the beginning of a turn, if all can be reached.
 
     Args:
         symbols: Different symbols.
@@ -152,16 +152,16 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
     """
     pairs = copies // 2
     if capacity is None:
-        # A multiset of kinds: so many cards in play, 0, 2, 4 ..., and so many of them known.
+        # A multiset of kinds; a kind is a number of cards in play, 0, 2, 4 ..., and of known ones.
         kinds = sum(2 * pair + 1 for pair in range(pairs + 1))
         return math.comb(symbols + kinds - 1, symbols)
 
     @functools.cache
     def memories(places: int, known: int) -> int:
-        """Memories of so many cards of so many symbols, with the numbers of these in play."""
+        """Counts memories of `known` cards and `places` symbols, with the cards in play of each."""
         if not places or not known:
             return int(places == known)
-        # So many cards of the newest card's symbol, and how many of it may be in play.
+        # The number of known cards of the newest card's symbol, and its choices in play.
         return sum(
             math.comb(places - 1, cards - 1)
             * (pairs - (cards + 1) // 2 + 1)
@@ -205,15 +205,15 @@ def _half(
     opened: int,
     step: Callable[[Known, Array], tuple[Array, Array]],
 ) -> Half:
-    """Every way to turn a card.
+    """Returns every way to turn a card.
 
     Args:
         memory: The memory.
         known: The knowledge in each state.
         unseen: For each symbol, the number of face-down cards that are not remembered.
         opened: 1 if column 0 is the symbol of an open card, else 0.
-        step: The states that follow, and the kinds of the steps, from what is known without the
-            cards that are turned, and the columns of their symbols.
+        step: Returns the next states and the kinds of the steps, from the knowledge without the
+            turned cards and the columns of their symbols.
     """
 
     def ways(rows: Array, held: Array, column: Array, weight: Array, choice: Array) -> Ways:
@@ -235,13 +235,13 @@ def _half(
 
 
 def _joined(halves: Sequence[Half]) -> Half:
-    """The choices in all of these states, one after another."""
+    """Returns the choices in all of these states, one after another."""
     unknown, known = zip(*halves, strict=True)
     return Half(*(Ways(*map(np.concatenate, zip(*ways, strict=True))) for ways in (unknown, known)))
 
 
 def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
-    """The codes of states in which a card of the symbol in this column lies open."""
+    """Returns the codes of states in which a card of the symbol in this column lies open."""
     rows, columns = np.ogrid[: len(column), : known.held.shape[1]]
     # The open card's symbol first, then the others in their order.
     order = np.where(columns == 0, column[:, None], columns - (columns <= column[:, None]))
@@ -249,7 +249,7 @@ def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
 
 
 def _ended(memory: Memory, known: Known, column: Array) -> Array:
-    """The codes after a second card of the symbol in this column; the open one's is in column 0."""
+    """Returns the codes after a second card of this column's symbol; column 0 has the first's."""
     is_match = column == 0
     in_play = known.in_play.copy()
     in_play[is_match, 0] -= 2

@@ -1,1 +1,1 @@
-"""What connects this process to a service: sessions, carriers, layouts, buffers."""
+"""The connection from this process to a service: sessions, carriers, layouts, buffers."""

@@ -18,10 +18,11 @@ from twofold.v1 import environment_pb2 as environment
 PROTOCOL_VERSION = 1
 
 Answer = tuple[envelope.Reply, NDArray[np.uint8]]
-"""A reply, which may be an error, and its payload, aligned for every dtype: a fresh array, or the
-first part of the one that the caller gave for it; empty where the reply has none."""
+"""A reply, which may be an error, and its payload, aligned for every dtype.
 
-# The reply to a request that was carried out, where the payload says everything.
+The payload is a fresh array, or the first part of the caller's array. Without one it is empty."""
+
+# The reply to an executed request whose payload says everything.
 DONE = envelope.Reply()
 NO_PAYLOAD = np.empty(0, np.uint8)
 
@@ -65,28 +66,27 @@ class Steps(NamedTuple):
     """Largest payload of a reply in bytes."""
 
     def call(self, seq: int, actions: bytes) -> Call:
-        """The step with this number in its session, its actions one byte each."""
+        """Returns the step with this number in its session, its actions one byte each."""
         request = self.header + seq.to_bytes(8, "little") + _STEP
         return Call("step", seq, request, actions, self.size, self.room)
 
 
 class Carrier(abc.ABC):
-    """A way to a service, for one request at a time.
+    """A connection to a service, for one request at a time.
 
-    The caller repeats a request that got no answer, or whose answer was lost, with the same bytes;
-    it is carried out once.
+    The caller repeats an unanswered request with the same bytes. The service executes it once.
 
     Args:
         endpoint: Where the service is.
-        is_ours: Whether it belongs to this package and should have the same version.
+        is_ours: Whether the service belongs to this package and should have the same version.
 
     Attributes:
         endpoint: As given.
-        limits: What the service accepts.
+        limits: The service's limits.
         server_version: The service's version.
-        threads: Over how many it spreads a batch.
-        is_remote: Whether the service is another process: it may end before this one, and its
-            sessions with it, and it works on requests that `begin` has sent.
+        threads: The number of threads over which the service spreads a batch.
+        is_remote: Whether the service is another process. Such a service may end before this one
+            and lose its sessions. It executes requests sent by `begin` in the meantime.
     """
 
     is_remote = True
@@ -105,21 +105,21 @@ class Carrier(abc.ABC):
         Args:
             call: The request.
             deadline: When to give up, on the clock of the session.
-            room: Where the payload goes, large enough for it; None for memory of its own.
+            room: A buffer large enough for the payload; None for new memory.
 
         Raises:
-            TransportError: No usable reply.
+            TransportError: No usable reply arrived.
         """
 
     @abc.abstractmethod
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        """Actions (N,) as `step` takes them, and bytes for each: `Operation.width`.
+        """Returns actions (N,) as bytes for `step`, and the bytes of each: `Operation.width`.
 
         Args:
-            actions: Of any integer dtype, in this machine's byte order.
+            actions: An array of any integer dtype, in this machine's byte order.
 
         Raises:
-            InvalidArgument: An action does not fit into the bytes that it gets; `lane` names it.
+            InvalidArgument: An action does not fit into its bytes; `lane` names it.
         """
 
     @abc.abstractmethod
@@ -132,26 +132,26 @@ class Carrier(abc.ABC):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        """`exchange` for steps: the reply is `DONE` where the payload says everything.
+        """Exchanges a step for its reply, which is `DONE` if the payload says everything.
 
         The returned array may be longer than the payload.
         """
 
     @abc.abstractmethod
     def begin(self, call: Call) -> None:
-        """Sends a request ahead; the next `exchange` has to be the same, and gets its reply."""
+        """Sends a request ahead. The next `exchange` must be for the same request."""
 
     @abc.abstractmethod
     def drop(self) -> None:
-        """Drops a request that is under way; the next one begins anew."""
+        """Drops the request under way, if any."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends it; twice is fine."""
+        """Closes the connection. Safe to call twice."""
 
     @property
     def is_dead(self) -> bool:
-        """Whether the service is known to be gone for good."""
+        """Whether the service has ended for good."""
         return False
 
     @property
@@ -160,7 +160,7 @@ class Carrier(abc.ABC):
         return False
 
     def ask(self, call: Call, deadline: float) -> Answer:
-        """`exchange`, with RequestError for an error reply."""
+        """Makes one request like `exchange`, but raises RequestError for an error reply."""
         answer = self.exchange(call, deadline)
         if answer[0].HasField("error"):
             raise from_reply(answer[0].error)
@@ -170,7 +170,7 @@ class Carrier(abc.ABC):
         """Asks for the service's version and limits.
 
         Raises:
-            UnsupportedVersion: It has another version of the protocol.
+            UnsupportedVersion: The service has another version of the protocol.
         """
         request = envelope.Request(
             hello=environment.HelloRequest(

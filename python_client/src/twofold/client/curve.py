@@ -17,20 +17,20 @@ _CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
 # 40 characters of Z85, https://rfc.zeromq.org/spec/32.
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
-# A handshake that ends without a reason may be an accident; this many in a row are a wrong key.
+# One handshake that ends without a reason may be an accident. This many in a row mean a wrong key.
 _BROKEN_HANDSHAKES = 3
 _FAILURES = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
-# The status of a ZAP handler that has a problem of its own; not a refusal.
+# The status of a ZAP handler that failed temporarily, which is not a refusal.
 _TEMPORARY = 300
 
 
 @dataclasses.dataclass(frozen=True)
 class CurveKeys:
-    """The keys for an encrypted endpoint: the server's public key, and the client's own two.
+    """The keys for an encrypted endpoint: the server's public key and the client's key pair.
 
     `twofold-server keygen` makes keys. The server admits clients whose public key is in its list,
     and a session belongs to the key that made it. The secret key is not printed.
@@ -41,7 +41,7 @@ class CurveKeys:
         secret_key: The client's secret key.
 
     Raises:
-        InvalidArgument: A key is not valid, or the client's two don't belong together.
+        InvalidArgument: A key is not valid, or the client's two keys do not form a pair.
     """
 
     server_key: str
@@ -59,7 +59,7 @@ class CurveKeys:
 
     @classmethod
     def load(cls, server: str | os.PathLike[str], client: str | os.PathLike[str]) -> CurveKeys:
-        """Keys from files as `twofold-server keygen` and `zmq.auth` write them.
+        """Returns the keys from files in the format of `twofold-server keygen` and `zmq.auth`.
 
         Args:
             server: The server's public file, `server.key`.
@@ -75,10 +75,10 @@ class CurveKeys:
 
     @classmethod
     def from_environment(cls) -> CurveKeys | None:
-        """Keys from the files that TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name.
+        """Returns the keys from the files named by TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT.
 
         Returns:
-            The keys; None where neither variable is set.
+            The keys; None if neither variable is set.
 
         Raises:
             InvalidArgument: Only one is set, or a file has no such key.
@@ -94,7 +94,7 @@ class CurveKeys:
 
 
 def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """The public and the secret key of a file, the latter None in a public one."""
+    """Returns a file's public key and its secret key, which is None in a public file."""
     try:
         public, secret = zmq.auth.load_certificate(path)
     except OSError as error:
@@ -106,9 +106,9 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
 
 
 class HandshakeWatch:
-    """Watches the handshakes of one socket after another, all with the same endpoint.
+    """A monitor for the handshakes with one endpoint, through one socket after another.
 
-    libzmq repeats a failed handshake silently, and reports it to the socket's monitor only.
+    libzmq silently repeats a failed handshake. It reports the failure to the socket's monitor only.
     """
 
     def __init__(self, endpoint: str, has_keys: bool) -> None:
@@ -118,7 +118,7 @@ class HandshakeWatch:
         self._broken = 0
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
-        """Begins to watch a socket that has not connected; over tcp only, where there are keys."""
+        """Starts to watch an unconnected socket; only tcp endpoints have handshakes to watch."""
         if self._endpoint.startswith("tcp://"):
             self._socket, self._monitor = socket, socket.get_monitor_socket(_FAILURES)
 
@@ -127,19 +127,19 @@ class HandshakeWatch:
         socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None and monitor is not None:
-            # In this order: libzmq waits forever for a reader of its events that is gone.
+            # In this order: otherwise libzmq waits forever for a closed monitor to read its events.
             socket.disable_monitor()
             monitor.close()
 
     def succeeded(self) -> None:
-        """A reply arrived, so no handshake is broken."""
+        """Resets the count of broken handshakes, because a reply arrived."""
         self._broken = 0
 
     def check(self, is_last: bool) -> None:
-        """Raises AuthenticationFailed when the server and this client don't accept each other.
+        """Raises AuthenticationFailed if the server or this client rejects the other.
 
         Args:
-            is_last: Whether there will be no other try.
+            is_last: Whether this is the last try.
         """
         while self._monitor is not None and self._monitor.poll(0):
             event = zmq.utils.monitor.recv_monitor_message(self._monitor)
@@ -154,7 +154,7 @@ class HandshakeWatch:
                 )
             elif event["value"] != _TEMPORARY:
                 raise AuthenticationFailed(f"{self._endpoint} refuses this client's key")
-        # A server with another key hangs up without a reason; so does one that is just ending.
+        # A server with another key hangs up without a reason. A stopping server does the same.
         if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(
                 f"{self._endpoint} hangs up during the handshake: its key is not the given "

@@ -25,16 +25,16 @@ from twofold.v1 import envelope_pb2 as envelope
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
 _INTERFACE = 3
-# Room for the header of a reply; grows for a larger one.
+# The initial size of the buffer for a reply's header; it grows for a larger one.
 _HEADER_BYTES = 4096
-# And for the first payload of a reply of any size.
+# The initial size of the buffer for payloads whose size is unknown.
 _PAYLOAD_BYTES = 1 << 16
 # This many boards keep only one thread busy.
 _BOARDS_OF_A_THREAD = 64
 
 
 class _Reply(ctypes.Structure):
-    """`twofold_reply`: where a reply goes."""
+    """`twofold_reply`: the buffers for a reply."""
 
     _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
         ("header", ctypes.c_void_p),
@@ -60,10 +60,10 @@ class _Steps(ctypes.Structure):
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    """The library at a path; every call lets other threads of Python run.
+    """Loads the library at a path. Other Python threads run during each call into it.
 
     Raises:
-        Unavailable: It can't be loaded, or has another version.
+        Unavailable: The library can't be loaded, or has another version.
     """
     try:
         library = ctypes.CDLL(str(path))
@@ -82,7 +82,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 def _start() -> tuple[ctypes.CDLL, int]:
-    """Starts this process's service, which lives as long as the process: library and number.
+    """Starts a service that lives as long as this process; returns the library and its number.
 
     Raises:
         Unavailable: No library can be used.
@@ -111,12 +111,12 @@ _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["I
 # A signal handler may need a service while another call starts one.
 _lock = threading.RLock()
 _service: tuple[ctypes.CDLL, int] | None = None
-# Whether the process that forked this one had used the library, and no warning was given yet.
+# Whether the parent process had used the library before the fork, and no warning was given yet.
 _is_confined = False
 
 
 def _forget_in_child() -> None:
-    """A forked child makes a service of its own, and leaves its parent's boards alone."""
+    """Makes a forked child start its own service and leave its parent's boards alone."""
     global _lock, _service, _is_confined
     _lock = threading.RLock()
     _is_confined = _service is not None
@@ -127,16 +127,16 @@ system.after_fork_in_child(_forget_in_child)
 
 
 class EmbeddedCarrier(Carrier):
-    """Calls into the library: on the thread that calls, with the interpreter's lock released.
+    """A carrier that calls the library on the caller's thread, with the GIL released.
 
-    Nothing can get lost on the way, and no request waits for another process. A reply that an
-    interrupt keeps from the caller is asked for again, as over any carrier.
+    Nothing can get lost on the way, and no request waits for another process. If an interrupt keeps
+    a reply from the caller, the caller asks again, as over any carrier.
 
     Args:
-        surroundings: Time for deadlines.
+        surroundings: The clock for deadlines.
 
     Raises:
-        Unavailable, ServerStartFailed: There is no service.
+        Unavailable, ServerStartFailed: The service can't be started.
     """
 
     is_remote = False
@@ -148,20 +148,20 @@ class EmbeddedCarrier(Carrier):
         with _lock:
             if _service is None:
                 started = _start()
-                # A signal handler may have started one meanwhile, and have boards there.
+                # A signal handler may meanwhile have started one and made boards there.
                 _service = _service or started
             library, self._number = _service
         self._call, self._step = library.twofold_call, library.twofold_step
         self._buffers = BufferPool()
-        # Of steps apart, since the size of their payloads does not change.
+        # Steps have a separate reply, since the size of their payloads does not change.
         self._reply, self._step_reply = _Reply(), _Reply()
         self._make_header_room(_HEADER_BYTES)
-        # Of the last step, and what it was made of.
+        # The arguments of the last step, and the `Steps` that they were made from.
         self._steps = _Steps(service=self._number, reply=ctypes.pointer(self._step_reply))
         self._kind: tuple[Steps | None, int, int] = None, 0, 0
 
     def _warn_of_threads(self, num_envs: int) -> None:
-        """Warns once that a fork has one thread, if there are boards for more."""
+        """Warns once that a forked process has only one thread, if the boards could use more."""
         global _is_confined
         if _is_confined and self.threads > 1 and num_envs > _BOARDS_OF_A_THREAD:
             _is_confined = False
@@ -239,7 +239,7 @@ class EmbeddedCarrier(Carrier):
         return envelope.Reply.FromString(ctypes.string_at(self._header, reply.header_size))
 
     def _make_room(self, status: int, slot: str, reply: _Reply) -> None:
-        """For a header that did not fit; raises for any other problem."""
+        """Makes room for a header that did not fit; raises for any other problem."""
         if status != _TOO_SMALL:
             raise ProtocolError(f"the library refused to carry out {slot}, with status {status}")
         if reply.header_size > reply.header_capacity:
@@ -250,7 +250,7 @@ class EmbeddedCarrier(Carrier):
         raise AssertionError("the library answers at once")
 
     def drop(self) -> None:
-        """Nothing is under way between calls."""
+        """Does nothing: no request is under way between calls."""
 
     def close(self) -> None:
-        """The service goes on for the others."""
+        """Does nothing: the service keeps running for other sessions."""

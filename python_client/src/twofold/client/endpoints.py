@@ -1,4 +1,4 @@
-"""Endpoints: what the argument `endpoint` means, and the carrier that leads there."""
+"""Endpoints: the meaning of the argument `endpoint`, and the carrier for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _has_warned = False
 
 
 def resolve(endpoint: str | None) -> str:
-    """The endpoint to use: for None that of TWOFOLD_ENDPOINT, and without it this process itself.
+    """Returns the endpoint to use; None means TWOFOLD_ENDPOINT, or else this process itself.
 
     Raises:
         InvalidArgument: The endpoint is not valid.
@@ -33,7 +33,7 @@ def resolve(endpoint: str | None) -> str:
 
 
 def check_address(endpoint: str) -> str:
-    """The endpoint, if a server can be reached at this address.
+    """Returns the endpoint if it is a valid address.
 
     Raises:
         InvalidArgument: It is not an address.
@@ -61,7 +61,7 @@ def check_address(endpoint: str) -> str:
 
 
 def _default() -> str:
-    """The library in this process; without one a private server, with a warning the first time."""
+    """Returns "embedded"; without a library warns once and returns "private"."""
     global _has_warned
     try:
         _embedded(SYSTEM)
@@ -86,7 +86,7 @@ def _embedded(surroundings: Surroundings) -> Carrier:
 def open_carrier(
     endpoint: str, keys: CurveKeys | None, deadline: float, surroundings: Surroundings
 ) -> Carrier:
-    """A carrier to an endpoint from `resolve`, with keys as in `check_keys`.
+    """Opens a carrier to an endpoint from `resolve`, with keys as in `check_keys`.
 
     Raises:
         InvalidArgument: The endpoint takes no keys.
@@ -107,10 +107,10 @@ def open_carrier(
 
 
 def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
-    """The keys for an endpoint: those given, or for tcp those that the environment variables name.
+    """Returns the given keys; for None at a tcp endpoint the keys from environment variables.
 
     Raises:
-        InvalidArgument: This is not a CurveKeys, or the endpoint takes no keys.
+        InvalidArgument: `keys` is not a CurveKeys, or the endpoint takes no keys.
     """
     if keys is None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None

@@ -19,10 +19,10 @@ _WAYS_OUT = (
 
 
 def find_library() -> Path | None:
-    """libtwofold.so: the one that TWOFOLD_LIBRARY names, the package's own, or the checkout's.
+    """Returns the path of libtwofold.so: TWOFOLD_LIBRARY's, the package's or the checkout's.
 
     Returns:
-        None if it does not exist.
+        The path; None if the library does not exist.
 
     Raises:
         ServerStartFailed: TWOFOLD_LIBRARY does not name a file.
@@ -35,7 +35,7 @@ def find_library() -> Path | None:
 
 
 def no_library() -> str:
-    """The message for a missing library."""
+    """Returns the message for a missing library."""
     return (
         f"there is no {_LIBRARY}; looked for {', '.join(map(str, _candidates(_LIBRARY)))}. "
         + _WAYS_OUT.format("TWOFOLD_LIBRARY")
@@ -43,10 +43,10 @@ def no_library() -> str:
 
 
 def find_program() -> Path:
-    """The twofold-server to start: TWOFOLD_SERVER, the package's own, the checkout's, or PATH's.
+    """Finds twofold-server: by TWOFOLD_SERVER, in the package, in the checkout or on PATH.
 
     Raises:
-        ServerStartFailed: None exists; the message says how to get one.
+        ServerStartFailed: No program exists; the message says how to get one.
     """
     named, on_path = os.environ.get("TWOFOLD_SERVER"), shutil.which(_PROGRAM)
     candidates = [Path(named)] if named else _candidates(_PROGRAM)
@@ -64,7 +64,7 @@ def find_program() -> Path:
 
 
 def _candidates(name: str) -> list[Path]:
-    """The package's own file, and the checkout's."""
+    """Returns the paths of the package's own file and of the checkout's."""
     package = Path(__file__).resolve().parents[1]
     candidates = [package / "_bin" / name]
     # An editable installation: package = checkout/python_client/src/twofold.

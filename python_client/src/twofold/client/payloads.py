@@ -1,4 +1,4 @@
-"""Payloads of replies: the memory that they come in, and the arrays and spaces they hold."""
+"""Payloads of replies: their memory, their arrays and their spaces."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Buffer = tuple[NDArray[np.uint8], int]
 class BufferPool:
     """A few arrays of bytes, handed out again when all views of them are gone.
 
-    Large arrays come from the system page by page, and the first touch of each page costs more than
-    writing a step's results there. Views keep a reference to their array, so an array that only the
+    The system supplies large arrays page by page. The first touch of each page costs more than
+    writing a step's results there. Views keep a reference to their array. So an array that only the
     pool refers to can't be seen from outside, and is as good as a fresh one.
 
     Args:
-        capacity: Arrays that are kept.
+        capacity: The number of arrays to keep.
     """
 
     def __init__(self, capacity: int = 4) -> None:
         self._buffers = deque[Buffer](maxlen=capacity)
 
     def take(self, size: int) -> Buffer:
-        """An array of `size` bytes without other references, its content arbitrary."""
+        """Returns an array of `size` bytes with arbitrary content, to which nothing else refers."""
         for buffer in self._buffers:
             if buffer[0].size == size and sys.getrefcount(buffer[0]) == _UNUSED:
                 return buffer
@@ -44,10 +44,9 @@ class BufferPool:
 
 
 def _count_unused() -> int:
-    """What `getrefcount` returns in `take` for an array that only the pool refers to.
+    """Returns the result of `getrefcount` in `take` for an array that only the pool refers to.
 
-    Interpreters count differently. One without a global lock may miscount: there no array is used
-    again.
+    Interpreters count differently. One without a GIL may miscount, so it never reuses an array.
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1
@@ -74,13 +73,13 @@ class Layout:
 
     Args:
         wire: The server's description.
-        needed: Arrays that it has to have.
+        needed: The required arrays.
 
     Raises:
         ProtocolError: An array is missing, of an unknown dtype, or outside the payload.
 
     Attributes:
-        size: Bytes of the payload.
+        size: The payload's bytes.
     """
 
     def __init__(self, wire: environment.PayloadLayout, needed: tuple[str, ...]) -> None:
@@ -107,20 +106,20 @@ class Layout:
 
     @staticmethod
     def bytes_of(array: environment.ArrayLayout) -> int:
-        """The size of an array in bytes."""
+        """Returns the size of an array in bytes."""
         return math.prod(array.shape) * _dtype(array.dtype).itemsize
 
     def split(self, payload: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-        """The arrays by name, in the layout's order: views of the payload, aligned and writable."""
+        """Returns the arrays by name, in the layout's order, as aligned and writable views."""
         record: Any = np.ndarray((), self._record, payload)
         return {name: record[name] for name in self._names}
 
 
 def make_space(wire: environment.Space) -> gym.Space[Any]:
-    """The Gymnasium space that the server describes.
+    """Returns the Gymnasium space that the server describes.
 
     Raises:
-        ProtocolError: This client does not know its kind.
+        ProtocolError: This client does not know this kind of space.
     """
     kind = wire.WhichOneof("kind")
     if kind == "box":

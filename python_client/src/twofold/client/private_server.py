@@ -1,7 +1,7 @@
 """The private server: one process of twofold-server that belongs to this Python process.
 
 All environments with endpoint="private" share it. It ends a moment after the last of them closes,
-or at exit; if this process dies, the server notices and ends by itself.
+or at exit. If this process dies, the server notices and exits.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from twofold.client import system
 from twofold.client.lookup import find_program
 from twofold.errors import ServerDied, ServerStartFailed
 
-# How long an unused server stays: making and closing environments in a loop starts only one.
+# Seconds before an unused server stops. A loop that makes and closes environments starts only one.
 _GRACE = 2.0
-# How long a server may take to stop when asked, before it is killed.
+# Seconds that a server may take to stop before it is killed.
 _STOP_DEADLINE = 2.0
 _LOG_TAIL_LINES = 20
 _DIRECTORY_PREFIX = "twofold-private-"
-# Seconds after which an unlocked directory is removed; a younger one may not be locked yet.
+# Seconds before an unlocked directory is removed; a younger one may not be locked yet.
 _ABANDONED_AGE = 60.0
 
 
 class PrivateServer:
-    """A running server and its directory, counted by the environments that use it.
+    """A running server, its directory and a count of the environments that use it.
 
-    The directory is /tmp/twofold-private-xxxxxxxx, open to this user only: the socket `s`, and
-    `log`. This process holds a lock on it, so that the next one can remove what a killed one left.
+    The directory is /tmp/twofold-private-xxxxxxxx, open to this user only. It contains the socket
+    `s` and the file `log`. This process holds a lock on it. Later processes remove directories
+    without a lock, which killed processes have left.
 
     Raises:
-        ServerStartFailed: No server program was found, or it did not start until the deadline.
+        ServerStartFailed: No server program was found, or it did not start before the deadline.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -52,11 +53,11 @@ class PrivateServer:
         # TWOFOLD_ENDPOINT is the address of another server.
         environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
         command = [str(program), "serve", "--endpoint", self.endpoint]
-        # This process may think for days between two steps.
+        # Days may pass between two steps.
         command += ["--parent-pid", str(os.getpid()), "--idle-timeout", "0"]
         try:
             with self._log.open("wb") as log:
-                # A process group of its own: a terminal's Ctrl-C is meant for Python only.
+                # A separate process group: a terminal's Ctrl-C is meant for Python only.
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -77,7 +78,7 @@ class PrivateServer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def check(self) -> None:
@@ -89,7 +90,7 @@ class PrivateServer:
             )
 
     def release(self) -> None:
-        """One user has left; after the last one the server stops a moment later."""
+        """Counts one user less. A moment after the last one has left, the server stops."""
         global _timer
         with _lock:
             self.users -= 1
@@ -100,7 +101,7 @@ class PrivateServer:
                 _timer.start()
 
     def stop(self) -> None:
-        """Ends the process and removes its directory; twice is fine."""
+        """Ends the process and removes its directory. Safe to call twice."""
         if self.is_alive:
             self._process.terminate()
             try:
@@ -159,10 +160,10 @@ class PrivateServer:
 
 
 def temporary_directory() -> str:
-    """Where servers' directories are: /tmp if the one for temporary files is too long for sockets.
+    """Returns the parent of servers' directories: the system's, or /tmp if that is too long.
 
     Raises:
-        FileNotFoundError: There is no directory to write to.
+        FileNotFoundError: No directory is writable.
     """
     parent = tempfile.gettempdir()
     socket = f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s"
@@ -170,13 +171,13 @@ def temporary_directory() -> str:
 
 
 def _make_directory() -> tuple[Path, int]:
-    """A new directory for a server, and the descriptor that holds its lock.
+    """Makes a directory for a server; returns it and the descriptor that holds its lock.
 
-    First removes the directories of processes that were killed.
+    First removes the directories of killed processes.
     """
     parent = temporary_directory()
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):
-        # Otherwise it is in use, gone already, or another user's.
+        # Errors mean that the directory is in use, gone already, or another user's.
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime >= _ABANDONED_AGE:
                 lock = system.lock_directory(path)
@@ -196,10 +197,10 @@ _inherited: list[PrivateServer | None] = []
 
 
 def acquire(deadline: float) -> PrivateServer:
-    """This process's server, started if none is running, with one more user.
+    """Returns this process's server and counts one more user; starts a server if none is running.
 
     Raises:
-        ServerStartFailed: It could not be started.
+        ServerStartFailed: The server could not be started.
     """
     global _current
     with _lock:
@@ -245,5 +246,5 @@ def _forget_in_child() -> None:
 
 
 system.after_fork_in_child(_forget_in_child)
-# Before sessions are closed, since what is registered last is called first.
+# Runs before the sessions are closed, since the last registered function is called first.
 atexit.register(stop_at_exit)

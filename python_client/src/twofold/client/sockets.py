@@ -13,9 +13,9 @@ from twofold.client import system
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.errors import TransportError
 
-# By default a context has 1,023 sockets, and an environment takes up to three of them. With this
-# many, the process's open files are the limit.
-_MOST_SOCKETS = 16_384
+# A context has 1,023 sockets by default, and an environment uses up to three of them. With this
+# many sockets, the limit on open files applies first.
+_MAX_SOCKETS = 16_384
 
 
 class Socket(Protocol):
@@ -25,23 +25,23 @@ class Socket(Protocol):
         """Sends a frame."""
 
     def recv(self) -> bytes:
-        """The next frame; raises zmq.Again after the time that RCVTIMEO sets."""
+        """Returns the next frame; raises zmq.Again after the time that RCVTIMEO sets."""
 
     def recv_into(self, buffer: Any) -> int:
         """Writes the next frame to a buffer; returns its size, which may exceed the buffer's."""
 
     def get(self, option: int) -> Any:
-        """The value of an option."""
+        """Returns the value of an option."""
 
     def set(self, option: int, value: int) -> None:
         """Sets an option."""
 
     def close(self) -> None:
-        """Closes it; a message that was not sent yet is dropped."""
+        """Closes the socket and drops unsent messages."""
 
 
 def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Socket:
-    """A REQ socket that is being connected; nothing waits for the server.
+    """Starts to connect a REQ socket and returns it without waiting for the server.
 
     Args:
         endpoint: A checked address.
@@ -67,7 +67,7 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
     socket = context().socket(zmq.REQ)
     try:
         socket.linger = 0
-        # A plain REQ would take a late reply to an earlier try for that to the next request.
+        # A plain REQ would match a late reply to the next request.
         socket.set(zmq.REQ_CORRELATE, 1)
         if "[" in endpoint:
             socket.set(zmq.IPV6, 1)
@@ -76,7 +76,7 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
             socket.curve_publickey = keys.public_key.encode()
             socket.curve_secretkey = keys.secret_key.encode()
         watch.attach(socket)
-        # libzmq connects later, in a thread of its own, and goes on trying without files.
+        # libzmq connects later, in its own thread. Without free files it would retry forever.
         system.check_descriptors(socket.FD)
         socket.connect(endpoint)
         return socket
@@ -89,10 +89,10 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
 @functools.cache
 def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
     made = zmq.Context()
-    made.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
+    made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
     return made
 
 
 def context() -> zmq.Context[zmq.Socket[bytes]]:
-    """This process's ZeroMQ context; a forked child makes its own."""
+    """Returns this process's ZeroMQ context; a forked child makes its own."""
     return _context_of(os.getpid())

@@ -1,4 +1,4 @@
-"""Requests that belong to no session: one carrier for each endpoint, shared by all callers."""
+"""Requests without a session: one carrier for each endpoint, shared by all callers."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from twofold.errors import DeadlineExceeded
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# A repeat would run again beside the first, so only a message that must be lost is repeated.
+# The server would execute a repeat as well, so a request is repeated only if it must be lost.
 _PATIENCE = 1.0
 
 
 class Client:
-    """The carrier to one service; one caller at a time.
+    """The carrier to one service, for one caller at a time.
 
     Args:
         endpoint: From `resolve`. A private server stays until the process ends.
         keys: Keys, or None for the files that environment variables name.
-        within: Time and connections.
+        within: The clock and the connections.
     """
 
     def __init__(self, endpoint: str, keys: CurveKeys | None, within: Surroundings) -> None:
         self._endpoint, self._keys, self._surroundings = endpoint, keys, within
         self._lock = threading.Lock()
-        # The last thread that asked.
+        # The thread whose request is under way; 0 for none.
         self._thread = 0
         self._carrier: Carrier | None = None
 
     def deadline(self, timeout: float) -> float:
-        """When a call that may take so many seconds from now has to end."""
+        """Returns the deadline of a call that starts now and may take this many seconds."""
         return self._surroundings.now() + timeout
 
     def limits(self, deadline: float) -> environment.Limits:
-        """What the service accepts."""
+        """Returns the service's limits."""
         with self._turn(deadline) as carrier:
             return carrier.limits
 
     def ask(
         self, slot: str, request: envelope.Request, payload: bytes, reply_size: int, deadline: float
     ) -> Answer:
-        """Carries out one request, whose reply has a payload of at most `reply_size` bytes.
+        """Makes one request, whose reply has a payload of at most `reply_size` bytes.
 
         Raises:
             RequestError: The server refused.
-            TransportError: No answer, or other threads were asking until the deadline.
-            gymnasium.error.AlreadyPendingCallError: This thread is asking: a signal handler
-                interrupts it.
+            TransportError: No answer came, or other threads were asking until the deadline.
+            gymnasium.error.AlreadyPendingCallError: The caller is a signal handler that
+                interrupted a request of this thread.
         """
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
@@ -65,7 +65,7 @@ class Client:
 
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[Carrier]:
-        """The carrier, connected; meanwhile no other thread asks."""
+        """Yields the connected carrier while no other thread uses it."""
         me, wait = threading.get_ident(), max(0.0, deadline - self._surroundings.now())
         if self._lock.locked() and self._thread == me:
             raise gym.error.AlreadyPendingCallError(
@@ -96,7 +96,7 @@ _clients: dict[tuple[str, CurveKeys | None, Surroundings], Client] = {}
 
 
 def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
-    """The client for an endpoint and keys, as an environment takes them.
+    """Returns the client for an endpoint and keys, as an environment takes them.
 
     Raises:
         InvalidArgument: The endpoint is not valid, or takes no keys, or `keys` is not a CurveKeys.
@@ -108,5 +108,5 @@ def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
     return _clients.setdefault(key, Client(*key))
 
 
-# A forked child makes its own, and leaves sockets and locks of its parent alone.
+# A forked child makes its own clients and leaves its parent's sockets and locks alone.
 system.after_fork_in_child(_clients.clear)

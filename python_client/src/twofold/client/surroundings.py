@@ -1,4 +1,4 @@
-"""All that a session takes from outside: time, random bytes and connections."""
+"""The outside world of a session: time, random bytes and connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold.client.sockets import Socket
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a session takes from outside, by default from the system; a simulation brings its own.
+    """The clock, the randomness and the connections of a session: the system's or a simulation's.
 
     Nothing in a session reads a clock, waits, draws random bytes or connects by other means.
     """
@@ -23,14 +23,14 @@ class Surroundings:
     now: Callable[[], float] = time.monotonic
     """Time in seconds, which never goes back."""
     sleep: Callable[[float], None] = time.sleep
-    """Waits so many seconds."""
+    """Waits for this many seconds."""
     random_bytes: Callable[[int], bytes] = os.urandom
-    """So many bytes that nobody can guess."""
+    """Returns this many unpredictable bytes."""
     connect: Callable[[str, CurveKeys | None, HandshakeWatch], Socket] = sockets.connect
-    """`sockets.connect`, or a function with the same arguments."""
+    """Connects like `sockets.connect`, with the same arguments."""
 
 
 SYSTEM = Surroundings()
 
 surroundings: ContextVar[Surroundings] = ContextVar("twofold_surroundings", default=SYSTEM)
-"""The surroundings of the sessions that are made from now on."""
+"""The surroundings of sessions created from now on."""

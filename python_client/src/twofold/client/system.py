@@ -15,7 +15,7 @@ generation = object()
 
 
 def after_fork_in_child(function: Callable[[], object]) -> None:
-    """Has a function called in forked children, on systems that fork."""
+    """Registers a function to call in forked children, on systems that fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
@@ -32,7 +32,7 @@ def check_descriptors(descriptor: int) -> None:
     """Raises OSError if this process may not open more files; not checked on Windows.
 
     Args:
-        descriptor: Any open one.
+        descriptor: Any open descriptor.
     """
     if sys.platform != "win32":
         os.close(os.dup(descriptor))
@@ -42,7 +42,7 @@ def lock_directory(directory: Path) -> int:
     """Locks a directory, and returns the descriptor that holds the lock.
 
     Raises:
-        BlockingIOError: Another process holds it.
+        BlockingIOError: Another process holds the lock.
         OSError: The directory does not exist, or belongs to another user.
     """
     import fcntl
@@ -57,7 +57,7 @@ def lock_directory(directory: Path) -> int:
 
 
 def allow_open_files(count: int) -> None:
-    """Raises this process's limit of open files to at least `count`, as far as it may."""
+    """Raises this process's limit on open files to at least `count`, or as high as allowed."""
     if sys.platform == "win32":
         return
     import resource

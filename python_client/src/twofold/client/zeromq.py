@@ -24,37 +24,37 @@ from twofold.v1 import environment_pb2 as environment
 if TYPE_CHECKING:
     from twofold.client.private_server import PrivateServer
 
-# How often a wait checks that the private server still lives.
+# Seconds between checks that the private server is alive.
 _LIVENESS_INTERVAL = 0.1
 
-# How a step that went well is answered: one byte of tag, the eight of seq, the rest.
+# The reply to a successful step: one byte of tag, eight of seq, the rest.
 _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 
 
 class Backoff:
-    """How long to wait for a reply before the request is sent again.
+    """The time to wait for a reply before sending the request again.
 
-    20 ms or four round trips, whichever is more; then twice as long, and so on up to a second.
+    20 ms or four round trips, whichever is longer. It doubles with each try, up to a second.
     """
 
     _round_trip = 0.0
 
     def seconds(self, tries: int, patience: float) -> float:
-        """The wait after this many tries before; at first no less than `patience`."""
+        """Returns the wait after this many tries; the first wait is at least `patience`."""
         first = max(0.020, patience, 4 * self._round_trip)
         return min(first * 2.0 ** min(tries, 10), 1.0)
 
     def answered(self, seconds: float) -> None:
-        """A reply came after this time; counted from the last try, so that lost ones don't add."""
+        """Updates the round trip with a reply's time, counted from the last try."""
         self._round_trip += (seconds - self._round_trip) / 8
 
 
 class ZeroMQCarrier(Carrier):
-    """A REQ socket to a server, and another one after any trouble.
+    """A REQ socket to a server, replaced after any trouble.
 
-    A socket with a request under way is dropped on the first trouble, and the request is sent again
-    over a new one, byte for byte: the server answers a repeat with the stored reply. So a deadline
-    or a KeyboardInterrupt leaves no half-read reply behind.
+    On the first trouble, the carrier drops the socket and sends the same bytes over a new one. The
+    server answers a repeat with the stored reply. So a deadline or a KeyboardInterrupt leaves no
+    half-read reply behind.
 
     Args:
         endpoint: A checked address.
@@ -76,8 +76,8 @@ class ZeroMQCarrier(Carrier):
         self._keys = keys
         self._socket: Socket | None = None
         self._handshakes = HandshakeWatch(endpoint, has_keys=keys is not None)
-        # From before a request goes out until its reply is there: after an interrupt the next
-        # request needs another socket.
+        # True from before a request is sent until its reply has arrived: after an interrupt the
+        # next request needs another socket.
         self._is_under_way = False
         # The request that was sent ahead, until `exchange` asks for its reply.
         self._begun: Call | None = None
@@ -98,8 +98,8 @@ class ZeroMQCarrier(Carrier):
 
     @override
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        # A byte each on the wire. Before the cast, since 256 would become 0: as an unsigned number,
-        # an action that does not fit is beyond 255, or -1 in a byte beyond 127.
+        # The wire has one byte for each action. The check precedes the cast, which would turn 256
+        # into 0. As an unsigned number, a bad action exceeds 255, or 127 if its dtype is int8.
         numbers = actions.view(f"u{actions.itemsize}")
         most = 255 if actions.dtype != np.int8 else 127
         if numbers[numbers.argmax()] > most:
@@ -127,15 +127,15 @@ class ZeroMQCarrier(Carrier):
             self._send(call)
             self._begun = call
         except (zmq.ZMQError, TransportError):
-            # Nothing is lost: `exchange` sends it.
+            # Nothing is lost: `exchange` sends the request.
             self.drop()
 
     def exchange(
         self, call: Call, deadline: float, room: Buffer | None = None, plain: bytes = b""
     ) -> Answer:
-        """Sends one request, again where necessary, and waits for its reply.
+        """Sends one request, repeats it as necessary, and waits for its reply.
 
-        `plain` is the encoded Reply with nothing in it but the seq, if it is known.
+        `plain` is the encoded Reply with nothing but the seq, if it is known.
         """
         started = sent = self._surroundings.now()
         tries = 0
@@ -212,7 +212,7 @@ class ZeroMQCarrier(Carrier):
     def _receive(
         self, call: Call, until: float, plain: bytes, room: Buffer | None
     ) -> Answer | None:
-        """The reply to a request, for `exchange`; None if it does not arrive by then."""
+        """Returns the reply to a request; None if it does not arrive in time."""
         socket = self._socket
         if socket is None:  # closed by a signal handler
             raise ClosedError("this environment was closed in a call")
@@ -223,15 +223,15 @@ class ZeroMQCarrier(Carrier):
                 return None
         has_payload = socket.get(zmq.RCVMORE)
         if has_payload and frame == plain:
-            # The reply to nearly every step: nothing to decode.
+            # Nearly every step has this reply, which needs no decoding.
             return DONE, self._receive_payload(call, socket, room)
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
             raise self._bad_reply(call, "a header that is not a twofold.v1.Reply") from None
         slot = reply.WhichOneof("result")
-        # A request that the server cannot read is answered with seq 0. A payload of another request
-        # stays unread: the socket is dropped.
+        # The server answers an unreadable request with seq 0. The payload of another request stays
+        # unread, since the socket is dropped.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
             self._surroundings.sleep(max(0.0, until - self._surroundings.now()))
             return None
@@ -245,7 +245,7 @@ class ZeroMQCarrier(Carrier):
     def _receive_payload(
         self, call: Call, socket: Socket, room: Buffer | None
     ) -> NDArray[np.uint8]:
-        """The payload behind the header that was received last."""
+        """Returns the payload behind the header that was received last."""
         if call.reply_size is None:
             return np.frombuffer(socket.recv(), np.uint8)
         most = max(call.reply_size, call.reply_room)
@@ -263,7 +263,7 @@ class ZeroMQCarrier(Carrier):
         )
 
     def _receive_frame(self, socket: Socket, wait: float) -> bytes | None:
-        """The next header; None after `wait` seconds or after the liveness interval."""
+        """Returns the next header; None after `wait` seconds or after the liveness interval."""
         milliseconds = math.ceil(max(0.0, min(wait, _LIVENESS_INTERVAL)) * 1000)
         if milliseconds != self._receive_timeout:
             socket.set(zmq.RCVTIMEO, milliseconds)

@@ -1,4 +1,4 @@
-"""Datasets: transitions in a Parquet file that records how they were made, and can be verified.
+"""Datasets: transitions in a Parquet file that records their origin and can be verified.
 
 A file holds row groups of T steps on N lanes, lane after lane, each lane's steps in order. Steps
 on which a lane only begins its next episode (NEXT_STEP autoreset) are not transitions and are left

@@ -29,13 +29,13 @@ GROUP_ROWS = 262_144
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """The modules pyarrow and pyarrow.parquet; raises MissingDependency without them."""
+    """Returns the modules pyarrow and pyarrow.parquet; raises MissingDependency without them."""
     parquet = optional_import("pyarrow.parquet", "datasets", "data")
     return import_module("pyarrow"), parquet
 
 
 def schema(cells: int) -> Any:
-    """The Arrow schema for boards of so many cells."""
+    """Returns the Arrow schema for boards with this many cells."""
     arrow, _ = pyarrow()
     columns = {
         "lane": arrow.uint32(),
@@ -52,7 +52,7 @@ def schema(cells: int) -> Any:
 
 
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
-    """An Arrow record batch of columns (rows,), boards as uint8 (rows, cells)."""
+    """Returns an Arrow record batch of columns (rows,), boards as uint8 (rows, cells)."""
     arrow, _ = pyarrow()
     arrays = []
     for item in schema:
@@ -66,7 +66,7 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
 
 
 def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
-    """The valid transitions of a rollout, lane after lane, each lane's steps in order.
+    """Returns the valid transitions of a rollout, lane after lane, each lane's steps in order.
 
     Args:
         rollout: Some steps of N lanes.
@@ -102,7 +102,7 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
 
 
 def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
-    """The unwrapped environment; if not one of 2048, closes it and raises InvalidArgument."""
+    """Returns the unwrapped environment; closes it and raises InvalidArgument unless it is 2048."""
     base = envs.unwrapped
     if isinstance(base, TwofoldVectorEnv) and Game2048.played_by(envs):
         return base

@@ -112,7 +112,7 @@ def to_huggingface(
 
 
 def _shard_names(groups: int) -> list[str]:
-    """The Parquet files of so many row groups, named as the Hub names them."""
+    """Returns the Hub's names of the Parquet files for this many row groups."""
     count = -(-groups // SHARD_GROUPS)
     return [f"data/train-{shard:05}-of-{count:05}.parquet" for shard in range(count)]
 
@@ -131,7 +131,7 @@ def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | 
 
 
 def _schema(shape: tuple[int, ...]) -> Any:
-    """The Arrow schema: that of the file, but boards and masks are lists."""
+    """Returns the file's Arrow schema, but with lists for boards and masks."""
     arrow, _ = file_format.pyarrow()
     lists = dict.fromkeys(file_format.BOARDS, arrow.list_(arrow.list_(arrow.uint8())))
     lists["action_mask"] = arrow.list_(arrow.int8(), file_format.NUM_ACTIONS)
@@ -140,7 +140,7 @@ def _schema(shape: tuple[int, ...]) -> Any:
 
 
 def _table(columns: dict[str, Array], schema: Any) -> Any:
-    """An Arrow table of the columns of `read`."""
+    """Returns an Arrow table of the columns of `read`."""
     arrow, _ = file_format.pyarrow()
     arrays = []
     for field in schema:
@@ -153,12 +153,12 @@ def _table(columns: dict[str, Array], schema: Any) -> Any:
 
 
 def _card(dataset: DatasetFile) -> str:
-    """README.md. The package `datasets` finds in its head which columns are arrays."""
+    """Returns README.md, whose head tells the package `datasets` which columns are arrays."""
     found, (rows, columns) = dataset.metadata, dataset.shape
     kinds = dict.fromkeys(
         file_format.BOARDS, f"dtype: {{array2_d: {{shape: [{rows}, {columns}], dtype: uint8}}}}"
     )
-    # Every version of `datasets` reads this; from 4 on it writes `list`.
+    # Every version of `datasets` reads this form; from version 4 on it writes `list`.
     kinds["action_mask"] = f"sequence: int8\n    length: {file_format.NUM_ACTIONS}"
     features = []
     for field in file_format.schema(rows * columns):

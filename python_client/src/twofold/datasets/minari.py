@@ -1,4 +1,4 @@
-"""Export to Minari: a dataset's episodes, each whole."""
+"""Export to Minari: a dataset as whole episodes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def to_minari(
     Args:
         path: The file.
         dataset_id: Minari's id, "namespace/name-v0".
-        author: Minari's metadata, which it recommends to give, as the next two.
-        author_email: The same.
-        code_permalink: The same.
-        description: The same; by default, what the file's metadata says.
+        author: The author in Minari's metadata, recommended like the next two.
+        author_email: The author's address in the metadata.
+        code_permalink: The code's address in the metadata.
+        description: The description in the metadata; by default from the file's metadata.
         progress: Called after each row group.
 
     Returns:
@@ -89,7 +89,7 @@ def to_minari(
 
 
 def _new_folder(dataset_id: str) -> Path:
-    """Where Minari will put a dataset; raises InvalidArgument for an id that is taken or wrong."""
+    """Returns Minari's folder for a new dataset; raises InvalidArgument for a taken or wrong id."""
     parse = optional_import("minari.dataset.minari_dataset", "Minari exports", "minari")
     storage = optional_import("minari.storage", "Minari exports", "minari")
     try:
@@ -117,7 +117,7 @@ def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
 
 
 def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:
-    """Minari's buffers of the episodes that end in each row group, at last of the unfinished."""
+    """Yields Minari's buffers of each row group's ended episodes, and last of the unfinished."""
     rows = 0
     begun: dict[int, list[dict[str, Array]]] = {}
     for columns in dataset.transitions():
@@ -131,7 +131,7 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
             lane = int(lanes[first])
             if is_end[last - 1]:
                 ended.append([*begun.pop(lane, []), part])
-            else:  # copied, or else the part would keep its whole row group
+            else:  # copied, so that the part does not keep its whole row group
                 part = {name: values.copy() for name, values in part.items()}
                 begun.setdefault(lane, []).append(part)
         yield _episodes(dataset, ended)
@@ -144,7 +144,7 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
 
 
 def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> list[Any]:
-    """Minari's buffers of episodes, each given as the columns of its parts."""
+    """Returns Minari's buffers of episodes, each given as the columns of its parts."""
     if not episodes:
         return []
     buffer = optional_import("minari.data_collector", "Minari exports", "minari").EpisodeBuffer

@@ -85,10 +85,10 @@ class DatasetFile:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
-        """The environment that the dataset was recorded from.
+        """Returns the environment that the dataset was recorded from.
 
         Raises:
-            InvalidDataset: It cannot be made.
+            InvalidDataset: The environment cannot be made.
             InvalidArgument: It cannot be made with these arguments of the service.
         """
         found = self.metadata
@@ -106,7 +106,7 @@ class DatasetFile:
         return int(self._file.num_row_groups)
 
     def groups(self) -> Iterator[dict[str, Array]]:
-        """The row groups' columns (rows,); boards as uint8 (rows, cells)."""
+        """Yields the row groups' columns (rows,); boards as uint8 (rows, cells)."""
         for group in range(self.num_groups):
             try:
                 table = self._file.read_row_group(group).combine_chunks()
@@ -125,7 +125,7 @@ class DatasetFile:
             yield columns
 
     def transitions(self) -> Iterator[dict[str, Array]]:
-        """The row groups' columns as `read` yields them."""
+        """Yields the row groups' columns as `read` yields them."""
         for columns in self.groups():
             for name in file_format.BOARDS:
                 columns[name] = columns[name].reshape(-1, *self.shape)
@@ -135,7 +135,7 @@ class DatasetFile:
 
 
 def read(path: str | Path) -> Iterator[dict[str, Array]]:
-    """The transitions of a dataset, some hundred thousand at a time.
+    """Yields the transitions of a dataset, some hundred thousand at a time.
 
     Yields:
         For each column an array (n, …): observation and next_observation as uint8 (n, rows,
@@ -156,7 +156,7 @@ def verify(
     Args:
         path: The file.
         progress: Called after each row group.
-        **service: Where to play, as for an environment: endpoint, keys, timeout.
+        **service: The service to use, as for an environment: endpoint, keys, timeout.
 
     Returns:
         The file's metadata: environment, arguments, seed, policy, versions, and the number of

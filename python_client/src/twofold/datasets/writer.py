@@ -67,8 +67,8 @@ def write(
         seed: Seed of the boards, seed + i for lane i; drawn from the system by default.
         policy_timeout: Seconds that one call of the policy may take.
         progress: Called after each row group.
-        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()`; by default in
-            this process.
+        executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`; by
+            default this process.
         **env_arguments: The environment's arguments; the file records them.
 
     Returns:
@@ -87,7 +87,7 @@ def write(
 
 @dataclass(frozen=True)
 class Plan:
-    """A dataset that is to be played, with checked arguments; `write` describes them.
+    """A planned dataset with checked arguments, which `write` describes.
 
     It can be pickled, if the policy can.
     """
@@ -100,7 +100,7 @@ class Plan:
     policy_timeout: float
     env_arguments: dict[str, Any]
     recorded: dict[str, Any]
-    """The environment's arguments as the file has them."""
+    """The environment's arguments in the file's form."""
 
     @classmethod
     def read(
@@ -113,7 +113,7 @@ class Plan:
         policy_timeout: float,
         env_arguments: dict[str, Any],
     ) -> Plan:
-        """The plan for the arguments of `write`.
+        """Returns the plan for the arguments of `write`.
 
         Raises:
             InvalidArgument: One of them is wrong.
@@ -134,7 +134,7 @@ class Plan:
         )
 
     def metadata(self, server: str) -> dict[str, Any]:
-        """The JSON in the file, for a service of this version."""
+        """Returns the JSON in the file, for a service of this version."""
         return {
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
@@ -194,7 +194,7 @@ class RowGroups:
 
 
 class Facts(NamedTuple):
-    """What the file needs to know of the boards: their cells, and the version of the service."""
+    """The file's facts about the boards: their cells, and the version of the service."""
 
     cells: int
     server: str
@@ -294,8 +294,8 @@ def write_file(
 
 @contextlib.contextmanager
 def _appearing(path: str | Path) -> Iterator[Path]:
-    """Yields another name for a file, which gets its own at the end, and is gone after an error."""
-    if Path(path).is_dir():  # or else the complete file could not be moved there
+    """Yields a temporary name for a file; renames the file at the end, or removes it on error."""
+    if Path(path).is_dir():  # fail early: the complete file could not be moved there
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = Path(f"{path}.{os.getpid()}.part")
     try:
@@ -306,7 +306,7 @@ def _appearing(path: str | Path) -> Iterator[Path]:
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The environment's arguments as the file records them.
+    """Returns the environment's arguments as the file records them.
 
     Raises:
         InvalidArgument: A dataset cannot have one of them.

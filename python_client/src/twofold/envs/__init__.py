@@ -1,4 +1,4 @@
-"""The environments: Gymnasium's API over one session, and the games by their ids and names."""
+"""The environments: Gymnasium's API over one session, and the games by id and name."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from twofold.games.spec import GameSpec
 
 
 class RegisteredGame(NamedTuple):
-    """A game and its environments, which the package exports."""
+    """A game and the environments that the package exports for it."""
 
     spec: type[GameSpec]
     single: type[TwofoldEnv[Any]]
@@ -27,13 +27,13 @@ GAMES = (
     RegisteredGame(Game2048, Game2048Env, Game2048VectorEnv),
     RegisteredGame(Concentration, ConcentrationEnv, ConcentrationVectorEnv),
 )
-"""All games. A new one is added here, and its environments to the package's `__init__`."""
+"""All games. Add a new one here, and its environments to the package's `__init__`."""
 BY_ID = {game.spec.environment_id: game for game in GAMES}
 BY_NAME = {game.spec.name: game for game in GAMES}
 
 
 def register() -> None:
-    """Makes the games known to `gymnasium.make` and `gymnasium.make_vec`; twice is fine."""
+    """Registers the games with `gymnasium.make` and `gymnasium.make_vec`. Safe to call twice."""
     for environment_id, game in BY_ID.items():
         if environment_id not in gymnasium.registry:
             gymnasium.register(
@@ -44,10 +44,10 @@ def register() -> None:
 
 
 def make_vec(env: str, num_envs: int, **arguments: Any) -> VectorEnv[Any, Any, Any]:
-    """`gymnasium.make_vec` for ids and arguments that a user chose.
+    """Calls `gymnasium.make_vec` with an id and arguments that a user chose.
 
     Raises:
-        InvalidArgument: The environment or one of its arguments is unknown, or wrong.
+        InvalidArgument: The environment or one of its arguments is unknown or wrong.
     """
     try:
         return gymnasium.make_vec(env, num_envs=num_envs, **arguments)

@@ -1,4 +1,4 @@
-"""The arguments of an environment beside its game's."""
+"""The arguments of an environment other than its game's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RENDER_MODES = ["ansi", "rgb_array"]
 
 
 class ServiceArguments(TypedDict, total=False):
-    """Where to ask, and for how long."""
+    """The service to use, and the time that a call may take."""
 
     endpoint: str | None
-    """"embedded" for this process itself, "private" for a server of this process's own, the address
-    of a running one, or None for the environment variable TWOFOLD_ENDPOINT and without it
+    """"embedded" for this process itself, "private" for this process's own server, or the address
+    of a running server. None means the environment variable TWOFOLD_ENDPOINT, or without it
     "embedded"."""
     keys: CurveKeys | None
     """Keys for an encrypted tcp endpoint, or None for the files that the environment variables
@@ -28,31 +28,31 @@ class ServiceArguments(TypedDict, total=False):
 
 
 class EnvArguments(ServiceArguments, total=False):
-    """The arguments of every environment, single or vector; `obs` is beside them."""
+    """The arguments of every environment, single or vector, except `obs`."""
 
     extra_infos: Iterable[str]
-    """Infos of a step beyond the usual ones, by name; every game has "reward_terms" and "episode"
+    """Names of additional infos of a step. Every game has "reward_terms" and "episode"
     (docs/environments/rewards.md)."""
     recover: bool
-    """Whether to make boards anew that the server has lost; False by default
+    """Whether to recreate boards that the server has lost; False by default
     (docs/operations/reliability.md)."""
     observation_key: str | None
     """The observation's name in a dict; "observation" by default."""
     mask_key: str | None
-    """The mask's; "action_mask" by default. Observations of any form are in a dict if it is given,
-    or with obs="dict"."""
+    """The mask's name in a dict; "action_mask" by default. If it is given, or with obs="dict",
+    observations of any form come in a dict."""
     render_mode: Literal["ansi", "rgb_array"] | None
-    """None, "ansi" for text, or "rgb_array" for pictures."""
+    """None for no pictures, "ansi" for text, or "rgb_array" for pictures."""
     render_size: int
     """Pixels along the longer side of a board's picture, 32 ... 4096; 512 by default."""
 
 
 class VectorEnvArguments(EnvArguments, total=False):
-    """The arguments of every vector environment; `num_envs` and `obs` are beside them."""
+    """The arguments of every vector environment, except `num_envs` and `obs`."""
 
     autoreset_mode: AutoresetMode | str
-    """NEXT_STEP, the default, SAME_STEP or DISABLED, as gymnasium's enum, its value or its name."""
+    """NEXT_STEP (the default), SAME_STEP or DISABLED, as Gymnasium's enum, value or name."""
     copy: bool
-    """False for the same arrays and the same dict of infos from every reset and from every step,
-    overwritten in place and nothing allocated; True by default. (Gymnasium's name, where it means
-    the observations only; here it means rewards, flags and infos, too.)"""
+    """Whether results are fresh; True by default. With False, every reset and every step overwrites
+    and returns the same arrays and the same dict of infos, and allocates nothing. (In Gymnasium the
+    argument covers the observations only; here it covers rewards, flags and infos too.)"""

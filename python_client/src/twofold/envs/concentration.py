@@ -16,7 +16,7 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 
 class ConcentrationInfos(AllInfos):
-    """The infos of N games; steps alone have those on request."""
+    """The infos of N games. Only steps have the infos on request."""
 
     pairs: NDArray[np.int32]
     """Pairs found."""
@@ -29,8 +29,8 @@ class ConcentrationInfos(AllInfos):
     deck: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the symbols of all cards; with deck_info=True."""
     flips: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns): what became of each card: 0 nothing, 1 turned face up, 2 turned back, 3
-    found its mate, 4 shown by a peek."""
+    """(N, rows, columns): the change of each card: 0 none, 1 turned face up, 2 turned back,
+    3 paired, 4 shown by a peek."""
     final_info: NotRequired[ConcentrationInfos]
     """With SAME_STEP: the infos of the episodes that this step ended."""
     _pairs: NDArray[np.bool_]
@@ -52,31 +52,31 @@ class ConcentrationVectorEnvArguments(ConcentrationArguments, VectorEnvArguments
 class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     """N games of Concentration; `gymnasium.make_vec("twofold/Concentration-v0", num_envs=N)`.
 
-    Two cards of one symbol are a pair. An action turns one card, numbered row by row; the second
-    card of a turn is visible in the observation that the step returns, and in the next both are
-    face down again if they are not a pair. The episode ends when all pairs are found. Where there
-    are peeks, the last action shows all cards in play for one observation.
+    Two cards of one symbol are a pair. An action turns one card, numbered row by row. The step's
+    observation shows the second card of a turn. If the two are not a pair, both are face down again
+    in the next observation. The episode ends when all pairs are found. If the game has peeks, the
+    last action shows all cards in play for one observation.
 
-    Observations: uint8 (N, rows, columns), on each card its symbol 0 … symbols - 1 where visible,
-    `symbols` where face down, `symbols + 1` where removed.
+    Observations: uint8 (N, rows, columns). A visible card has its symbol 0 … symbols - 1, a card
+    face down has `symbols`, a removed one `symbols + 1`.
 
-    Reward, float32, by default: 1 for a pair, -0.1 for two cards that are not a pair and for
-    touching a card that is not face down, -0.5 for a peek.
+    Reward, float32, by default: 1 for a pair, -0.5 for a peek, and -0.1 for two cards that are not
+    a pair or for an action on a card that is not face down.
 
-    Infos: see `ConcentrationInfos`, whose mask has the cards that can be turned, and the peek
-    while any is left. On request (`extra_infos`) are `reward_terms`, `episode` and `flips`.
+    Infos: see `ConcentrationInfos`. The mask allows the cards that can be turned, and the peek
+    while any is left. On request (`extra_infos`): `reward_terms`, `episode` and `flips`.
 
     Args:
         num_envs: Number of games N.
-        obs: "array"; "one_hot" or "one_hot_last" for float32 planes, in front of a board's axes or
-            behind them; "flat" for float32 (N, cells); "dict" for {"observation": …, "action_mask":
-            …}, the form of which `mask_key` allows for the others.
+        obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
+            "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
+            `mask_key`, the other forms come in such a dict too.
         arguments: See `ConcentrationArguments` (preset, size, peeks, reward …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
     """
 
     game: Concentration

@@ -1,4 +1,4 @@
-"""The episodes that steps end: in the infos as Gymnasium's wrappers report them, and summed up."""
+"""The episodes that steps end: in infos like those of Gymnasium's wrappers, and summed up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from twofold.envs.results import Array, Stepped
 from twofold.games.spec import Measure
 
 EPISODE = "episode"
-"""The extra info that is made here."""
+"""The extra info that this module makes."""
 RETURN = "episode_return"
-"""The server's, which it needs."""
+"""The server's info that it requires."""
 
 _OF_EVERY_GAME = (
     Measure("return_mean", RETURN, np.add),
@@ -24,7 +24,7 @@ _OF_EVERY_GAME = (
     Measure("length_mean", "episode_length", np.add),
 )
 _NO_LANES = np.empty(0, np.intp)
-# So many steps with ended episodes are summed up at a time, fewer if a step ends many.
+# The steps with ended episodes to sum up at a time, fewer if a step ends many.
 _STEPS_AT_A_TIME = 64
 _MANY = 1024
 
@@ -32,7 +32,7 @@ _MANY = 1024
 class _Window(NamedTuple):
     """The episodes since the statistics were reset.
 
-    Replaced in one assignment: a step that is interrupted and made again counts once.
+    One assignment replaces it, so that an interrupted and repeated step counts once.
     """
 
     last: object
@@ -45,12 +45,12 @@ class _Window(NamedTuple):
 
 
 class Episodes:
-    """What `RecordEpisodeStatistics` adds to the infos of a step, and statistics of many episodes.
+    """The infos that `RecordEpisodeStatistics` would add, and statistics of many episodes.
 
     Args:
         num_envs: Boards N.
-        mode: Their autoreset mode.
-        measures: The game's own.
+        mode: The boards' autoreset mode.
+        measures: The game's own measures.
     """
 
     def __init__(self, num_envs: int, mode: AutoresetMode, measures: tuple[Measure, ...]) -> None:
@@ -67,7 +67,7 @@ class Episodes:
         self.begin()
 
     def begin(self, lanes: NDArray[np.bool_] | None = None) -> None:
-        """The time of these lanes' episodes, bool (N,), counts from now on; None for all lanes."""
+        """Starts the clocks of these lanes' episodes, bool (N,); None for all lanes."""
         if lanes is None:
             lanes = np.ones(self._num_envs, np.bool_)
         self._began[lanes] = time.perf_counter()
@@ -77,7 +77,7 @@ class Episodes:
     def add(self, stepped: Stepped[Any, Any], step: object) -> None:
         """Adds the episodes that a step has ended to its infos, and to the statistics.
 
-        `step` is the same object if the same results come again.
+        `step` is the same object if the same results are returned again.
         """
         now = time.perf_counter()
         self._steps += 1
@@ -99,7 +99,7 @@ class Episodes:
             self._window = _Window(step, number, window.totals, (*window.rest, ended))
 
     def add_inherited(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """The same for the step before a resume: once, and only before the next one that counts."""
+        """Adds the step before a resume, once, and only before the next step that counts."""
         if self._window.last is None:
             self.add(stepped, step)
         else:
@@ -108,7 +108,7 @@ class Episodes:
     def _report(
         self, stepped: Stepped[Any, Any], now: float
     ) -> tuple[NDArray[np.intp], dict[str, Array]]:
-        """Adds ended episodes to the infos alone; returns their lanes (k,), and last infos (k,)."""
+        """Adds ended episodes to the infos only; returns their lanes (k,) and last infos (k,)."""
         _, _, terminations, truncations, infos = stepped
         if not np.count_nonzero(terminations) and not np.count_nonzero(truncations):
             return _NO_LANES, {}
@@ -125,13 +125,13 @@ class Episodes:
         return lanes, ended
 
     def _spread(self, values: Array, lanes: NDArray[np.intp]) -> Array:
-        """Values (k,) in their lanes, (N,); 0 in the others."""
+        """Returns values (k,) in their lanes, (N,), with 0 in the others."""
         array = np.zeros(self._num_envs, values.dtype)
         array[lanes] = values
         return array
 
     def statistics(self, *, reset: bool) -> dict[str, float]:
-        """The measures of all episodes since the last reset of the statistics."""
+        """Returns the measures of all episodes since the last reset of the statistics."""
         window, now = self._window, time.perf_counter()
         totals = self._totals(window)
         statistics = {"episodes": float(window.episodes)}
@@ -147,7 +147,7 @@ class Episodes:
         return statistics
 
     def _totals(self, window: _Window) -> dict[str, float]:
-        """The totals of all episodes."""
+        """Returns the totals of all episodes."""
         if not window.rest:
             return window.totals
         infos = {name: np.concatenate([one[name] for one in window.rest]) for name in self._infos}

@@ -16,7 +16,7 @@ from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
 
 class Game2048Infos(AllInfos):
-    """The infos of N boards; steps alone have those on request."""
+    """The infos of N boards. Only steps have the infos on request."""
 
     score: NDArray[np.int32]
     """Sums of merged values."""
@@ -27,17 +27,17 @@ class Game2048Infos(AllInfos):
     goal_reached: NDArray[np.bool_]
     """Whether the highest tile is the goal or above."""
     merges: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns): the exponents that merges made, in their cells of the afterstate."""
+    """(N, rows, columns): the exponents of merged tiles, in their cells of the afterstate."""
     chance: NotRequired[NDArray[np.int32]]
     """The outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 for none."""
     afterstates: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the board before the spawn."""
     optimal_value: NotRequired[NDArray[np.float32]]
-    """What optimal play still gets on average; 0 once the episode has terminated."""
+    """The mean future result of optimal play; 0 once the episode has terminated."""
     action_values: NotRequired[NDArray[np.float32]]
-    """(N, 4): the same for each action and optimal play after it; -inf for an illegal one."""
+    """(N, 4): the same for each action followed by optimal play; -inf for an illegal action."""
     regret: NotRequired[NDArray[np.float32]]
-    """What the step's action cost: the value of the board before, less that of the action."""
+    """The cost of the step's action: the board's value minus the action's value."""
     final_info: NotRequired[Game2048Infos]
     """With SAME_STEP: the infos of the episodes that this step ended."""
     _score: NDArray[np.bool_]
@@ -66,24 +66,24 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
     an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
 
-    Infos: see `Game2048Infos`. On request (`extra_infos`) are `episode`, and `reward_terms`,
-    `merges`, `chance` and `afterstates`: 0, 0, -1, 0 on a step that only starts a new episode. On
-    boards of at most nine cells also `optimal_value`, `action_values` and `regret` (0 on such a
-    step), from the table that `twofold solve` makes (docs/reference/optimum.md).
+    Infos: see `Game2048Infos`. On request (`extra_infos`): `episode`, `reward_terms`, `merges`,
+    `chance` and `afterstates`. On a step that only starts a new episode, the last four are 0, 0, -1
+    and 0. Boards of at most nine cells also have `optimal_value`, `action_values` and `regret` (0
+    on such a step), from the table that `twofold solve` makes (docs/reference/optimum.md).
 
     Args:
         num_envs: Number of boards N.
-        obs: "array"; "one_hot" or "one_hot_last" for float32 planes, in front of a board's axes or
-            behind them; "flat" for float32 (N, cells); "dict" for {"observation": …, "action_mask":
-            …}, the form of which `mask_key` allows for the others.
+        obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
+            "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
+            `mask_key`, the other forms come in such a dict too.
         arguments: See `Game2048Arguments` (size, goal, reward, dialect …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        FailedPrecondition: The service has no table of the optimum, or it is damaged.
+        FailedPrecondition: The table of the optimum is missing or damaged.
         ResourceExhausted: The service has no memory for the boards, or for the table.
-        TransportError: No server.
+        TransportError: No server answered.
     """
 
     game: Game2048
@@ -150,7 +150,7 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         super().__init__(batch)
 
     def get_keys_to_action(self) -> dict[str, int]:
-        """The keys W, D, S and A with their actions, for `gymnasium.utils.play`.
+        """Returns the keys W, D, S and A with their actions, for `gymnasium.utils.play`.
 
         Pass wait_on_player=True, because a move waits for its key.
         """

@@ -16,8 +16,8 @@ from twofold.envs.arguments import ServiceArguments
 def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an environment's arguments in JSON's types, without any of `ServiceArguments`.
 
-    This and an id are the form in which sessions, datasets and OpenEnv's states name a game;
-    `GameSpec.split` reads it.
+    Sessions, datasets and OpenEnv's states name a game by its id and these arguments.
+    `GameSpec.split` reads them.
 
     Raises:
         TypeError: JSON can't hold an argument.
@@ -29,7 +29,7 @@ def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """Returns an argument that `json` does not know in JSON's types."""
+    """Converts an argument that `json` does not know to JSON's types."""
     if isinstance(value, AutoresetMode):
         return value.value
     if isinstance(value, (np.generic, np.ndarray)):

@@ -1,4 +1,4 @@
-"""The forms in which observations are handed out; the wire has boards only."""
+"""The forms of observations; the wire has boards only."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FORMS = ("array", "one_hot", "one_hot_last", "flat")
 
 @dataclass(frozen=True)
 class ObservationForm:
-    """What `obs`, `observation_key` and `mask_key` ask for.
+    """The form of observations that `obs`, `observation_key` and `mask_key` request.
 
     Attributes:
-        form: "array" for the boards as they are; "one_hot" for float32 planes in front of a board's
-            axes, "one_hot_last" for planes behind them; "flat" for float32 (cells,).
+        form: "array" for the boards as they are, "one_hot" for float32 planes before a board's
+            axes, "one_hot_last" for planes after them, or "flat" for float32 (cells,).
         keys: The names of observation and mask in a dict; None for plain arrays.
-        planes: Planes of the one-hot forms.
+        planes: The number of planes in the one-hot forms.
     """
 
     form: Literal["array", "one_hot", "one_hot_last", "flat"]
@@ -35,7 +35,7 @@ class ObservationForm:
     def read(
         cls, obs: object, observation_key: object, mask_key: object, planes: int
     ) -> ObservationForm:
-        """The form that these arguments ask for; "dict" is "array" in a dict.
+        """Returns the form that these arguments request; "dict" is "array" in a dict.
 
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
@@ -64,7 +64,7 @@ class ObservationForm:
         return cls(form, (first, second), planes)
 
     def space(self, boards: gym.Space[Any], actions: int) -> gym.Space[Any]:
-        """The space of one observation, from that of a board and the number of actions.
+        """Returns the space of one observation, from a board's space and the number of actions.
 
         Raises:
             InvalidArgument: The game's observations have no rows and columns.
@@ -97,8 +97,8 @@ class ObservationForm:
     def observations(self, boards: NDArray[Any], mask: NDArray[Any], out: Any = None) -> Any:
         """Returns boards (K, …) and their action mask (K, actions) as observations.
 
-        A mask in a dict is a copy, so that a write to it does not change the other. `out` are
-        observations of this method, to write to.
+        A mask in a dict is a copy, so a write to it does not change the infos' mask. `out` are
+        observations of this method to overwrite.
         """
         if self.keys is None:
             return self.of(boards, out)
@@ -109,10 +109,10 @@ class ObservationForm:
         return out
 
     def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Boards (K, …) in this form, (K, …), in `out` or in memory of their own.
+        """Returns boards (K, …) in this form, (K, …), in `out` or in new memory.
 
-        With "array" they are the boards themselves. Numbers above the last plane, which only given
-        boards lead to, are in the last plane.
+        With "array" the result is the boards themselves. The last plane also holds numbers beyond
+        it, which only given boards lead to.
         """
         if self.form == "array":
             return boards

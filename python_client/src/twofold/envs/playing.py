@@ -20,11 +20,11 @@ class Schedule(Protocol):
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left."""
+        """Returns True if nothing is left to play."""
         ...
 
     def advance(self, segment: Any, /) -> None:
-        """Counts a segment that was played, and finds the lanes that begin an episode."""
+        """Counts a played segment and finds the lanes that begin an episode."""
         ...
 
 
@@ -35,7 +35,7 @@ _Followed = TypeVar("_Followed", contravariant=True)
 
 
 class Source(Protocol[_Followed, _Played]):
-    """A player of a schedule, some steps at a time."""
+    """A player that plays a schedule, some steps at a time."""
 
     def begin(self, schedule: _Followed, /) -> None:
         """Begins the episodes of the lanes `schedule.begins`."""
@@ -54,8 +54,8 @@ def play(
     """Plays everything that is left.
 
     Args:
-        source: Plays it.
-        schedule: Counts it.
+        source: Plays the boards.
+        schedule: Counts the played segments.
         observers: Called with each segment, before the schedule counts it.
     """
     source.begin(schedule)

@@ -10,7 +10,7 @@ from twofold.envs.results import Array
 from twofold.games.drawing import Picture, side_by_side
 from twofold.games.spec import GameSpec
 
-# Pixels between the boards of a grid, and the least that a board may have.
+# Pixels between the boards of a grid, and the smallest size of a board.
 _GAP = 8
 _SMALLEST_BOARD = 16
 
@@ -18,7 +18,7 @@ _SMALLEST_BOARD = 16
 def draw(
     game: GameSpec, boards: Array, render_mode: str, size: int
 ) -> tuple[str, ...] | tuple[Picture, ...]:
-    """Returns boards (N, …) one by one, for `TwofoldVectorEnv.render`."""
+    """Draws boards (N, …) one by one, for `TwofoldVectorEnv.render`."""
     if render_mode == "ansi":
         return tuple(game.text(board) for board in boards)
     return tuple(game.picture(board, size) for board in boards)

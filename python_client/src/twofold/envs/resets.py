@@ -16,10 +16,10 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
-    """Which boards a reset with these options is for, bool (N,).
+    """Returns the boards that a reset with these options restarts, bool (N,).
 
     Raises:
-        InvalidArgument: The mask is wrong, or there is an unknown option.
+        InvalidArgument: The mask is wrong, or an option is unknown.
     """
     unknown = options.keys() - {"reset_mask", "boards"}
     if unknown:
@@ -43,7 +43,7 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
 def start_boards(
     boards: object, mask: NDArray[np.bool_], space: gym.Space[Any], numbers: str
 ) -> NDArray[Any]:
-    """The boards that a reset starts from, (N, …), of the space's dtype; `mask` says which count.
+    """Returns a reset's start boards, (N, …), in the space's dtype; only those in `mask` count.
 
     Raises:
         InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad one.
@@ -64,9 +64,9 @@ def reset_request(
     seeds: NDArray[np.uint64],
     boards: Array | None,
 ) -> tuple[envelope.Request, bytes | None]:
-    """The request and payload that reset the lanes of a mask, some of them with new seeds."""
+    """Returns the request and payload that reset a mask's lanes, some of them with new seeds."""
     has_seeds = bool(seeded.any())
-    # 1 resets a lane, 2 has it go on with its stream.
+    # 1 resets a lane, with a seed if seeds are sent. 2 resets it and continues its stream.
     numbers = mask.view(np.uint8) + (mask & ~seeded & has_seeds)
     reset = environment.ResetRequest(
         seeds=has_seeds, mask=bool((numbers != 1).any()), boards=boards is not None

@@ -21,9 +21,9 @@ from twofold.v1 import environment_pb2 as environment
 
 Array = NDArray[Any]
 ObsT = TypeVar("ObsT", default=Any)
-"""What is observed: an array, or a dict of two, the observations and their masks."""
+"""The type of observations: an array, or a dict of observations and masks."""
 BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
-"""What one game observes, an array by default."""
+"""The type of a game's observations, an array by default."""
 InfosT = TypeVar("InfosT", default=Any)
 """A dict of infos."""
 Stepped: TypeAlias = (
@@ -34,7 +34,7 @@ Infos = dict[str, Any]
 
 
 class EpisodeInfo(TypedDict):
-    """The episodes that a step has ended, (N,) each; 0 for the other boards."""
+    """The episodes that a step has ended, arrays (N,) with 0 for the other boards."""
 
     r: NDArray[np.float64]
     """The sum of the rewards."""
@@ -45,20 +45,20 @@ class EpisodeInfo(TypedDict):
 
 
 class AllInfos(TypedDict):
-    """The infos of every game, an array (N, …) for each name; `_name`: the boards with a value."""
+    """The infos of every game: by name an array (N, …), and as `_name` the boards with a value."""
 
     action_mask: NDArray[np.int8]
-    """(N, actions): 1 where the action is legal; all 0 where the game is over."""
+    """(N, actions): 1 for a legal action; all 0 after the game's end."""
     episode_length: NDArray[np.int32]
     """The episode's steps, legal or not."""
     reward_terms: NotRequired[NDArray[np.float32]]
-    """(N, terms): each term's weighted part of the reward, before scale and clip; on request."""
+    """(N, terms), on request: each term's weighted part of the reward, before scale and clip."""
     episode_return: NotRequired[NDArray[np.float64]]
     """The sum of the episode's rewards so far; on request."""
     episode: NotRequired[EpisodeInfo]
-    """Of the steps that end episodes; on request."""
+    """On request: the episodes that the step has ended."""
     final_obs: NotRequired[NDArray[np.object_]]
-    """With SAME_STEP: the last observations of the episodes that this step ended, else None."""
+    """With SAME_STEP: the last observation of each episode that this step ended, else None."""
     _action_mask: NDArray[np.bool_]
     _episode_length: NDArray[np.bool_]
     _reward_terms: NotRequired[NDArray[np.bool_]]
@@ -70,18 +70,18 @@ class AllInfos(TypedDict):
 
 _OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
-# Kept layouts of finals, one for each number of episodes that end in a step.
-_MOST_LAYOUTS = 1000
+# Layouts of finals to keep, one for each number of episodes that end in a step.
+_MAX_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
 def infos_of(infos: Infos, lane: int) -> Infos:
-    """One board's infos without masks.
+    """Returns one board's infos without masks.
 
-    Numbers are numpy scalars, since TorchRL asks each for its dtype; as int64 and float64, so that
-    `2 ** infos["max_exponent"]` does not overflow. Flags are arrays of shape (): Gymnasium's
-    SyncVectorEnv makes an array of objects of numpy's bool scalars. `episode` has Python's
-    numbers, as Gymnasium's wrapper.
+    Numbers are numpy scalars, since TorchRL asks each for its dtype. They are int64 and float64, so
+    that `2 ** infos["max_exponent"]` does not overflow. Flags are arrays of shape (), because
+    Gymnasium's SyncVectorEnv turns numpy's bool scalars into an array of objects. `episode` has
+    Python's numbers, as in Gymnasium's wrapper.
     """
     return {name: _part(value, lane) for name, value in infos.items() if not name.startswith("_")}
 
@@ -96,7 +96,7 @@ def _part(value: Any, lane: int) -> Any:
 
 
 def plain(infos: Infos) -> Infos:
-    """One board's infos with Python's own numbers, for JSON."""
+    """Returns one board's infos with Python's own numbers, for JSON."""
     numbers = (name for name, one in infos.items() if np.ndim(one) == 0)
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
@@ -106,14 +106,14 @@ class Target:
     """The arrays and dicts that all calls return with copy=False, overwritten in place.
 
     Attributes:
-        buffer: The memory of a payload, and of the masks of the infos behind it.
-        boards: The server's observations in it.
-        mask: The server's action mask in it.
+        buffer: The memory of a payload, followed by the masks of the infos.
+        boards: The server's observations in the buffer.
+        mask: The server's action mask in the buffer.
         stepped: The results of a step.
         observed: The results of a reset.
-        own: Their dicts, with copies without finals and without keys that wrappers add.
-        last_masks: The masks of the infos that belong to an episode's last step.
-        has_finals: Whether the last step had any.
+        own: The dicts of both, with copies that lack finals and the keys that wrappers add.
+        last_masks: The masks of infos that belong to an episode's last step.
+        has_finals: Whether the last step had final infos.
     """
 
     buffer: Buffer
@@ -138,9 +138,9 @@ class Target:
 
 
 class Results:
-    """The results of resets and steps: the arrays of a payload, and masks of the infos behind it.
+    """The results of resets and steps: a payload's arrays, followed by the masks of the infos.
 
-    They are written to a given target, or else to fresh memory.
+    The results go to a given target, or else to fresh memory.
 
     Args:
         spec: The reply to create, with the layouts of replies.
@@ -152,10 +152,10 @@ class Results:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
-        num_envs: The same.
-        game: The same.
-        form: The same.
-        size: Bytes of a payload and the masks.
+        num_envs: The argument.
+        game: The argument.
+        form: The argument.
+        size: The bytes of a payload and the masks.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Results:
         self._finals_layouts: dict[bytes, Layout] = {}
 
     def buffer(self, target: Target | None = None) -> Buffer:
-        """Returns memory for the payload of a reply that is to become results."""
+        """Returns memory for the payload of a reply to turn into results."""
         return self._buffers.take(self.size) if target is None else target.buffer
 
     def target(self, spec: environment.CreateReply) -> Target:
@@ -211,17 +211,17 @@ class Results:
         )
 
     def observed(self, session: Session) -> NDArray[np.uint8]:
-        """Asks for the results as they stand; returns the payload, in fresh memory."""
+        """Requests the current results; returns the payload in fresh memory."""
         buffer = self.buffer()
         session.call("observe", _OBSERVE, into=buffer)
         return buffer[0]
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:
-        """The server's observations in a reset's payload, (N, …)."""
+        """Returns the server's observations in a reset's payload, (N, …)."""
         return self._reset_layout.split(memory)["observation"]
 
     def of_reset(self, memory: NDArray[np.uint8], target: Target | None = None) -> tuple[Any, Any]:
-        """Returns the results of a reset or alike, whose payload is in memory from `buffer`."""
+        """Returns the results of a reset or similar, whose payload is in memory from `buffer`."""
         if target is not None:
             self._write(target)
             return target.observed
@@ -242,7 +242,7 @@ class Results:
             observations, rewards, terminations, truncations, infos = target.stepped
         if reply is not DONE and reply.step.HasField("finals"):
             if target is not None:
-                # First, so that the next call clears whatever an interrupt leaves behind.
+                # First, so that the next call clears the remains of an interrupted call.
                 target.has_finals = True
             infos |= self._finals(reply, memory, infos)
         return observations, rewards, terminations, truncations, infos
@@ -256,7 +256,7 @@ class Results:
         self.form.observations(target.boards, mask, target.stepped[0])
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
-        """The layout with the mask of each info behind it, bool (N,), as in Gymnasium."""
+        """Returns the layout followed by the mask of each info, bool (N,), as in Gymnasium."""
         arrays = list(wire.arrays)
         extended = environment.PayloadLayout(size=self._end_of_payload)
         for array in arrays:
@@ -272,9 +272,9 @@ class Results:
         return extended
 
     def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
-        """The layout of `final_info`: all masks, and behind them the arrays.
+        """Returns the layout of `final_info`: all masks, followed by the arrays.
 
-        The masks are (names + 2, N), the first two those of the observations and of all infos.
+        The masks are (names + 2, N). The first is the observations', the second `final_info`'s own.
         """
         arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
         shape = (len(arrays) + 2, self.num_envs)
@@ -287,7 +287,7 @@ class Results:
         return Layout(layout, ("masks",))
 
     def _views(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
-        """Returns a step's results in the server's action order, without finals."""
+        """Returns views of a step's results, in the server's action order and without finals."""
         memory[self._end_of_payload :].fill(True)
         infos: Infos = self._step_layout.split(memory)
         boards, rewards = infos.pop("observation"), infos.pop("reward")
@@ -303,25 +303,25 @@ class Results:
         return self.form.observations(boards, infos["action_mask"])
 
     def _finals(self, reply: envelope.Reply, memory: NDArray[np.uint8], infos: Infos) -> Infos:
-        """The infos that SAME_STEP adds to a step in which episodes have ended.
+        """Returns the infos that SAME_STEP adds to a step that ends episodes.
 
         Args:
-            reply: With the layout of the finals: the lanes of the k episodes, and for each of them
-                a row of a reset's arrays and of the infos of the optimum, (k, …).
+            reply: The reply, with the layout of the finals: the lanes of the k episodes, and for
+                each episode a row of a reset's arrays and of the infos of the optimum, (k, …).
             memory: The payload.
-            infos: The step's. All others of its infos belong to the old episodes: they move to the
-                final ones, and the masks of these boards are cleared.
+            infos: The step's infos. Infos that a reset lacks belong to the old episodes: they move
+                to the final infos, and the masks of these boards are cleared.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)
         if layout is None:
-            if len(self._finals_layouts) == _MOST_LAYOUTS:
+            if len(self._finals_layouts) == _MAX_LAYOUTS:
                 self._finals_layouts.clear()
             layout = Layout(reply.step.finals, ("lanes", "observation"))
             self._finals_layouts[wire] = layout
         finals = layout.split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
-        # A copy, so that one kept observation does not keep the whole reply in memory.
+        # A copy, so that keeping one observation does not keep the whole reply in memory.
         observations = self._observations(finals.pop("observation").copy(), finals)
         final_obs = np.empty(self.num_envs, object)
         if self.form.keys is None:

@@ -23,26 +23,26 @@ def resume(
     timeout: float = _arguments.DEFAULT_TIMEOUT,
     recover: bool | None = None,
 ) -> TwofoldVectorEnv:
-    """Takes over the boards of a process that has died, or of one that is to be shut out.
+    """Takes over the boards of another process, which has died or is to be shut out.
 
-    The vector environment has the session's game and its maker's arguments, and continues where the
-    last request left it: `requests` counts them, `last_results` is what the last one returned. The
+    The vector environment has the session's game and its maker's arguments, and continues after the
+    last request: `requests` counts the requests, `last_results` holds the last results. The
     previous holder gets StaleEpoch from now on.
 
     Args:
         token: The value of `envs.unwrapped.token`.
-        endpoint: The server's address, where it is not the one in the token any more.
+        endpoint: The server's address, if it differs from the token's.
         keys: Keys for an encrypted endpoint; a session belongs to the key that made it.
         timeout: Seconds that each call may take.
-        recover: Whether to make boards anew that the server loses from now on; None for the maker's
-            choice. It needs a snapshot, which the first call takes, whatever that is: until then a
-            loss raises NotFound, and resuming again returns the same `last_results`. The maker's
-            n-tuple network is not kept: the next rollout by it uploads it again.
+        recover: Whether to recreate boards that the server loses from now on; None for the maker's
+            choice. Recovery needs a snapshot, which the first call of any kind takes. Until then a
+            loss raises NotFound, and resuming again returns the same `last_results`. The next
+            rollout by an n-tuple network uploads the network again.
 
     Raises:
         InvalidArgument: The token is invalid, or the session's game is not known here.
         NotFound: The server has no such session: it was closed, has expired, or was lost.
-        TransportError: No answer.
+        TransportError: No answer came.
     """
     address, _, digits = _arguments.text("token", token).rpartition("#")
     try:
@@ -73,7 +73,7 @@ def resume(
 
 
 def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
-    """The environment around a resumed session."""
+    """Makes the environment around a resumed session."""
     game = BY_ID.get(session.create.environment_id)
     try:
         owner, arguments = json.loads(session.create.client_arguments)
@@ -85,7 +85,7 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
             "or with arguments that JSON can't hold",
             field="token",
         )
-    # Older clients have it among the arguments, and a fork has another number.
+    # Older clients stored the number of boards here, and a fork has another number.
     arguments.pop("num_envs", None)
     recovers_by_default = arguments.pop("recover", False)
     spec, others = game.spec.split(arguments)

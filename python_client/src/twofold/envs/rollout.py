@@ -1,4 +1,4 @@
-"""The arrays of many steps, as replies bring them: in new memory, or in the caller's."""
+"""The arrays of many steps, collected from replies in new memory or in the caller's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twofold.games.spec import GameSpec
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
-# Names in replies, and those of the attributes that hold them.
+# Names in replies, and the names of the attributes that hold them.
 _FRAMES = {"observation": "observations", "action_mask": "action_masks"}
 _STEPS = {
     "action": "actions",
@@ -35,7 +35,7 @@ class Finals:
 
     Attributes:
         steps: int64 (F,): the step of the rollout that ended the episode, ascending.
-        lanes: int64 (F,): the lane that it was in.
+        lanes: int64 (F,): the episode's lane.
         observations: (F, …): the last boards, as in a rollout.
         infos: The last infos, (F, …) each.
     """
@@ -51,17 +51,17 @@ class Rollout:
     """T steps of N lanes, time first.
 
     Attributes:
-        observations: (T + 1, N, …): row t is what step t's actions were chosen on. The boards
-            themselves, whatever form the environment's observations have.
+        observations: (T + 1, N, …): row t holds the boards before step t. They are plain boards in
+            every environment, regardless of its form of observations.
         action_masks: int8 (T + 1, N, actions).
         actions: uint8 (T, N).
         rewards: float32 (T, N).
         terminations: bool (T, N).
         truncations: bool (T, N).
-        valid: bool (T, N): false where the lane only began its next episode (NEXT_STEP), or waited
-            to be reset (DISABLED).
-        infos: The requested ones, (T, N, …) each, after each step.
-        finals: The episodes that ended, with SAME_STEP autoreset; else None.
+        valid: bool (T, N): false where the lane only began its next episode (NEXT_STEP) or waited
+            for a reset (DISABLED).
+        infos: The requested infos after each step, (T, N, …) each.
+        finals: With SAME_STEP autoreset, the episodes that ended; else None.
     """
 
     observations: Array
@@ -78,13 +78,13 @@ class Rollout:
 def storage(
     out: object, steps: int, infos: Sequence[str], spec: environment.PayloadLayout
 ) -> dict[str, Array]:
-    """The caller's arrays by their names in replies; they and the infos are checked.
+    """Checks the caller's arrays and infos; returns the arrays by their names in replies.
 
     Args:
         out: A `Rollout`, a mapping of some of its arrays by their names, or None.
         steps: T.
-        infos: The infos that are requested.
-        spec: The payload of a step, which says what each step brings.
+        infos: The requested infos.
+        spec: The layout of a step's payload.
 
     Raises:
         InvalidArgument: An info is not known, or an array can't be used; `field` names it, such as
@@ -128,11 +128,11 @@ def storage(
 
 
 def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The memory of an array or a tensor as an array of this shape and dtype."""
+    """Returns the memory of an array or a tensor as an array of this shape and dtype."""
     try:
-        # A list becomes another array each time; what has memory shows the same.
+        # A list becomes another array each time; a real array shares its memory both times.
         array, again = np.asanyarray(given), np.asanyarray(given)
-    except Exception as error:  # of a tensor's library, too
+    except Exception as error:  # also from a tensor's library
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype != dtype or array.shape != shape:
         raise InvalidArgument(
@@ -148,7 +148,7 @@ def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[
 
 
 class Collected:
-    """The arrays of a rollout, as they come in.
+    """The arrays of a rollout, collected reply by reply.
 
     Args:
         steps: T.
@@ -157,7 +157,7 @@ class Collected:
         buffers: Memory for the others.
 
     Attributes:
-        done: Number of the steps that are in.
+        done: The number of collected steps.
     """
 
     def __init__(
@@ -180,16 +180,16 @@ class Collected:
         payload: NDArray[np.uint8],
         played: NDArray[np.uint8] | None = None,
     ) -> dict[str, Array]:
-        """Adds the steps of one reply, and returns its arrays by their names in it.
+        """Adds the steps of one reply, and returns its arrays by their names in the reply.
 
-        `played` are the actions (steps, N) that the user numbered, if no policy in the service
+        `played` are the actions (steps, N) in the user's numbers, unless a policy in the service
         chose them.
         """
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
             if "action_mask" in finals:
                 finals["action_mask"] = self._game.in_user_order(finals["action_mask"], -1)
-            # The payload's memory is used again.
+            # The payload's memory will be reused.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
         arrays = self._split(reply, payload)
@@ -203,14 +203,14 @@ class Collected:
         for name, array in arrays.items():
             whole = self._arrays[name]
             if whole is not array:
-                # The first frame is the last one of the reply before.
+                # The first frame repeats the last one of the previous reply.
                 skip = int(name in _FRAMES and self.done > 0)
                 whole[self.done + skip : self.done + len(array)] = array[skip:]
         self.done += reply.steps
         return arrays
 
     def _split(self, reply: wire.RolloutReply, payload: NDArray[np.uint8]) -> dict[str, Array]:
-        # Steps one by one all have the same layout.
+        # Replies with single steps all have the same layout.
         if self._layout is None or self._layout[0] != reply.arrays:
             self._layout = reply.arrays, Layout(reply.arrays, (*_FRAMES, *_STEPS))
         return self._layout[1].split(payload)
@@ -218,16 +218,16 @@ class Collected:
     def _in_user_order(
         self, arrays: dict[str, Array], played: NDArray[np.uint8] | None
     ) -> dict[str, Array]:
-        """Masks and actions by the user's numbers, from the server's."""
+        """Reorders masks and actions from the server's numbers to the user's."""
         masks = arrays["action_mask"]
         if played is None:
-            # A policy's action where no action is legal is 0 in any order.
+            # If no action is legal, a policy's action is 0 in either order.
             is_chosen = masks[:-1].any(axis=2)
             played = np.where(is_chosen, self._game.from_server(arrays["action"]), np.uint8(0))
         return {"action_mask": self._game.in_user_order(masks, -1), "action": played}
 
     def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
-        """Arrays for all steps, in one block of memory, by those of the first ones."""
+        """Returns arrays for all steps in one block of memory, modelled on the first steps'."""
         shapes = {
             name: (self.steps + len(array) - steps, *array.shape[1:])
             for name, array in arrays.items()
@@ -243,7 +243,7 @@ class Collected:
         }
 
     def whole(self, has_finals: bool) -> Rollout:
-        """All of it."""
+        """Returns the whole rollout."""
         arrays = dict(self._arrays)
         named = {name: arrays.pop(wire_name) for wire_name, name in (_FRAMES | _STEPS).items()}
         finals = self._all_finals(named["observations"]) if has_finals else None

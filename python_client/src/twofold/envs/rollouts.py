@@ -1,4 +1,4 @@
-"""Many steps in one call: requests, each bounded in bytes and in time, or one for each step."""
+"""Many steps in one call, with requests that are bounded in bytes and time, or one per step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from twofold.v1 import rollout_pb2 as wire
 
 Progress = Callable[[int], object]
 
-# Bytes of one reply: enough steps that the round trip does not count, few enough for the caches;
-# more where a step is large, since each reply begins with the boards that the last one ended with.
+# Bytes of one reply: enough steps that the round trip does not matter, few enough for the caches.
+# Large steps get more, since each reply begins with the last boards of the previous one.
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
-_MOST_REPLY_BYTES = 16 << 20
+_MAX_REPLY_BYTES = 16 << 20
 
 
 def rollout(
@@ -44,7 +44,7 @@ def rollout(
     out: Rollout | Mapping[str, object] | None,
     progress: Progress | None,
 ) -> Rollout:
-    """Returns the rollout for these arguments of `TwofoldVectorEnv.rollout`."""
+    """Plays the rollout for these arguments of `TwofoldVectorEnv.rollout`."""
     steps = _arguments.integer("steps", steps, 1, sys.maxsize // session.spec.step.size)
     if isinstance(infos, str):
         raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
@@ -74,7 +74,7 @@ def rollout(
     wanted = reply_bytes(session)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
-        """Returns the request for the steps that are left after `done` steps."""
+        """Returns the request for the remaining steps after `done` steps."""
         request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
         payload = None
         left = steps - done
@@ -84,7 +84,7 @@ def rollout(
                 request.policy_seeds = True
                 payload = seeds.astype("<u8").tobytes()
         if sent is not None:
-            # A request has to fit too.
+            # The request must fit too.
             largest = session.link.largest_payload(wanted)
             left = min(left, max(1, largest // num_envs))
             request.actions.SetInParent()
@@ -104,7 +104,7 @@ def _play(
     room: int,
     progress: Progress | None,
 ) -> Rollout:
-    """The steps of as many requests as it takes; `room` are the bytes of the largest reply."""
+    """Plays steps in as many requests as necessary; `room` is the largest reply's bytes."""
     steps = collected.steps
     session.is_busy = True  # except for `progress`
     following = request(0)
@@ -116,7 +116,7 @@ def _play(
             progress(done)
             session.is_busy = True
         if done < steps:
-            # The server goes on while this process copies the reply.
+            # The server executes it while this process copies the reply.
             following = request(done)
             session.begin("rollout", *following, room)
         collected.add(reply.rollout, payload, None if played is None else played[begin:done])
@@ -125,9 +125,9 @@ def _play(
 
 
 class _StepCount:
-    """A number of steps; the service says which lanes begin an episode, and which play.
+    """A number of steps, and the lanes that begin an episode or play in the next step, bool (N,).
 
-    Both are of the next step, bool (N,).
+    The service reports these lanes.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class _StepCount:
 
 
 class _FunctionSteps:
-    """A source of steps whose actions a function chooses, each in a separate request and call.
+    """A source of steps whose actions a function chooses, with one request and call per step.
 
-    Each is a rollout of one step, so that the service keeps the boards that wait and the ends of
+    Each request is a rollout of one step, so that the service tracks waiting boards and the ends of
     episodes.
     """
 
@@ -229,19 +229,19 @@ class _FunctionSteps:
 
 
 def _largest_step(session: Session) -> int:
-    """Bytes of the largest reply with a single step, which goes in whatever its size."""
+    """Returns the bytes of the largest reply with a single step, which is allowed at any size."""
     spec = session.spec
     return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
 
 
 def _whole(session: Session, collected: Collected) -> Rollout:
-    """The rollout, at its end."""
+    """Returns the finished rollout."""
     mode = session.create.autoreset_mode
     return collected.whole(mode == environment.AUTORESET_MODE_SAME_STEP)
 
 
 def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[np.uint8]:
-    """Returns actions (T, N), checked."""
+    """Returns the checked actions (T, N)."""
     array = _arguments.integers("actions", actions, (steps, session.create.num_envs))
     num_actions = session.spec.action_space.discrete.n
     is_bad = (array < 0) | (array >= num_actions)
@@ -256,6 +256,6 @@ def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[n
 
 
 def reply_bytes(session: Session) -> int:
-    """Bytes that a rollout's reply is to have at most, if a step goes in."""
+    """Returns the size limit of a rollout's reply, if a single step is not larger."""
     several = _STEPS_OF_A_REPLY * session.spec.step.size
-    return max(_REPLY_BYTES, min(several, _MOST_REPLY_BYTES))
+    return max(_REPLY_BYTES, min(several, _MAX_REPLY_BYTES))

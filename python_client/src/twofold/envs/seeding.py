@@ -14,20 +14,20 @@ from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
 Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.integer] | None"
-"""Seeds as `reset` takes them."""
+"""The seeds that `reset` accepts."""
 
 
 def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes) -> int:
-    """A seed at random, with seed + i below 2^63 for every board i.
+    """Draws a random seed, with seed + i below 2^63 for every board i.
 
     Seeds from 2^63 up are reserved for evaluation.
     """
-    # Of 128 bits, so that the remainders are equally likely but for one part in 2^65.
+    # From 128 bits, so that all remainders are equally likely up to one part in 2^65.
     return int.from_bytes(random_bytes(16), "little") % (2**63 - num_envs)
 
 
 def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
-    """uint64 (num_envs,): seed + i for board i, modulo 2^64."""
+    """Returns uint64 (num_envs,): seed + i for board i, modulo 2^64."""
     boards = np.arange(num_envs, dtype=np.uint64)
     boards += np.uint64(seed % 2**64)
     return boards
@@ -36,7 +36,7 @@ def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
 def worker_seeds(
     seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
 ) -> NDArray[np.uint64]:
-    """The boards' seeds for one of several workers, distinct between workers.
+    """Returns the boards' seeds for one of several workers, distinct between workers.
 
         envs.reset(seed=twofold.worker_seeds(seed, envs.num_envs, rank=worker))
 
@@ -47,7 +47,7 @@ def worker_seeds(
         seed: The run's seed. Runs whose seeds lie closer than all their boards share some boards.
         num_envs: Boards of each worker.
         rank: The worker's number, from 0.
-        evaluation: Whether to add 2^63, which keeps the seeds apart from those of training.
+        evaluation: Whether to add 2^63, which separates the seeds from those for training.
 
     Returns:
         uint64 (num_envs,).
@@ -66,19 +66,19 @@ def worker_seeds(
 
 
 class BoardSeeds:
-    """The seeds that boards got from the resets and restores that were carried out.
+    """The boards' seeds from executed resets and restores.
 
-    A reset may stay pending, or may never be sent: its change is planned beforehand, and happens
-    when its reply is there.
+    A reset may stay pending or may never be sent. So its change is planned beforehand and applied
+    when its reply arrives.
 
     Args:
         num_envs: Boards N.
-        random_bytes: Where the first seeds come from, if the caller gives none.
-        was_reset: Whether another process has reset the boards, with seeds that it knows.
+        random_bytes: The source of the first seeds, if the caller gives none.
+        was_reset: Whether another process has reset the boards, with seeds that only it knows.
 
     Attributes:
         seeds: uint64 (N,); None before the first reset.
-        unknown: bool (N,), the boards that go on with the stream of a snapshot.
+        unknown: bool (N,), the boards that continue a snapshot's stream.
         first: The operation that brought the first seeds.
     """
 
@@ -93,14 +93,14 @@ class BoardSeeds:
 
     @functools.cached_property
     def drawn(self) -> int:
-        """The seed from the system for the first reset without a seed; always the same one."""
+        """The system's seed for the first reset without a seed, drawn once."""
         return draw_seed(self.unknown.size, self._random_bytes)
 
     @property
     def common(self) -> int:
-        """The seed s, where board i last got s + i; -1 for other seeds and snapshots.
+        """The seed s if board i last got s + i; -1 for other seeds and snapshots.
 
-        Before the first reset: the one `drawn`.
+        Before the first reset, it is `drawn`.
         """
         if self.seeds is None:
             return self.drawn
@@ -111,15 +111,15 @@ class BoardSeeds:
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
     ) -> None:
-        """Notes that the request with this payload gives the lanes, bool (N,), new streams.
+        """Plans new streams for the lanes, bool (N,), after the request with this payload.
 
-        `seeds` are theirs, uint64 (N,); None for the streams of a snapshot.
+        `seeds`, uint64 (N,), are the lanes' seeds; None for the streams of a snapshot.
         """
-        # Some requests are never sent; a pending one is among the last few.
+        # Some requests are never sent. A pending one is among the last five.
         self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
 
     def done(self, operation: object, payload: bytes | None) -> None:
-        """Applies the plan of a reset or restore that was carried out; twice is fine."""
+        """Applies the plan of an executed reset or restore. Safe to call twice."""
         plan = next((plan for plan in reversed(self._plans) if plan[0] == payload), None)
         if plan is None:
             return
@@ -136,11 +136,11 @@ _FORK_SALT = np.uint64(0x54574F464F4C4446)
 
 
 def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The seeds of copies, different from their parents' whatever those were seeded with.
+    """Returns the copies' seeds, which differ from any seeds of their parents.
 
         mix(mix(mix(salt ^ seed) ^ first) ^ second)
 
-    where mix is SplitMix64's, after its addition.
+    Here mix is SplitMix64's function after its addition.
 
     `seeds` are uint64 (k,), the caller's, and `generators` uint64 (k, 2), the states of the
     parents' generators.
@@ -161,7 +161,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def board_seeds(
     seed: Seed, num_envs: int, name: str = "seed"
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The seed of each board, and which boards have one.
+    """Returns the seed of each board, and which boards have one.
 
     Args:
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
@@ -172,7 +172,7 @@ def board_seeds(
         uint64 (N,), 0 for boards without a seed, and bool (N,).
 
     Raises:
-        InvalidArgument: Not integers, negative, or a sequence of the wrong length.
+        InvalidArgument: The seeds are not integers, are negative, or have the wrong length.
     """
     if seed is None:
         return np.zeros(num_envs, np.uint64), np.zeros(num_envs, np.bool_)
@@ -181,7 +181,7 @@ def board_seeds(
         number = _arguments.integer(name, seed, 0)
         return consecutive(number, num_envs), np.ones(num_envs, np.bool_)
     if isinstance(seed, np.ndarray) and seed.dtype == np.uint64 and seed.shape == (num_envs,):
-        return seed.copy(), np.ones(num_envs, np.bool_)  # thousands of seeds, every few steps
+        return seed.copy(), np.ones(num_envs, np.bool_)  # fast: thousands of seeds every few steps
     entries = list(seed)  # type: ignore[arg-type]
     if len(entries) != num_envs:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""An environment's arguments, checked."""
+"""The checked arguments of an environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AUTORESET = {
 
 @dataclass(frozen=True)
 class Settings:
-    """The checked arguments of a vector environment, but for its number of boards.
+    """The checked arguments of a vector environment, except its number of boards.
 
     Attributes:
         game: The game.
@@ -39,7 +39,7 @@ class Settings:
         render_mode: The render mode.
         render_size: Pixels along the longer side of a board's picture.
         extra_infos: The names of the infos on request.
-        given: The arguments by name, as they were given, without the game's own.
+        given: The unchecked arguments by name, without the game's own.
     """
 
     game: GameSpec
@@ -85,11 +85,11 @@ class Settings:
         )
 
     def session(self, owner: str, num_envs: object) -> Session:
-        """Returns a new session with this number of boards.
+        """Creates a session with this number of boards.
 
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
-            TransportError: No server.
+            TransportError: No server answered.
         """
         create = environment.CreateRequest()
         create.CopyFrom(self.game.request)
@@ -112,7 +112,7 @@ class Settings:
         )
 
     def _as_text(self, owner: str) -> str:
-        """Returns the arguments as JSON, for a client that resumes the session; "" if JSON can't.
+        """Returns JSON of the arguments for a client that resumes the session; "" if impossible.
 
         Older clients look the class up by its name.
         """

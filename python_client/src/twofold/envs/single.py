@@ -1,4 +1,4 @@
-"""The single environment, whatever the game."""
+"""The single environment of any game."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """Refuses `pickle`, `copy.copy` and `copy.deepcopy`.
 
         Raises:
-            TypeError: The text names what to do instead.
+            TypeError: Always; the message suggests alternatives.
         """
         raise TypeError(
             f"{type(self).__name__} can't be pickled or copied, since its board lives in a "
@@ -62,13 +62,13 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """Starts a new episode.
 
         Args:
-            seed: Seeds the board's stream; None goes on with it, and seeds a new board from the
-                system: `np_random_seed` returns it.
+            seed: Seeds the board's stream; None continues it. Without a seed, a new board gets one
+                from the system, which `np_random_seed` returns.
             options: May hold "board", uint8 (rows, columns): the board to start from.
 
         Returns:
-            The observation, and infos: numpy scalars (int64, float64) and arrays: flags, of shape
-            (), and `action_mask`.
+            The observation and the infos. Infos are numpy scalars (int64, float64), flags of shape
+            (), and the array `action_mask`.
 
         Raises:
             InvalidArgument: The seed or an option is wrong; `field` names it.
@@ -96,49 +96,49 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         Raises:
             InvalidArgument: The action is not an integer, or out of range.
             FailedPrecondition: The board has not been reset, or its episode is over.
-            StepPending, TransportError: As `TwofoldVectorEnv.step`.
+            StepPending, TransportError: See `TwofoldVectorEnv.step`.
         """
         number = _arguments.integer("action", action, 0, self._batch.num_actions - 1)
         return self._stepped(self._batch._step_once([number]))
 
     def collect(self) -> tuple[ObsT, float, bool, bool, Infos]:
-        """The results of a step that got no answer, or was interrupted: `step` with its action.
+        """Returns the results of a step that got no answer or was interrupted.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: There is no such step.
-            TransportError: Still no answer.
+            gymnasium.error.NoAsyncCallError: No step lacks its results.
+            TransportError: Still no answer came.
         """
         return self._stepped(self._batch.collect())
 
     def discard(self) -> None:
-        """Drops the results of such a step, reward included, once it is over, if there is one."""
+        """Finishes a step without results, if there is one, and drops its results and reward."""
         self._batch.discard()
 
     def render(self) -> str | Picture | None:
-        """The board as text or as a picture, uint8 (height, width, 3), by the render mode.
+        """Returns the board as text or as a picture, uint8 (height, width, 3), by the render mode.
 
-        None, with a warning, without a render mode.
+        Without a render mode, warns and returns None.
         """
         boards = self._batch.render()
         return None if boards is None else boards[0]
 
     def close(self) -> None:
-        """Ends the session; quick, twice is fine, and no error when the server is gone."""
+        """Ends the session quickly. Safe to call twice, or without a server."""
         self._batch.close()
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of the board's stream; before the first reset, the one that it will get."""
+        """The seed of the board's stream, or before the first reset its future seed."""
         seed = self._batch.np_random_seed
         assert seed is not None
         return seed
 
     def observe(self) -> tuple[ObsT, Infos]:
-        """The current observation and infos again, as `reset` returns them; changes nothing."""
+        """Returns the current observation and infos like `reset`, but changes nothing."""
         return self._seen(*self._batch.observe())
 
     def snapshot(self) -> bytes:
-        """The board as bytes to keep: everything that its future depends on; changes nothing.
+        """Returns the board's full state as bytes; changes nothing.
 
         Raises:
             FailedPrecondition: The board was never reset.
@@ -147,15 +147,15 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return self._batch.snapshot()
 
     def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, Infos]:
-        """Replaces the board by one of a snapshot; `TwofoldVectorEnv.restore` has more.
+        """Replaces the board by one of a snapshot; see `TwofoldVectorEnv.restore`.
 
         Args:
-            blob: A snapshot, of this or a vector environment.
-            row: Which of the snapshot's boards.
-            seed: Seeds a new stream of random numbers; None goes on with that of the snapshot.
+            blob: A snapshot of this or a vector environment.
+            row: The index of the board in the snapshot.
+            seed: Seeds a new stream of random numbers; None continues the snapshot's stream.
 
         Returns:
-            The observation and infos, as `reset` returns them.
+            The same as `reset`: the observation and infos.
         """
         row = _arguments.integer("row", row, 0)
         if seed is not None:
@@ -163,7 +163,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return self._seen(*self._batch.restore(blob, rows=[row], seed=seed))
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The legal actions of the last observation, bool (actions,), as sb3-contrib asks for them.
+        """Returns the last observation's legal actions, bool (actions,), for sb3-contrib.
 
         Raises:
             FailedPrecondition: The board was never reset.
@@ -173,7 +173,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return np.asarray(self._mask == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
-        """Figures about the episodes that steps have ended, as `TwofoldVectorEnv.statistics`."""
+        """Returns figures on the ended episodes; see `TwofoldVectorEnv.statistics`."""
         return self._batch.statistics(reset=reset)
 
     def keepalive(self) -> None:
@@ -181,24 +181,24 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         self._batch.keepalive()
 
     def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:
-        """The board after slide and merge and before the spawn, for each action; changes nothing.
+        """Returns the afterstate of each action; changes nothing.
 
         Returns:
             boards (actions, …), rewards float32 (actions,), mask int8 (actions,): 1 where the
-            action is legal. Rows of illegal actions mean nothing.
+            action is legal. Rows of illegal actions have no meaning.
         """
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]
 
     def _seen(self, observations: ObsT, infos: Infos) -> tuple[ObsT, Infos]:
-        """The only board's observation and infos."""
+        """Returns the only board's observation and infos."""
         only = infos_of(infos, 0)
         self._mask = only["action_mask"]
         observation: Any = rows(observations, 0)
         return observation, only
 
     def _stepped(self, stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
-        """The only board's results of a step."""
+        """Returns the only board's results of a step."""
         observations, rewards, terminations, truncations, infos = stepped
         observation, only = self._seen(observations, infos)
         flags = bool(terminations[0]), bool(truncations[0])
@@ -206,10 +206,10 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
 
 def refuse_arguments_of_batches(owner: str, arguments: Mapping[str, Any]) -> None:
-    """Refuses what only vector environments take; `owner` is the name of the environment's class.
+    """Refuses arguments of vector environments; `owner` is the environment's class name.
 
     Raises:
-        TypeError: One of these is among the arguments.
+        TypeError: An argument is for vector environments only.
     """
     for name in ("num_envs", "autoreset_mode", "copy"):
         if name in arguments:

@@ -1,4 +1,4 @@
-"""Boards as bytes to keep, and back on boards."""
+"""Snapshots: boards as bytes, and their way back to boards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold.games.spec import GameSpec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# What a snapshot begins with: magic, version, bytes of the rules, boards, bytes of a board.
+# The head of a snapshot: magic, version, bytes of the rules, boards, bytes of a board.
 _HEAD = struct.Struct("<8sIIQI")
 
 
@@ -36,8 +36,8 @@ def restore_request(
 ) -> tuple[envelope.Request, bytes, NDArray[np.bool_], NDArray[np.uint64] | None]:
     """Returns the request and payload for these arguments of `TwofoldVectorEnv.restore`.
 
-    And the replaced boards, bool (N,), and the seeds of their new streams, uint64 (N,); None to
-    keep the snapshot's streams.
+    Also returns the replaced boards, bool (N,), and the seeds of their new streams, uint64 (N,).
+    The seeds are None to keep the snapshot's streams.
     """
     if not isinstance(blob, (bytes, bytearray, memoryview)):
         raise InvalidArgument(
@@ -68,7 +68,7 @@ def restore_request(
 
 
 def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:
-    """Refuses spawns that this game does not have, and a seed for the same spawns."""
+    """Refuses spawns that this game lacks, and a seed together with the same spawns."""
     _arguments.choice("spawns", spawns, ("fresh", "same"))
     if spawns == "fresh" and game.unseen is not None:
         raise InvalidArgument(
@@ -82,7 +82,7 @@ def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:
 
 
 def finished(blob: bytes) -> NDArray[np.bool_]:
-    """Whether the episode of each of a snapshot's boards has ended, bool (k,)."""
+    """Returns the flags of a snapshot's boards whose episode has ended, bool (k,)."""
     return np.asarray(_boards(blob)[:, 16] != 0)
 
 
@@ -93,6 +93,6 @@ def generators(blob: bytes) -> NDArray[np.uint64]:
 
 
 def _boards(blob: bytes) -> NDArray[np.uint8]:
-    """The bytes of a snapshot's boards, (k, B)."""
+    """Returns the bytes of a snapshot's boards, (k, B)."""
     _, _, rules, count, size = _HEAD.unpack_from(blob)
     return np.frombuffer(blob, np.uint8, count * size, _HEAD.size + rules).reshape(count, size)

@@ -1,4 +1,4 @@
-"""The vector environment, whatever the game: Gymnasium's API."""
+"""The vector environment of any game, with Gymnasium's API."""
 
 from __future__ import annotations
 
@@ -46,16 +46,15 @@ KEEPALIVE = envelope.Request(keepalive={})
 class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
     """N boards of one game, in this process or on a server, stepped together.
 
-    The base class of each game's vector environment, which adds the game's own arguments; make one
-    with `gymnasium.make_vec`. Arrays handed out are fresh, aligned and writable; those of one call
-    are views of one block of memory. Infos are dicts; where Gymnasium types them as dict[str, Any],
-    each game has a TypedDict, which mypy takes for another type.
+    This is the base class of each game's vector environment, which adds the game's own arguments.
+    Make one with `gymnasium.make_vec`. Returned arrays are fresh, aligned and writable. One call's
+    arrays are views of one block of memory. Infos are dicts, which each game types as a TypedDict.
 
     Args:
         game: The game with its arguments.
         num_envs: Number of boards N.
         obs: The form of observations; each game's class lists them.
-        arguments: Those of `VectorEnvArguments`.
+        arguments: See `VectorEnvArguments`.
 
     Attributes:
         game: The game with its arguments.
@@ -67,7 +66,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
     """
 
     def __init__(
@@ -85,15 +84,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @classmethod
     def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
-        """Returns an environment around a session that exists, with these other attributes."""
+        """Makes an environment around an existing session, with these other attributes."""
         envs = cls.__new__(cls)
-        # At once: whenever an interrupt comes, the environment has no other session to close.
+        # In one update, so that an interrupt finds either no session or this one to close.
         vars(envs).update(others, _session=session)
         envs._begin(settings)
         return envs
 
     def _begin(self, settings: Settings) -> None:
-        """Reads what the environment is from its settings and its session."""
+        """Sets the attributes that follow from the settings and the session."""
         self._settings, session = settings, self._session
         self.game = settings.game
         self.observation_form = settings.form
@@ -145,7 +144,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Refuses `pickle` and `copy.deepcopy`.
 
         Raises:
-            TypeError: The text names what to do instead.
+            TypeError: Always; the message suggests alternatives.
         """
         raise TypeError(
             f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
@@ -154,8 +153,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         )
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the session; quick, and no error when the server is gone."""
-        # Gymnasium also closes an environment whose making failed.
+        """Ends the session quickly, without an error if the server has ended."""
+        # Gymnasium also closes a partly constructed environment.
         session: Session | None = vars(self).get("_session")
         if session is not None:
             session.close()
@@ -167,18 +166,17 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Starts new episodes.
 
         Args:
-            seed: An int s seeds board i with s + i (modulo 2^64); a list gives each board its own,
-                None in it leaving that board's stream as it is; None leaves all as they are. The
-                first reset draws a seed from the system instead of None, and `np_random_seed`
-                returns it.
-            options: May hold "reset_mask", bool (N,): only these boards start anew; and "boards",
-                uint8 (N, rows, columns): the boards to start from, lanes outside the mask ignored.
-                The first reset takes no mask.
+            seed: An int s seeds board i with s + i (modulo 2^64). A list has a seed for each board,
+                or None to continue that board's stream. None continues all streams. In the first
+                reset, the system's seed replaces None; `np_random_seed` returns it.
+            options: "reset_mask", bool (N,), restricts the reset to these boards; the first reset
+                takes no mask. "boards", uint8 (N, rows, columns), are the boards to start from;
+                lanes outside the mask are ignored.
 
         Returns:
-            Observations (N, …), of boards outside the mask too, as they stand; and infos: for each
-            name an array (N, …), and `_name`, bool (N,), true for all boards. With obs="dict" the
-            observations are a dict of two arrays, which share no memory with the infos.
+            Observations (N, …), and infos: for each name an array (N, …), and `_name`, bool (N,),
+            true for all boards. Both include the current state of boards outside the mask. With
+            obs="dict" the observations are a dict of two arrays, without memory of the infos.
 
         Raises:
             InvalidArgument: A seed or an option is wrong; `field` and `lane` say which.
@@ -187,7 +185,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._reset_once(seed, options)
 
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
-        """A reset inside a call."""
+        """Resets the boards inside a call."""
         seeds, seeded = board_seeds(seed, self.num_envs)
         options = _arguments.options(options)
         mask = reset_mask(options, self.num_envs)
@@ -228,9 +226,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         seeds: NDArray[np.uint64],
         boards: Array | None,
     ) -> NDArray[np.uint64] | None:
-        """The seeds of a first reset, uint64 (N,), drawn for boards that the caller gave none.
+        """Returns a first reset's seeds, uint64 (N,), drawn for boards without a seed.
 
-        None if another reset came before: then boards without a seed go on with their streams.
+        Returns None after another reset, since boards without a seed then continue their streams.
         """
         unreturned = self._session.state.unreturned
         was_reset = self._seeds.seeds is not None
@@ -240,7 +238,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         _, payload = reset_request(mask, mask, first, boards)
         is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and not was_reset:
-            # It may be a first reset with other seeds; any request has it carried out before.
+            # It may be a first reset with other seeds. Any request finishes it first.
             self._session.call("keepalive", KEEPALIVE)
             was_reset = self._seeds.seeds is not None
         return None if was_reset and not is_again else first
@@ -253,12 +251,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             actions: Integers (N,) of any integer dtype.
 
         Returns:
-            observations (N, …), rewards float32 (N,), terminations and truncations bool (N,), and
-            infos as `reset` returns them. With SAME_STEP, where episodes have ended, the
-            observations and infos of their boards are those of the new episodes, and infos also has
-            `final_obs`, an object array (N,) of observations and None, and `final_info`, infos
-            that are valid for these boards only; `_final_obs` and `_final_info`, bool (N,), say
-            which they are.
+            Observations (N, …), rewards float32 (N,), terminations and truncations bool (N,), and
+            infos like those of `reset`. If SAME_STEP ends episodes, the observations and infos of
+            their boards belong to the new episodes. Infos then also has `final_obs`, an object
+            array (N,) of observations and None, and `final_info`, which is valid for these boards
+            only. `_final_obs` and `_final_info`, bool (N,), mark these boards.
 
         Raises:
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first.
@@ -270,21 +267,21 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._step_once(actions)
 
     def _step_once(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:
-        """A step inside a call."""
-        # The carrier checks the range where it plays them.
+        """Plays a step inside a call."""
+        # The carrier checks the range when it sends the actions.
         numbers = self._server_actions(actions, checks_range=False)
         buffer = self._results.buffer(self._target)
         try:
             reply, _ = self._session.step(numbers, buffer)
         except InvalidArgument as error:
             if error.field == "actions":
-                # A carrier may have stopped at a later one, which does not fit into a byte.
+                # The carrier may have reported a later action, which does not fit into a byte.
                 self._check_range(numbers)
             raise
         return self._stepped(reply, buffer[0])
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
-        """The results of the newest request, a step, from its reply and payload."""
+        """Returns the results of the newest request, a step, from its reply and payload."""
         stepped = self._results.of_step(reply, memory, self._target)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
@@ -292,18 +289,18 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @exactly_once
     def step_async(self, actions: ArrayLike) -> None:
-        """Begins a step, whose results `step_wait` returns; nothing is called in between.
+        """Begins a step, whose results `step_wait` returns. No other call may come in between.
 
-        Over ZeroMQ it only sends the request, which the server carries out meanwhile. In this
-        process it carries the step out; with copy=False the arrays of the last step change then.
+        Over ZeroMQ it only sends the request, which the server executes meanwhile. In this process
+        it executes the step, which with copy=False changes the arrays of the last step.
 
         Raises:
-            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first. There
-                is no step under way then, and none after any other error.
+            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first. After
+                this or any other error no step is under way.
             gymnasium.error.AlreadyPendingCallError: A step is under way. Every other call raises it
-                too, except `collect`, which does what `step_wait` does, and `discard` and `close`,
-                which give the step up.
-            FailedPrecondition, TransportError: What `step` raises, if that is known already.
+                too, except `collect`, which acts as `step_wait`, and `discard` and `close`, which
+                drop the step.
+            FailedPrecondition, TransportError: As in `step`, if the error is known already.
         """
         numbers = self._server_actions(actions, checks_range=True)
         self._awaited = self._results.buffer(self._target)
@@ -311,7 +308,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def step_wait(self) -> Stepped[ObsT, InfosT]:
-        """What `step` returns, of the step that `step_async` has begun.
+        """Returns the results of the step that `step_async` has begun, like `step`.
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step was begun.
@@ -323,17 +320,17 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def collect(self) -> Stepped[ObsT, InfosT]:
-        """The results of a step that got no answer, was interrupted, or was begun by `step_async`.
+        """Returns the results of a step without an answer, interrupted or begun by `step_async`.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: There is no such step.
+            gymnasium.error.NoAsyncCallError: No step lacks its results.
             FailedPrecondition: As `step` does; the step is over, and was not applied.
             ShuttingDown, TransportError: Still no answer.
         """
         return self._collected()
 
     def _collected(self) -> Stepped[ObsT, InfosT]:
-        """The results of the newest step, inside a call."""
+        """Returns the results of the newest step, inside a call."""
         is_begun = self._session.state.is_awaited
         buffer = self._awaited if is_begun else self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)
@@ -341,7 +338,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def discard(self) -> None:
-        """Drops the results of such a step, rewards included, once it is over, if there is one.
+        """Finishes a step without results, if there is one, and drops its results and rewards.
 
         Raises:
             ShuttingDown, NotFound, TransportError: Still no answer.
@@ -350,21 +347,21 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             try:
                 self._session.collect()
             except RequestError:
-                # A refused one is over, and was not applied. It is not where another server may
-                # still carry it out.
+                # A refused step is over and was not applied, unless another server may still
+                # execute it.
                 if self._session.unreturned_step is not None:
                     raise
 
     @exactly_once
     def snapshot(self, lanes: ArrayLike | None = None) -> bytes:
-        """Boards as bytes to keep: everything that their future depends on; changes nothing.
+        """Returns the full states of boards as bytes; changes nothing.
 
         Args:
-            lanes: Which boards, numbers (k,), all different; None for all.
+            lanes: The boards' numbers (k,), all different; None for all.
 
         Returns:
-            The board, score, counts, stream of random numbers and phase of each, with the rules
-            that they are played by. docs/reference/formats.md has the form.
+            The board, score, counts, stream of random numbers and phase of each, and the rules.
+            docs/reference/formats.md describes the format.
 
         Raises:
             InvalidArgument: A lane does not exist.
@@ -382,23 +379,23 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         rows: ArrayLike | None = None,
         seed: Seed = None,
     ) -> tuple[ObsT, InfosT]:
-        """Replaces boards by those of a snapshot.
+        """Replaces boards by a snapshot's boards.
 
-        The snapshot may be of another environment, process or server: its rules have to be the same
-        (size, goal, spawns, start tiles, illegal actions), all else may differ. The boards go on
-        with the streams of the snapshot: their trajectories are those that follow it.
+        The snapshot may come from another environment, process or server. Its rules must be the
+        same (size, goal, spawns, start tiles, illegal actions); everything else may differ. The
+        boards continue the snapshot's streams, and so its trajectories.
 
         Args:
             blob: A snapshot.
             lanes: The boards to replace, numbers (k,), all different; None for all. Before the
-                first reset they have to be all.
-            rows: Which of the snapshot's boards each of them becomes, numbers (k,) from 0 on, any
-                number several times; None for one after the other.
-            seed: New streams: an int s seeds the i-th of the boards with s + i, a list gives each
-                its own; None goes on with those of the snapshot.
+                first reset, all are required.
+            rows: For each replaced board, the index of its new state in the snapshot, (k,) from 0;
+                an index may repeat. None takes the snapshot's boards in order.
+            seed: Seeds new streams: an int s seeds the i-th of the boards with s + i, a list has a
+                seed for each. None continues the snapshot's streams.
 
         Returns:
-            What `reset` returns: all observations and infos, as they stand.
+            The current observations and infos of all boards, like `reset`.
 
         Raises:
             InvalidArgument: The snapshot is damaged or of another version (`field` is "blob"), or
@@ -421,23 +418,22 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         spawns: Literal["fresh", "same"] = "fresh",
         seed: Seed = None,
     ) -> Self:
-        """Copies of boards as an environment of their own, at the same endpoint.
+        """Copies boards to a new environment at the same endpoint.
 
         Args:
-            lanes: Which boards, numbers (k,), all different.
-            copies: How many copies of each.
-            spawns: "fresh": each copy has a stream of random numbers of its own, so that what
-                happens to it is a sample of what can happen. "same": each goes on with the stream
-                of the board that it is a copy of. A search over such copies sees the future of that
-                very board: it is **clairvoyant**, scores more than any policy can, and no result
-                may be published from it. Use it to repeat a trajectory. Concentration has only
-                these: its copies share the cards that nobody has seen yet.
-            seed: With fresh spawns, seeds as `reset` takes them, so that the same boards get the
-                same copies again; None draws one from the system.
+            lanes: The boards' numbers (k,), all different.
+            copies: The number of copies of each.
+            spawns: "fresh": each copy has its own stream of random numbers, so its future is a
+                sample of the possible futures. "same": each copy continues its board's stream. Use
+                it to repeat a trajectory. A search over such copies sees the board's actual future:
+                it is **clairvoyant** and scores more than any policy can, so do not publish its
+                results. Concentration has only "same": its copies share the unseen cards.
+            seed: With fresh spawns, seeds as in `reset`, which make the same copies of the same
+                boards; None draws one from the system.
 
         Returns:
             An environment of k * copies boards with the same arguments. Its board i is a copy of
-            the board lanes[i // copies]; `observe` returns them. Close it after use.
+            the board lanes[i // copies]. `observe` returns its observations. Close it after use.
 
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
@@ -479,34 +475,34 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         out: Rollout | Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> Rollout:
-        """Plays many steps, on from where the boards stand.
+        """Plays many steps from the boards' current states.
 
-        The same as choosing and `step` in a loop: in requests that are bounded in bytes and time,
-        each applied once. To cancel, raise in `progress` or in the policy; what was done is done.
+        It acts like a loop over a policy and `step`, in requests of bounded size and time, each
+        applied once. To cancel, raise in `progress` or in the policy. Executed steps stay executed.
 
-        A built-in policy plays where the boards are. A function is called before each step,
-        with the observations in the environment's form, and only with boards that are being played;
-        one that remembers (`PolicyWithMemory`) hears of every episode that begins, at the start of
-        the rollout only of boards that no step was played on.
+        A built-in policy plays in the service. A function is called before each step, with the
+        observations of the running boards in the environment's form. A policy with a memory
+        (`PolicyWithMemory`) is notified of each new episode. At the start of the rollout it is
+        notified only of boards without any steps.
 
         Args:
-            steps: How many, T.
+            steps: The number of steps T.
             policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax",
                 "optimal" or another name, one of `twofold.policies`, or a function (observations,
                 action_mask) -> actions.
             actions: Integers (T, N) to play instead of a policy's.
             policy_seed: Seeds the streams of a policy in the server: an int s for s + i on lane i,
-                or an int for each lane. None goes on with them; a reset with seeds starts them too.
-            infos: Names of the infos to return, after each step.
-            out: Where to write: a `Rollout`, or a mapping with any of its arrays by name (infos in
-                a mapping of theirs), numpy arrays or CPU tensors of the exact shapes and dtypes.
-                The rollout returned holds them; an error leaves some steps in them.
-            progress: Called with the number of steps that are done, after each request.
+                or an int for each lane. None continues them. A reset with seeds also seeds them.
+            infos: Names of the infos to return after each step.
+            out: The target: a `Rollout`, or a mapping with any of its arrays by name (infos in a
+                nested mapping). They are numpy arrays or CPU tensors of the exact shapes and
+                dtypes. The returned rollout holds them. After an error they contain some steps.
+            progress: Called with the number of executed steps after each request.
 
         Raises:
-            InvalidArgument: `field` says which argument is wrong.
-            PolicyError: The function raised, or returned something else than legal actions; the
-                steps before are done.
+            InvalidArgument: An argument is wrong; `field` names it.
+            PolicyError: The function raised or did not return legal actions. The earlier steps are
+                executed.
             FailedPrecondition: The boards were never reset.
             ResourceExhausted: A search did not fit into the server's limits.
             TransportError: No answer; steps may have been played.
@@ -529,21 +525,21 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @exactly_once
     def observe(self) -> tuple[ObsT, InfosT]:
-        """The current observations and infos again, as `reset` returns them; changes nothing."""
+        """Returns the current observations and infos like `reset`, but changes nothing."""
         return self._results.of_reset(self._results.observed(self._session))
 
     @exactly_once
     def boards(self) -> Array:
-        """The boards as they are, (N, …), whatever the form of observations; changes nothing."""
+        """Returns the boards, (N, …), regardless of the form of observations; changes nothing."""
         return self._results.boards(self._results.observed(self._session))
 
     @exactly_once
     def afterstates(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int8]]:
-        """The boards after slide and merge and before the spawn, for each action; changes nothing.
+        """Returns the afterstate of each action; changes nothing.
 
         Returns:
-            boards uint8 (N, actions, …); rewards float32 (N, actions); mask int8 (N, actions), 1
-            where the action is legal. Rows of illegal actions mean nothing.
+            Boards uint8 (N, actions, …), rewards float32 (N, actions), and mask int8 (N, actions),
+            1 for legal actions. Rows of illegal actions have no meaning.
         """
         _, payload = self._session.call("afterstates", _AFTERSTATES)
         arrays = self._afterstates_layout.split(payload)
@@ -553,9 +549,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return boards, rewards, mask
 
     def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
-        """The boards one by one: text, or pictures uint8 (height, width, 3), by the render mode.
+        """Draws each board as text or as a picture, uint8 (height, width, 3), by the render mode.
 
-        None, with a warning, without a render mode.
+        Without a render mode, warns and returns None.
         """
         if self.render_mode is None:
             gym.logger.warn("render() needs an environment made with a render_mode")
@@ -564,11 +560,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return rendering.draw(self.game, self.boards(), self.render_mode, size)
 
     def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
-        """All boards in one picture, side by side, in any render mode.
+        """Draws all boards side by side in one picture, in any render mode.
 
         Args:
-            columns: Boards in a row; None for about as many as there are rows.
-            width: Pixels, at most; each board is drawn at the size that fits.
+            columns: Boards in a row; None for about as many columns as rows.
+            width: The largest width in pixels, which determines the size of a board.
 
         Returns:
             uint8 (height, width, 3), both even.
@@ -583,8 +579,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def keepalive(self) -> None:
         """Keeps the session from expiring; changes nothing.
 
-        A server ends sessions without a request for its idle timeout, a day by default (a private
-        server never does): call this now and then if the boards have to wait longer.
+        A server ends a session that makes no request during its idle timeout, a day by default. A
+        private server never does. Call this now and then if the boards have to wait longer.
 
         Raises:
             NotFound: The session has ended already.
@@ -594,7 +590,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def token(self) -> str:
-        """The argument of `twofold.resume`; a secret: any client that has it can resume."""
+        """The argument of `twofold.resume`. Keep it secret: any client that has it can resume."""
         return self._session.token
 
     @property
@@ -610,8 +606,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def last_results(self) -> tuple[Any, ...] | None:
         """The results of the last request before a resume, if it was a step or a reset; else None.
 
-        The process that made that request may have died before it got the reply. `requests` says
-        how many there were.
+        The process that made this request may have died before it got the reply. `requests` is the
+        number of requests.
         """
         if self._session.inherited is None:
             return None
@@ -619,7 +615,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         slot = reply.WhichOneof("result")
         if slot not in ("reset", "step"):
             return None
-        # Memory of its own, since another call may be under way.
+        # Separate memory, since another call may be under way.
         memory = np.empty(self._results.size, np.uint8)
         memory[: payload.size] = payload
         if slot == "reset":
@@ -630,15 +626,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return stepped
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Each board's value of an attribute, as in Gymnasium's own vector environments.
+        """Returns each board's value of an attribute, as in Gymnasium's own vector environments.
 
-        "action_masks" and "render" are the methods that each board has; the others are the batch's
-        and are called on it, such as `envs.keepalive()`.
+        Each board has the methods "action_masks" and "render". The batch has the others, such as
+        `envs.keepalive()`.
 
         Args:
             name: One of these methods, or an attribute.
             args: The method's arguments.
-            kwargs: The same.
+            kwargs: The method's keyword arguments.
 
         Returns:
             N values.
@@ -680,23 +676,24 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         setattr(self, name, each[0])
 
     def _action_masks(self) -> NDArray[np.bool_]:
-        """The legal actions, bool (N, actions)."""
+        """Returns the legal actions, bool (N, actions)."""
         infos: Any = self.observe()[1]
         return np.asarray(infos["action_mask"] == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
-        """Figures about the episodes that steps have ended, for any logger; of the client alone.
+        """Returns figures on the episodes that this client's steps have ended, for any logger.
 
         Args:
-            reset: Whether to begin anew afterwards.
+            reset: Whether to reset the statistics afterwards.
 
         Returns:
-            Since the environment was made, or since the last reset of the statistics: `episodes`,
-            their number; `return_mean`, `return_min`, `return_max` and `length_mean`; of 2048
-            `score_mean`, `score_max`, `max_tile`, and `reached_16` … `reached_32768`, the shares
-            of episodes that reached these tiles; of Concentration `turns_mean` and `pairs_mean`;
-            and `steps_per_second`, each board's step counted. Without an episode all but the first
-            and the last are NaN. Episodes that end in rollouts or discarded steps do not count.
+            The figures since the environment's creation or the last reset of the statistics. All
+            games have `episodes`, `return_mean`, `return_min`, `return_max`, `length_mean` and
+            `steps_per_second`, which counts each board's step. 2048 has `score_mean`, `score_max`,
+            `max_tile` and `reached_16` … `reached_32768`, the shares of episodes that reached these
+            tiles. Concentration has `turns_mean` and `pairs_mean`. Without an episode all are NaN,
+            except `episodes` and `steps_per_second`. Episodes that end in rollouts or discarded
+            steps do not count.
 
         Raises:
             InvalidArgument: The environment was made without extra_infos=("episode",).
@@ -711,16 +708,16 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed s, where board i was last seeded with s + i; -1 for other seeds and snapshots.
+        """The seed s if board i was last seeded with s + i; -1 for other seeds and snapshots.
 
-        Before the first reset: the seed from the system that a reset without a seed will use.
+        Before the first reset, it is the system's seed for a reset without a seed.
         """
         return self._seeds.common
 
     def _server_actions(
         self, actions: ArrayLike, *, checks_range: bool
     ) -> NDArray[np.integer[Any]]:
-        """Actions (N,) as the server numbers them, in the dtype that they came in."""
+        """Returns actions (N,) in the server's numbers and their own dtype."""
         numbers = _arguments.integers("actions", actions, (self.num_envs,))
         if checks_range or self.game.server_actions is not None:
             self._check_range(numbers)
@@ -728,6 +725,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return numbers
 
     def _check_range(self, actions: NDArray[np.integer[Any]]) -> None:
-        """Raises InvalidArgument for the first of the actions (N,) that is out of range."""
+        """Raises InvalidArgument for the first out-of-range action (N,)."""
         is_bad = (actions < 0) | (actions >= self.num_actions)
         _arguments.refuse_lane("actions", actions, is_bad, f"0 ... {self.num_actions - 1}")

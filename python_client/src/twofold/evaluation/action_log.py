@@ -30,15 +30,17 @@ class ActionLog:
     games: dict[int, bytes] = field(default_factory=dict)
 
     def actions(self, seed: int, length: int) -> NDArray[np.uint8]:
-        """uint8 (length,): the actions of the game with this seed."""
+        """Returns uint8 (length,): the actions of the game with this seed."""
         return unpack_actions(self.games[seed], length)
 
 
 class ActionRecorder(Observer):
-    """Writes an `ActionLog`; the actions of unfinished games are in a table of steps and lanes.
+    """An observer that writes an `ActionLog`.
+
+    It keeps the actions of unfinished games in a table of steps and lanes.
 
     Attributes:
-        log: The log, of the games that have ended.
+        log: The log of the ended games.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
@@ -54,7 +56,7 @@ class ActionRecorder(Observer):
         self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds some steps' actions, and packs those of the games that have ended."""
+        """Adds some steps' actions, and packs the actions of ended games."""
         actions = segment.actions
         end = self._next + len(actions)
         if end > len(self._table):

@@ -17,7 +17,7 @@ Progress: TypeAlias = "Callable[[int, int, int], None]"
 
 
 class Observer(abc.ABC):
-    """An onlooker of games as they are played.
+    """An observer of games in progress.
 
     Attributes:
         infos: The infos that it needs of each step.
@@ -51,7 +51,7 @@ class GameResults(Observer):
         self._failures: list[GameFailed] = []
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the failures, and the results of the games that have ended."""
+        """Keeps the failures and the results of ended games."""
         self._failures += segment.failures
         if not len(segment.ended):
             return
@@ -76,7 +76,7 @@ class GameResults(Observer):
 
 
 class ProgressReport(Observer):
-    """Calls a function as games finish.
+    """An observer that calls a function as games finish.
 
     Args:
         progress: The function.
@@ -87,7 +87,7 @@ class ProgressReport(Observer):
         self._finished = self._steps = 0
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Counts the steps, and reports the games that have ended."""
+        """Counts the steps and reports the ended games."""
         self._steps += np.count_nonzero(segment.playing)
         if len(segment.ended):
             self._finished += len(segment.ended)

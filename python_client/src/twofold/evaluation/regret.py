@@ -1,4 +1,4 @@
-"""Regret: what a policy's moves cost against optimal play, and where."""
+"""Regret: the cost of a policy's moves against optimal play, and its places."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048
 
 INFOS = ("regret", "optimal_value")
-"""The infos that a step reports it in."""
-# The info that counts what a game has got of an objective.
+"""The infos of a step that report it."""
+# The info with a game's result, by objective.
 _GOT = {"score": "score", "moves": "moves", "goal": "goal_reached"}
 # At most nine cells: no tile sum reaches 2^11.
 _SUMS, _CELLS = 2048, 10
@@ -27,15 +27,15 @@ _SUMS, _CELLS = 2048, 10
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """What the moves of some games cost: the value of each board, less that of the chosen action.
+    """The cost of the moves of some games: each board's value minus the chosen action's value.
 
-    A game's regrets sum up, on average, to the optimum's value less the policy's own. So a game
-    that failed or was truncated is charged what optimal play would still have got from there.
+    On average, a game's regrets sum up to the optimum's value minus the policy's own. So a failed
+    or truncated game is charged the future result of optimal play from its end.
 
     Attributes:
-        objective: "score", "moves" or "goal": what the optimum is the best for.
-        games: float64 (E,), the sum of each game's regrets, and what it left unplayed.
-        unplayed: float64 (E,), the latter alone.
+        objective: The quantity that the optimum maximises: "score", "moves" or "goal".
+        games: float64 (E,), the sum of each game's regrets and its charge for an early end.
+        unplayed: float64 (E,), the charge alone.
         by_tile_sum: float64 (2048, 2): for boards by the sum of their tiles before the move, the
             number of steps and the sum of their regrets.
         by_empty_cells: float64 (10, 2): the same, by the number of empty cells.
@@ -49,7 +49,7 @@ class Regret:
 
     @staticmethod
     def join(parts: Sequence[Regret]) -> Regret:
-        """The regret of the parts' games together, in their order."""
+        """Returns the regret of the parts' games together, in their order."""
         return Regret(
             parts[0].objective,
             np.concatenate([part.games for part in parts]),
@@ -59,11 +59,11 @@ class Regret:
         )
 
     def summary(self, lengths: Array, results: Array | None) -> dict[str, Any]:
-        """The figures for a report.
+        """Returns the figures for a report.
 
         Args:
             lengths: (E,), each game's steps.
-            results: (E,), what each game got of the objective; None where that is not known.
+            results: (E,), each game's result for the objective; None if unknown.
         """
         total, played = float(self.games.sum()), self.games - self.unplayed
         steps = int(lengths.sum())
@@ -97,14 +97,14 @@ class Regret:
         return summary
 
     def document(self) -> dict[str, Any]:
-        """In JSON's types."""
+        """Returns the regret in JSON's types."""
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
         return {"objective": self.objective, **arrays}
 
     @staticmethod
     def of_document(document: dict[str, Any]) -> Regret:
-        """From `document`."""
-        # Earlier documents have games that were charged nothing.
+        """Returns the regret from its `document`."""
+        # Earlier documents have no charges.
         document = {"unplayed": [0.0] * len(document["games"]), **document}
         arrays = [np.array(document[name], np.float64) for name in _ARRAYS]
         return Regret(document["objective"], *arrays)
@@ -114,13 +114,13 @@ _ARRAYS = ("games", "unplayed", "by_tile_sum", "by_empty_cells")
 
 
 def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Tile sums from each power of two up to the next."""
+    """Groups tile sums by the power of two below them."""
     starts = [2**k for k in range(2, 11)]
     return {f"{low}-{2 * low - 1}": by_tile_sum[low : 2 * low].sum(axis=0) for low in starts}
 
 
 def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
-    """Steps, their mean regret and their share of all regret, where there were steps."""
+    """Returns each row's steps, mean regret and share of all regret; skips rows without steps."""
     return {
         name: {
             "steps": int(steps),
@@ -133,14 +133,14 @@ def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dic
 
 
 class RegretMeter(Observer):
-    """Adds up the regrets of games as they are played.
+    """An observer that adds up the regrets of games.
 
     Args:
         envs: The environment, which reports the infos.
         episodes: Number of games E.
 
     Raises:
-        InvalidArgument: The environment does not report them.
+        InvalidArgument: The environment does not report regrets.
     """
 
     needs_boards = True
@@ -162,7 +162,7 @@ class RegretMeter(Observer):
         self._by_empty_cells = np.zeros((_CELLS, 2))
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the regrets of some steps, and keeps those of the games that have ended."""
+        """Adds the regrets of some steps, and keeps the regrets of ended games."""
         boards, playing = segment.boards, segment.playing
         assert boards is not None
         regrets = np.where(playing, segment.infos["regret"], 0).astype(np.float64)
@@ -180,10 +180,10 @@ class RegretMeter(Observer):
             self._end(segment, schedule)
 
     def _end(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the regrets of the games that have ended, and charges what they left unplayed.
+        """Keeps the regrets of ended games, and charges them for an early end.
 
-        In a step in which a game failed, another move was played in its place: its regret, what it
-        got and the value of the next board are on average the value of the board before.
+        In the step of a failure, another move was played instead. On average, its regret, its gain
+        and the value of the next board sum up to the value of the board before.
         """
         lanes, playing = segment.ended, segment.playing
         last = len(playing) - 1 - playing[::-1, lanes].argmax(axis=0)
@@ -195,6 +195,6 @@ class RegretMeter(Observer):
         self._lanes[lanes] = self._got[lanes] = 0
 
     def result(self) -> Regret:
-        """Of all games."""
+        """Returns the regret of all games."""
         arrays = self._games, self._unplayed, self._by_tile_sum, self._by_empty_cells
         return Regret(self._objective, *arrays)

@@ -21,29 +21,29 @@ from twofold.errors import InvalidArgument
 
 
 def number(value: float) -> str:
-    """A number with at most one decimal: "1,094.9", "12,345"; "-" for nan."""
+    """Returns a number with at most one decimal: "1,094.9", "12,345"; "-" for nan."""
     if math.isnan(value):
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10_000 or value == int(value) else f"{value:,.1f}"
 
 
 def share(value: float) -> str:
-    """A share as a percentage: "12.34 %"; "-" for nan."""
+    """Returns a share as a percentage: "12.34 %"; "-" for nan."""
     return "-" if math.isnan(value) else f"{value:.2%}".replace("%", " %")
 
 
 def figure(value: float) -> str:
-    """A number with four digits: "5,468", "0.01235"; "-" for nan."""
+    """Returns a number with four digits: "5,468", "0.01235"; "-" for nan."""
     return "-" if math.isnan(value) else f"{value:,.4g}"
 
 
 def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> str:
-    """Both ends of an interval: "1 ... 2"."""
+    """Returns both ends of an interval: "1 ... 2"."""
     return f"{form(ends[0])} ... {form(ends[1])}"
 
 
 def _tables(summary: dict[str, Any], style: Style) -> list[str]:
-    """The figures of score and moves, and the tiles if the environment has tiles."""
+    """Returns the figures of score and moves, and the tiles if the environment has tiles."""
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
     figures = []
     for name in ("score", "moves"):
@@ -69,7 +69,7 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
 
 
 def _regret(regret: dict[str, Any], style: Style) -> list[str]:
-    """The regret of a game and of a move, and where it is lost."""
+    """Returns the regret of a game and of a move, and its places."""
     unit = regret["unit"]
     named = {"regret of a game": "per_game", "of a move": "per_move", "the optimum": "optimum"}
     rows = []
@@ -94,7 +94,7 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
 
 
 def _failures(failures: dict[str, Any], style: Style) -> str:
-    """The failed games by reason, and for each reason the first of them."""
+    """Returns the failed games by reason, and for each reason the first of them."""
     rows = [["failed", f"{failures['games']:,}", share(failures["share"]), ""]]
     total = failures["games"] / failures["share"] if failures["games"] else 1
     for reason, entry in failures["reasons"].items():
@@ -105,7 +105,7 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
 
 
 def _model(model: dict[str, Any]) -> list[list[str]]:
-    """The figures of a chat model; its prompt follows the tables."""
+    """Returns the figures of a chat model; its prompt follows the tables."""
     rows = []
     for name, value in model.items():
         if isinstance(value, int):
@@ -119,7 +119,7 @@ def _model(model: dict[str, Any]) -> list[list[str]]:
 
 
 def _prompt(summary: dict[str, Any]) -> list[str]:
-    """The prompt of each move, for a chat model."""
+    """Returns the prompt of each move, for a chat model."""
     if "model" not in summary:
         return []
     lines = summary["model"]["prompt"].splitlines()
@@ -154,27 +154,27 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
 
 
 def printed(parts: Sequence[str]) -> str:
-    """Paragraphs, without what could steer a terminal: names and saved reports are of anyone."""
+    """Joins paragraphs without terminal control characters, since names are untrusted."""
     lines = "\n\n".join(parts).split("\n")
     return "\n".join(printable(line.expandtabs()) for line in lines)
 
 
 def text(summary: dict[str, Any]) -> str:
-    """The report for a terminal."""
+    """Returns the report for a terminal."""
     (first, *rest), tables = _card(summary), _tables(summary, "plain")
     card, prompt = table(first, rest, "ll"), _prompt(summary)
     return printed([_title(summary), *tables, _speed(summary), card, *prompt])
 
 
 def markdown(summary: dict[str, Any]) -> str:
-    """The report for a README."""
+    """Returns the report for a README."""
     card = table(["rule card", ""], _card(summary), "ll", "pipe")
     title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
     return printed([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:
-    """The report for a notebook."""
+    """Returns the report for a notebook."""
     title, speed = html_module.escape(_title(summary)), html_module.escape(_speed(summary))
     card = table(["", ""], _card(summary), "ll", "html")
     tables = "".join(_tables(summary, "html"))
@@ -188,11 +188,11 @@ def html(summary: dict[str, Any]) -> str:
 def plot(
     scores: Sequence[Array], summaries: Sequence[dict[str, Any]], path: str | Path | None
 ) -> Any:
-    """The matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
+    """Returns the matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
     matplotlib = _matplotlib()
     has_tiles = all("reached" in summary for summary in summaries)
     has_regret = all("regret" in summary for summary in summaries)
-    columns, rows = 1 + has_tiles, 1 + has_regret  # what has regrets has tiles
+    columns, rows = 1 + has_tiles, 1 + has_regret  # regrets imply tiles
     figure = matplotlib.Figure(figsize=(5.5 * columns, 4.5 * rows), layout="constrained")
     panels: Any = figure.subplots(rows, columns, squeeze=False)
     _plot_scores(panels[0][0], scores, summaries)
@@ -212,7 +212,7 @@ def plot(
 
 
 def check_plot(path: Path) -> None:
-    """Draws an empty figure in the format that a plot's path names, before there is a plot.
+    """Checks the format of a plot's path by drawing an empty figure.
 
     Raises:
         MissingDependency: matplotlib is not installed.
@@ -261,7 +261,7 @@ def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> Non
 
 
 def _plot_regret(panel: Any, name: str, key: str, summaries: Sequence[dict[str, Any]]) -> None:
-    """The mean regret of a step, by a property of the board."""
+    """Plots the mean regret of a step by a property of the board."""
     places = list(dict.fromkeys(place for each in summaries for place in each["regret"][key]))
     places.sort(key=lambda place: int(place.split("-")[0]))
     width = 0.8 / len(summaries)

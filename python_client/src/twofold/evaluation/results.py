@@ -40,19 +40,18 @@ class Evaluation:
         policy: The policy's name.
         card: The rule card: the rules and the means with which the games were played.
         seeds: uint64 (E,), each episode's seed.
-        scores: int64 (E,), final scores; float64 sums of rewards where the environment has none.
+        scores: int64 (E,), final scores; without a score float64 sums of rewards.
         moves: int64 (E,), legal moves.
         lengths: int64 (E,), steps.
         max_exponents: uint8 (E,), of the highest tile on the final board; None without tiles.
         seconds: Duration of all games.
-        policy_seconds: The policy's part of it; nan if it runs in the server.
+        policy_seconds: The policy's part of the duration; nan if it runs in the server.
         log: The games' actions, for `recording`, if recorded.
-        failures: The games in which a `Strategy` or a `ChatModel` failed, which ended with their
-            scores so far, in the episodes' order; None for another policy, of which a failure
-            raises.
-        player: What a `ChatModel` reports: its requests, replies and tokens.
-        regret: What the moves cost against optimal play, from evaluate(regret=True).
-        secret: The secret of which the seeds follow, for evaluate(secret=…); None if they are
+        failures: The games in which a `Strategy` or a `ChatModel` failed, in the episodes' order.
+            They ended with their scores so far. None for another policy, whose failures raise.
+        player: The report of a `ChatModel`: its requests, replies and tokens.
+        regret: The cost of the moves against optimal play, from evaluate(regret=True).
+        secret: The secret that determines the seeds, for evaluate(secret=…); None if the seeds are
             consecutive.
     """
 
@@ -83,16 +82,16 @@ class Evaluation:
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
-        """All reported figures as plain numbers; intervals are 95 % ones.
+        """All reported figures as plain numbers, with 95 % intervals.
 
         `score` and `moves` hold mean, mean_interval (bootstrap), standard_deviation, median and
         median_interval, quantiles, min and max. `reached` holds for each tile the games with this
         or a higher tile on their final board: games, share and its interval (Wilson).
         `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
-        `failures` and `model` are those of the attributes `failures` and `player`. `regret` holds
-        its mean per_game and per_move, the number, mean and share of all of games that ended early
-        (unplayed), by_tile_sum and by_empty_cells steps, mean and share, and where the games'
-        results say so the optimum: results and regrets together.
+        `failures` and `model` summarise the attributes `failures` and `player`. `regret` holds its
+        means per_game and per_move, the charges for early ends (unplayed: number, mean and share),
+        and steps, mean and share by_tile_sum and by_empty_cells. If the games' results are known,
+        it also holds the optimum: results and regrets together.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -130,7 +129,7 @@ class Evaluation:
         return result
 
     def _origin(self) -> dict[str, Any]:
-        """The entry that determines the seeds."""
+        """Returns the entry that determines the seeds."""
         if self.secret is None:
             return {"first_seed": int(self.seeds[0])}
         return {"secret": self.secret}
@@ -149,7 +148,7 @@ class Evaluation:
         }
 
     def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
-        """The failed games and their share; by reason their number and the first of them."""
+        """Returns the failed games and their share, and by reason their number and first one."""
         reasons: dict[str, dict[str, Any]] = {}
         for failure in failures:
             named = ("episode", "seed", "step", "detail")
@@ -163,7 +162,7 @@ class Evaluation:
         }
 
     def compare(self, other: Evaluation) -> Comparison:
-        """This policy against another, game by game on the same seeds.
+        """Compares this policy with another, game by game on the same seeds.
 
         Raises:
             InvalidArgument: The seeds or the environments differ.
@@ -182,13 +181,13 @@ class Evaluation:
         return Comparison.of_scores(self.policy, self.scores, other.policy, other.scores)
 
     def recording(self, which: str | int) -> Recording:
-        """One of the games, to replay and to show; needs evaluate(record=True).
+        """Returns one of the games, to replay and to show; needs evaluate(record=True).
 
         Args:
             which: "best", "worst" or "median" by score, or an episode's number.
 
         Raises:
-            InvalidArgument: There is no such game, or nothing was recorded.
+            InvalidArgument: The game does not exist, or nothing was recorded.
         """
         if self.log is None:
             raise InvalidArgument(
@@ -219,11 +218,11 @@ class Evaluation:
         return report.html(self.summary)
 
     def to_markdown(self) -> str:
-        """The tables in Markdown."""
+        """Returns the tables in Markdown."""
         return report.markdown(self.summary)
 
     def to_json(self, *, games: bool = False) -> str:
-        """The summary as JSON; with `games`, every game's result too, for `from_json`."""
+        """Returns the summary as JSON; with `games`, every game's result too, for `from_json`."""
         document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
         if games:
             names = ("seeds", "scores", "moves", "lengths", "max_exponents")
@@ -240,10 +239,10 @@ class Evaluation:
 
     @staticmethod
     def from_json(text: str) -> Evaluation:
-        """An evaluation from the text of `to_json(games=True)`.
+        """Returns an evaluation from the text of `to_json(games=True)`.
 
         Raises:
-            InvalidArgument: The text is something else.
+            InvalidArgument: The text is not such an evaluation.
         """
         try:
             document = json.loads(text)
@@ -273,9 +272,9 @@ class Evaluation:
             ) from None
 
     def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
-        """The distribution of scores and the share of games that reach each tile.
+        """Plots the distribution of scores and the share of games that reach each tile.
 
-        With `regret`, where it is lost too: by the sum of the tiles and by empty cells.
+        With `regret`, it also plots the regret by the sum of the tiles and by empty cells.
 
         Args:
             path: The file to save it to, if any; its suffix names the format.
@@ -321,7 +320,7 @@ class Comparison:
         wins: Pairs in which the first's score is higher.
         ties: Pairs with equal scores.
         win_interval: The 95 % interval of the share of wins among the pairs without ties.
-        correlation: The scores' correlation over the pairs; the higher, the more pairing helps.
+        correlation: The scores' correlation over the pairs. A high one means that pairing helps.
     """
 
     first: str
@@ -337,7 +336,7 @@ class Comparison:
 
     @staticmethod
     def of_scores(first: str, a: Array, second: str, b: Array) -> Comparison:
-        """The comparison of two named policies' scores (E,), of the same games."""
+        """Compares two named policies' scores (E,) of the same games."""
         a, b = a.astype(np.float64), b.astype(np.float64)
         wins, ties = int((a > b).sum()), int((a == b).sum())
         is_varied = a.std() > 0 and b.std() > 0
@@ -384,12 +383,12 @@ class Comparison:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_json(self) -> str:
-        """All attributes as JSON."""
+        """Returns all attributes as JSON."""
         return json.dumps(without_nan({**vars(self), "is_significant": self.is_significant}))
 
 
 def without_nan(value: Any) -> Any:
-    """A value for JSON, which has no nan: null instead."""
+    """Replaces nan by None, since JSON has no nan."""
     if isinstance(value, dict):
         return {str(key): without_nan(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -15,11 +15,11 @@ from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
 RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
-"""Keys of the environment's rules; results under different ones are not comparable."""
+"""Keys of the environment's rules; results under different rules are not comparable."""
 
 
 def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
-    """The environment's lines: id, the rules of its game, and the server's version."""
+    """Returns the environment's lines: id, the rules of its game, and the server's version."""
     base = envs.unwrapped
     if not isinstance(base, TwofoldVectorEnv):
         spec = getattr(envs, "spec", None)
@@ -53,7 +53,7 @@ def _reward_text(create: environment.CreateRequest) -> str:
 
 
 def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The policy's lines, from its own entries and those that replace them.
+    """Returns the policy's lines, from its own entries and `more`, which replace them.
 
     Raises:
         InvalidArgument: An entry is unknown, or of the wrong type.
@@ -72,7 +72,7 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
 
 
 def _depth_text(max_layers: int) -> str:
-    """A search depth in both of the literature's ways of counting.
+    """Describes a search depth in both of the literature's ways of counting.
 
     Yeh et al. count the layers in which the player chooses. Guei counts plies, including
     chance: a choice among afterstates is 1 layer and 1 ply, a second choice after the chance

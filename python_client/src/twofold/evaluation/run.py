@@ -59,12 +59,12 @@ def evaluate(
 ) -> Evaluation:
     """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
 
-    Episode k starts from seed `first_seed` + k, whatever the number of boards: a board that has
-    finished takes the next episode, and every episode that was begun counts. So long games count
-    as often as short ones ("the first thousand that finish" are the short ones).
+    Episode k starts from seed `first_seed` + k for any number of boards. A board that has finished
+    takes the next episode, and every started episode counts. So long games count as often as short
+    ones ("the first thousand that finish" would favour short games).
 
-    A program or a chat model that knew its game's seed could compute every tile. Its games start
-    from seeds that follow from a new secret, which the report has: `secret` repeats the games.
+    A program or a chat model that knew its game's seed could compute every tile. So its seeds
+    follow from a new secret, which the report contains. The argument `secret` repeats the games.
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
@@ -89,10 +89,10 @@ def evaluate(
         policy_timeout: Seconds that one call of the policy may take.
         progress: Called as episodes finish.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
-        regret: Whether to report what the moves cost against optimal play, on boards of at most
-            nine cells; the service needs the table that `twofold solve` makes.
-        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()`; by default in
-            this process.
+        regret: Whether to report the cost of the moves against optimal play, on boards of at most
+            nine cells. The service needs the table that `twofold solve` makes.
+        executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`; by
+            default this process.
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
@@ -100,8 +100,8 @@ def evaluate(
             the text names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
         FailedPrecondition: The service has no table for the regret.
-        StrategyError, SandboxUnavailable: The program can't be judged, or there is no sandbox.
-        TransportError: No server, or no answer; from a chat model's endpoint ModelUnavailable.
+        StrategyError, SandboxUnavailable: The program can't be judged, or no sandbox is available.
+        TransportError: No server answered; from a chat model's endpoint ModelUnavailable.
     """
     chooser = resolve(policy, name)
     plan = Plan(
@@ -120,7 +120,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Plan:
-    """An evaluation that is to be played; `evaluate` describes its arguments.
+    """A planned evaluation; `evaluate` describes its arguments.
 
     It can be pickled, if the chooser can and `env` is an id.
     """
@@ -139,7 +139,7 @@ class Plan:
         """Plays all episodes, or the part with these numbers.
 
         Raises:
-            TwofoldError: As `evaluate` does.
+            TwofoldError: See `evaluate`.
         """
         part = range(len(self.seeds)) if part is None else part
         seeds = self.seeds.part(part)
@@ -190,7 +190,7 @@ class Plan:
     def _environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-        """The environment: made for an id and closed at the end, or the given one, left open."""
+        """Returns a context of a new environment, closed at the end, or of the given open one."""
         arguments = dict(self.env_arguments)
         if isinstance(self.env, str):
             if isinstance(chooser, ServedChooser):
@@ -224,10 +224,10 @@ class Executor(Protocol):
 
 
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
-    """One evaluation of parts that were played at the same time, in the order of their seeds.
+    """Joins evaluations of parts that were played at the same time, in the order of their seeds.
 
-    `seconds` is how long they took together. The policy's seconds are the same share of it as of
-    the parts' own time. Reports of chat models are not joined.
+    `seconds` is their duration together. The policy's share of it is its share of the parts' own
+    time. Reports of chat models are not joined.
 
     Raises:
         FailedPrecondition: Their rule cards differ.
@@ -279,7 +279,7 @@ def episode_seeds(
     """Returns the seeds of an evaluation's episodes, for these arguments of `evaluate`.
 
     Raises:
-        InvalidArgument: One of them is wrong.
+        InvalidArgument: An argument is wrong.
     """
     number = _number_of_episodes(episodes, protocol, policy.episodes)
     if secret is None and not policy.may_fail:

@@ -20,8 +20,8 @@ class Segment(NamedTuple):
         actions: (T, N).
         playing: bool (T, N), true for the steps that count.
         boards: (T, N, …), the boards before the steps; None if no observer needs them.
-        infos: The infos that observers need, (T, N) each; of the move that was played in the place
-            of a failed game, too.
+        infos: The infos that observers need, (T, N) each. After a failure they describe the move
+            that was played instead.
         ended: The lanes whose episodes have ended, (k,).
         results: For these lanes `score`, `moves`, `length` and, in games with tiles,
             `max_exponent`, (k,) each.
@@ -38,10 +38,10 @@ class Segment(NamedTuple):
 
 
 class Schedule:
-    """The episode that each lane plays; a lane that finishes takes the next one's seed.
+    """The episode that each lane plays; a finished lane takes the next episode's seed.
 
-    So every episode that was begun counts, long ones as often as short ones. A lane is active while
-    it plays an episode, and idle once no episode is left for it.
+    So every started episode counts, long ones as often as short ones. A lane is active while it
+    plays an episode, and idle once no episode is left for it.
 
     Args:
         seeds: The episodes' seeds.
@@ -49,9 +49,9 @@ class Schedule:
         first: The number of the first episode in messages.
 
     Attributes:
-        seeds: The same.
+        seeds: The argument.
         finished: Number of finished episodes.
-        episode: int (N,), the episode of each lane, from 0; of an idle lane the last one.
+        episode: int (N,), the episode of each lane, from 0; for an idle lane its last episode.
         lane_seeds: uint64 (N,), the seeds of their games.
         active: bool (N,), false for idle lanes.
         begins: bool (N,), the lanes that begin an episode now; at first all lanes, idle ones too.
@@ -79,7 +79,7 @@ class Schedule:
         return self.finished == len(self.seeds)
 
     def advance(self, segment: Segment) -> None:
-        """Ends the episodes of the lanes `segment.ended`, some of which begin another."""
+        """Ends the episodes of the lanes `segment.ended`, and begins their next ones."""
         lanes = segment.ended
         self.finished += len(lanes)
         again = lanes[: len(self.seeds) - self._begun]
@@ -91,6 +91,6 @@ class Schedule:
         self.begins[again] = True
 
     def place(self, lane: int) -> dict[str, int]:
-        """The episode of a lane and its seed."""
+        """Returns the episode of a lane and its seed."""
         episode = self._first + int(self.episode[lane])
         return {"episode": episode, "seed": int(self.lane_seeds[lane])}

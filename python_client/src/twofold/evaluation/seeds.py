@@ -1,4 +1,4 @@
-"""The seeds of an evaluation's games: consecutive public numbers, or a secret until the end."""
+"""The seeds of an evaluation's games: consecutive and public, or secret until the end."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Seeds:
     """The seeds of E episodes.
 
     Attributes:
-        games: uint64 (E,), of the tiles.
-        players: uint64 (E,), of a judged program's own draws; None if the games are public.
-        secret: 64 hexadecimal digits, of which both follow; None if the games are public.
+        games: uint64 (E,), for the tiles.
+        players: uint64 (E,), for a judged program's own draws; None if the games are public.
+        secret: 64 hexadecimal digits that determine both; None if the games are public.
         is_new: True if the secret was drawn for these episodes, so nobody has seen their tiles.
     """
 
@@ -36,15 +36,15 @@ class Seeds:
 
     @classmethod
     def public(cls, number: int, first: int) -> Seeds:
-        """The seeds from `first` up."""
+        """Returns the seeds from `first` up."""
         return cls(np.arange(number, dtype=np.uint64) + np.uint64(first))
 
     @classmethod
     def of_secret(cls, number: int, secret: str | None) -> Seeds:
-        """The seeds that follow from a secret, or if it is None from a new one.
+        """Returns the seeds that follow from a secret; None draws a new one.
 
-        The secret is two keys: one for the games, one for the players. So what a player can compute
-        from its own seed does not depend on its game's.
+        The secret is two keys: one for the games, one for the players. So a player's own seed
+        reveals nothing about its game's seed.
 
         Raises:
             InvalidArgument: The secret is malformed.
@@ -65,14 +65,14 @@ class Seeds:
         return len(self.games)
 
     def part(self, episodes: range) -> Seeds:
-        """The seeds of some consecutive episodes."""
+        """Returns the seeds of some consecutive episodes."""
         some = slice(episodes.start, episodes.stop)
         players = None if self.players is None else self.players[some]
         return replace(self, games=self.games[some], players=players)
 
 
 def _numbers(key: bytes, use: bytes, number: int) -> NDArray[np.uint64]:
-    """uint64 (number,): keyed digests of 0, 1, …; without the key they are like random numbers."""
+    """Returns uint64 (number,): keyed digests of 0, 1, …, which look random without the key."""
     digests = (
         hashlib.blake2b(k.to_bytes(8, "little"), key=key, person=use, digest_size=8).digest()
         for k in range(number)

@@ -20,7 +20,7 @@ from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows
 
-# A game that failed has these infos as they were before the step; it is one of 2048.
+# The infos of a failed game, always of 2048, that keep their values from before the step.
 _OF_FAILED = ("score", "moves", "max_exponent")
 # The infos of rollouts with the results of a game.
 _OF_ROLLOUTS = {
@@ -34,10 +34,10 @@ _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable
 
 
 class Steps:
-    """Plays step by step, on any vector environment with NEXT_STEP autoreset.
+    """A source that plays step by step, on any vector environment with NEXT_STEP autoreset.
 
-    An idle lane keeps stepping under autoreset; the policy does not see it and nothing counts. A
-    game in which a player fails ends before that step.
+    An idle lane keeps stepping under autoreset. The policy does not see it, and it does not count.
+    A game in which a player fails ends before that step.
 
     Args:
         envs: The environment.
@@ -54,7 +54,7 @@ class Steps:
         self._envs, self._chooser = envs, chooser
         self._names = [name for observer in observers for name in observer.infos]
         self._needs_boards = any(observer.needs_boards for observer in observers)
-        # All actions are legal where infos have no mask.
+        # All actions are legal if infos have no mask.
         self._every_action = np.ones((envs.num_envs, chooser.num_actions), np.int8)
         self._observations: Any = None
         self._mask: Array = self._every_action
@@ -132,7 +132,7 @@ class Steps:
 
 
 class Rollouts:
-    """Plays by rollouts of 2048, with a policy in the server.
+    """A source that plays rollouts of 2048, with a policy in the server.
 
     A lane that finishes waits for the end of the rollout (autoreset is disabled) and then begins
     its next episode. Its seed also seeds the policy's draws, so here too an episode is a function
@@ -144,7 +144,7 @@ class Rollouts:
         observers: The observers, which may need infos.
 
     Raises:
-        InvalidArgument: It is another game's environment.
+        InvalidArgument: The environment is another game's.
     """
 
     def __init__(
@@ -161,8 +161,8 @@ class Rollouts:
         self._envs, self._policy = base, policy
         names = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
         self._infos = list(dict.fromkeys(names))
-        # So few that waiting for the end costs little in short games: random ones take 5.6 steps on
-        # 2 x 2, 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
+        # Few steps, so that lanes wait little in short games: random games take 5.6 steps on 2 x 2,
+        # 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
 
     def begin(self, schedule: Schedule) -> None:

@@ -12,8 +12,8 @@ CONFIDENCE = 0.95
 _Z = 1.959963984540054  # quantile of the normal distribution at (1 + CONFIDENCE) / 2
 
 _RESAMPLES = 2000
-# Larger samples are first summed up in this many blocks of neighbours. Games are independent, so
-# the blocks are too.
+# Larger samples are first summed up in this many blocks of neighbours, which are independent like
+# the games.
 _LARGEST_SAMPLE = 10_000
 
 
@@ -31,7 +31,7 @@ UNKNOWN = Interval(math.nan, math.nan)
 
 
 def wilson(hits: int, number: int) -> Interval:
-    """The interval of a share, from `hits` in `number` games (Wilson 1927).
+    """Returns the interval of a share, from `hits` in `number` games (Wilson 1927).
 
     It stays inside 0 ... 1 and holds for shares near these ends, unlike hits +- 2 sqrt(hits).
     """
@@ -47,12 +47,12 @@ def wilson(hits: int, number: int) -> Interval:
 
 
 def bootstrap_mean(values: NDArray[Any]) -> Interval:
-    """The interval of a mean: percentiles of 2000 resampled means (Efron 1979), deterministic."""
+    """Returns the interval of a mean: percentiles of 2000 resampled means (Efron 1979)."""
     return bootstrap_ratio(values, np.ones(len(values)))
 
 
 def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
-    """The interval of the sum of values over the sum of counts, pairs resampled together.
+    """Returns the interval of a ratio of sums, values over counts, with pairs resampled together.
 
     Resamples in which all counts are 0 have no ratio, and are left out.
     """
@@ -81,7 +81,7 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
 
 
 def quantile_interval(values: NDArray[Any], share: float) -> Interval:
-    """The interval of a quantile, without assumptions about the distribution.
+    """Returns the interval of a quantile, without assumptions about the distribution.
 
     The number of values below the true quantile is binomial; the values at the ranks of its
     interval are the ends.

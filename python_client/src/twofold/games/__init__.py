@@ -1,1 +1,1 @@
-"""What games have in common: their base class, their rewards, and pictures of their boards."""
+"""The parts common to all games: base class, rewards, and pictures of boards."""

@@ -1,4 +1,4 @@
-"""Concentration, the memory game: its arguments, presets, and how its cards look."""
+"""Concentration, the memory game: its arguments, its presets and the look of its cards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _UNLIMITED = "unlimited"
 
 
 class ConcentrationArguments(GameArguments, total=False):
-    """The arguments of Concentration; None for the preset's where it has the argument."""
+    """The arguments of Concentration; None takes the preset's value if it has one."""
 
     preset: str
     """"playground", 4 x 4 cards, 8 pairs and peeks, by default; "popgym-easy", "popgym-medium" and
@@ -58,24 +58,24 @@ class ConcentrationArguments(GameArguments, total=False):
     peeks: int | Literal["unlimited"] | None
     """Peeks in an episode; 0 removes the action, "unlimited" allows any number."""
     matched_cards: Literal["removed", "face_up"] | None
-    """How the cards of a found pair are observed from the next step on."""
+    """The observation of a found pair's cards, from the next step on."""
     illegal_action: Literal["noop", "end_turn", "terminate"] | None
     """The effect of an action that the mask forbids; "end_turn" turns an open card back too."""
     observe_last_action: bool
-    """Whether observations become (N, cards + 1): behind the cards the last action, and at the
-    start the number of actions. False by default."""
+    """Whether observations become (N, cards + 1), with the last action after the cards. At the
+    start this is the number of actions. False by default."""
     deck_info: bool
     """Whether infos have `deck`, uint8 (N, rows, columns): the symbols of all cards. False by
     default."""
 
 
 def _popgym(size: tuple[int, int], symbols: int, steps: int) -> ConcentrationArguments:
-    """POPGym's rules on so many cards with so many symbols, in episodes of so many steps.
+    """Returns POPGym's rules for this size, number of symbols and number of steps.
 
-    As in popgym.envs.concentration of its release 1.0.7. For n cards: ceil(2 n - n / (2 n - 1))
-    steps; 2 / n for a pair; -1 / steps for each card turned in vain. ConcentrationEasy has one deck
-    of 52 cards and ConcentrationMedium two, with the two colours as symbols; ConcentrationHard has
-    one, with the 13 ranks.
+    They are the rules of popgym.envs.concentration in release 1.0.7. An episode of n cards has
+    ceil(2 n - n / (2 n - 1)) steps. The reward is 2 / n for a pair, and -1 / steps for each card
+    turned without finding one. ConcentrationEasy has one deck of 52 cards and ConcentrationMedium
+    two, with the two colours as symbols. ConcentrationHard has one deck, with the 13 ranks.
     """
     pairs = size[0] * size[1] // 2
     return {
@@ -248,7 +248,7 @@ class Concentration(GameSpec):
         return "\n".join("  ".join(card(int(code)).rjust(width) for code in row) for row in rows)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """Returns the cards on their table, each symbol a number in a colour of its own."""
+        """Returns the cards on their table, each symbol a number in its own colour."""
 
         def card(code: int, side: int) -> Picture:
             if code < self.symbols:
@@ -324,7 +324,7 @@ _BACK_PATTERN: Colour = (92, 128, 190)
 
 
 def _symbol_colour(symbol: int, symbols: int) -> Colour:
-    """Hues around the circle, alternately dark and less so."""
+    """Returns a symbol's hue around the circle, alternately dark and lighter."""
     lightness = 0.36 if symbol % 2 == 0 else 0.48
     red, green, blue = colorsys.hls_to_rgb(symbol / symbols, lightness, 0.75)
     return round(red * 255), round(green * 255), round(blue * 255)

@@ -1,7 +1,7 @@
 """Pictures of boards: rounded squares with numbers, drawn by Pillow, and their place on a board.
 
-A square is drawn several times as large and scaled down, so that edges are smooth at any size, and
-kept: a board is put together from a few squares. Pillow is imported with the first of them.
+A square is drawn several times as large and scaled down, so that edges are smooth at any size. It
+is then cached, since a board consists of a few squares. Pillow is imported with the first one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Colour: TypeAlias = tuple[int, int, int]
 
 _WALL: Colour = (250, 248, 239)
 
-# Pixels of a drawing for each of the picture, along a side: fewer where that would be too many.
+# Pixels of a drawing per pixel of the picture, along a side; fewer for large pictures.
 _SCALE = 4
 _LARGEST_DRAWING = 4096
-# The share of a cell that the gap between two has.
+# The gap between two cells as a share of a cell.
 _GAP = 0.13
 
 
@@ -33,7 +33,7 @@ _GAP = 0.13
 def tile(
     size: int, ground: Colour, face: Colour, text: str = "", ink: Colour = (0, 0, 0)
 ) -> Picture:
-    """A rounded square with a number on it, on a ground; (size, size, 3), not to be written to."""
+    """Returns a read-only rounded square with a number, on a ground; (size, size, 3)."""
     from PIL import ImageDraw
 
     image = _rounded_square(size, ground, face)
@@ -44,7 +44,7 @@ def tile(
 
 @functools.lru_cache(maxsize=64)
 def striped_tile(size: int, ground: Colour, face: Colour, pattern: Colour) -> Picture:
-    """A rounded square with crossing diagonals on it, on a ground; not to be written to."""
+    """Returns a read-only rounded square with crossing diagonals, on a ground."""
     from PIL import Image, ImageDraw
 
     image = _rounded_square(size, ground, face)
@@ -63,7 +63,7 @@ def striped_tile(size: int, ground: Colour, face: Colour, pattern: Colour) -> Pi
 
 
 def _rounded_square(size: int, ground: Colour, face: Colour) -> Image.Image:
-    """A drawing that is still to be scaled down to (size, size)."""
+    """Returns a drawing to scale down to (size, size)."""
     from PIL import Image, ImageDraw
 
     side = size * min(_SCALE, max(1, _LARGEST_DRAWING // size))
@@ -79,7 +79,7 @@ def _scaled_down(image: Image.Image, size: int) -> Picture:
 
 
 def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None:
-    """A number in the middle of a square; all numbers of as many digits are alike in size."""
+    """Writes a number in a square's centre; its size depends only on the number of digits."""
     from PIL import ImageFont
 
     def font_of(size: float) -> ImageFont.FreeTypeFont:
@@ -99,11 +99,11 @@ def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None
 def draw_board(
     board: NDArray[np.uint8], size: int, ground: Colour, draw_cell: Callable[[int, int], Picture]
 ) -> Picture:
-    """A board (rows, columns), its longer side of `size` pixels (one less where odd).
+    """Returns a board (rows, columns), its longer side of `size` pixels (one less where odd).
 
-    `draw_cell` gets a number of the board, and how many pixels its square has along a side. Edges
-    fall between pixels, so all cells and all gaps are alike; what is left over goes to the margins.
-    Height and width are even, which video codecs ask for.
+    `draw_cell` gets a number of the board and the side of its square in pixels. Edges fall between
+    pixels, so all cells and all gaps are equal, and the margins get the rest. Height and width are
+    even, as video codecs require.
     """
     rows, columns = board.shape
     longer, shorter = max(rows, columns), min(rows, columns)
@@ -123,7 +123,7 @@ def draw_board(
 
 
 def side_by_side(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
-    """Pictures of one size, with even sides, side by side, row by row; `gap` is even too."""
+    """Returns pictures of one even size side by side, row by row; `gap` is even too."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
     shape = rows * (height + gap) + gap, columns * (width + gap) + gap, 3

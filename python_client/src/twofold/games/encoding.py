@@ -19,7 +19,7 @@ def one_hot(
     layout: Literal["chw", "hwc"] = "chw",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """One plane of zeros and ones for each exponent, as input for convolutions.
+    """Returns one plane of zeros and ones for each exponent, as input for convolutions.
 
     Plane 0 has the empty cells, plane k the tiles of value 2^k. 18 planes are enough for any 4 x 4
     board: its highest tile is 131,072. The symbols of Concentration have planes in the same way.
@@ -31,7 +31,7 @@ def one_hot(
         out: The array to write to, of any dtype; a new float32 array by default.
 
     Returns:
-        (…, planes, rows, columns), or (…, rows, columns, planes); `out` where it is given.
+        (…, planes, rows, columns), or (…, rows, columns, planes); `out` if it is given.
 
     Raises:
         InvalidArgument: An exponent has no plane, or an argument is wrong; `field` names it.
@@ -69,7 +69,7 @@ def one_hot(
 
 
 def tile_values(observations: ArrayLike) -> NDArray[np.int64]:
-    """Tile values for exponents: 0 for an empty cell, 8 for a 3.
+    """Returns tile values for exponents: 0 for an empty cell, 8 for a 3.
 
     Args:
         observations: Exponents of any shape and integer dtype, 0 ... 31.

@@ -1,4 +1,4 @@
-"""2048: its arguments, dialects, and how its boards look."""
+"""2048: its arguments, its dialects and the look of its boards."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EMPTY = (205, 193, 180)
 _DARK, _LIGHT = (119, 110, 101), (249, 246, 242)
 # On the yellow faces, 128 ... 2048, where a light number is hard to read on a small board.
 _BROWN = (94, 72, 20)
-# The faces of the tiles from 2 on; what is larger is the last one.
+# The faces of the tiles from 2 on; larger tiles have the last face.
 _FACES = [
     (238, 228, 218),
     (237, 224, 200),
@@ -76,16 +76,16 @@ class Game2048Arguments(GameArguments, total=False):
     """Whether reaching the goal ends the episode; False by default. If a start tile is the goal
     already (goal=4), the first step ends it."""
     four_probability: float
-    """How often a spawned tile is a 4, 0 ... 1; 0.1 by default."""
+    """The probability that a spawned tile is a 4, 0 ... 1; 0.1 by default."""
     start_tiles: int | None
     """Tiles on a new board, 1 ... cells - 1; None for the dialect's, 2 without one."""
     illegal_action: Literal["noop", "terminate"] | None
     """The effect of an action that moves nothing; None for the dialect's, "noop" without one."""
     objective: Literal["score", "moves", "goal"]
-    """What optimal play is the best for, on boards of at most nine cells: the expected "score", the
-    default, the expected number of "moves", or the probability to make the "goal" tile. It is for
-    the extra infos "optimal_value", "action_values" and "regret" and for the policy "optimal"
-    (docs/reference/optimum.md) and changes nothing else."""
+    """The quantity that optimal play maximises, on boards of at most nine cells: the expected
+    "score" (the default), the expected number of "moves", or the probability of the "goal" tile. It
+    affects only the extra infos "optimal_value", "action_values" and
+    "regret" and the policy "optimal" (docs/reference/optimum.md)."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
     (docs/environments/dialects.md); arguments that it fixes are refused where they differ."""
@@ -93,9 +93,9 @@ class Game2048Arguments(GameArguments, total=False):
 
 @dataclass(frozen=True)
 class Dialect:
-    """What another package's 2048 fixes; docs/environments/dialects.md has the details.
+    """The rules of another package's 2048; docs/environments/dialects.md has the details.
 
-    `make certify` compares each with the package itself, transition by transition.
+    `make certify` compares each dialect with its package, transition by transition.
     """
 
     name: str | None
@@ -105,12 +105,12 @@ class Dialect:
     server_actions: tuple[int, ...] | None = None
     """The server's number of each action; None for the server's order: up, right, down, left."""
     reward: dict[str, float] | None = None
-    """Declared terms; None for the score, as Twofold has it."""
+    """The declared terms; None for Twofold's score."""
     only_4x4: bool = False
-    """Whether the package has no other boards; in all dialects they are square."""
+    """Whether the package has 4 x 4 boards only; all dialects have square boards."""
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Refuses arguments that the package does not have."""
+        """Refuses arguments that the package lacks."""
         if self.name is None:
             return
         fixed = {
@@ -161,7 +161,7 @@ def _goal(name: str, value: object) -> int:
 
 
 def _reached(exponent: int) -> Measure:
-    """The share of episodes with a tile of at least this exponent."""
+    """Returns the share of episodes with a tile of at least this exponent."""
     is_reached = functools.partial(np.less_equal, exponent)
     return Measure(f"reached_{2**exponent}", "max_exponent", np.add, is_reached)
 

@@ -1,4 +1,4 @@
-"""The reward argument, as users write it and as it travels."""
+"""The reward argument, in the users' form and in the protocol's."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _FORMS = (
 
 
 def reward_spec(reward: Reward) -> environment.RewardSpec | None:
-    """A reward as the create request has it; None stands for the game's own.
+    """Returns a reward in the create request's form; None stands for the game's own.
 
-    The server checks names and ranges, since it knows the game; this refuses only what a message
-    can't hold.
+    The server checks names and ranges, since it knows the game. This function refuses only rewards
+    that a message can't hold.
 
     Args:
         reward: None or "score" for the game's own reward; or a dict of terms by name, each with its
@@ -57,7 +57,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """The file's content if a reward is a path; else the reward as it is.
+    """Returns the file's content if a reward is a path; else the reward as it is.
 
     Raises:
         InvalidArgument: The file can't be read, or holds something else.
@@ -84,7 +84,7 @@ def read_reward(reward: Reward) -> Reward:
 
 
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
-    """The names of extra infos, as a list of strings.
+    """Returns the names of extra infos, as a list of strings.
 
     Raises:
         InvalidArgument: They are not a list of strings.
@@ -123,7 +123,7 @@ def _listed_term(entry: object) -> environment.RewardTerm:
 
 
 def _term(name: object, value: object) -> environment.RewardTerm:
-    """One term: its weight, or a dict of its arguments."""
+    """Returns one term: its weight, or a dict of its arguments."""
     if not isinstance(name, str):
         raise InvalidArgument(f"a term of the reward is called {name!r}", field="reward")
     arguments = dict(value) if isinstance(value, Mapping) else {"weight": value}
@@ -137,7 +137,7 @@ def _term(name: object, value: object) -> environment.RewardTerm:
 
 
 def _numbers(field: str, value: object) -> list[float]:
-    """A number, or a list of numbers of any shape, row by row."""
+    """Returns a number, or a list of numbers of any shape, row by row."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of unequal length
@@ -148,7 +148,7 @@ def _numbers(field: str, value: object) -> list[float]:
 
 
 def _clip(clip: object) -> dict[str, float]:
-    """The bounds of (low, high) that are not None, by their names in a RewardSpec."""
+    """Returns the bounds of (low, high) that are not None, by their names in a RewardSpec."""
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
         raise InvalidArgument(
@@ -162,7 +162,7 @@ def _clip(clip: object) -> dict[str, float]:
 
 
 def _as_list(value: object) -> list[Any] | None:
-    """An iterable other than a mapping as a list; else None."""
+    """Returns an iterable other than a mapping as a list; else None."""
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         return None
     return list(value)

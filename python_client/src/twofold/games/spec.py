@@ -26,7 +26,7 @@ class GameArguments(TypedDict, total=False):
 
     max_episode_steps: int | None
     """Steps after which the server truncates an episode; None for the game's own limit, if any.
-    (`gymnasium.make` takes it for its own TimeLimit, and it never gets here.)"""
+    (`gymnasium.make` uses it for its own TimeLimit and does not pass it on.)"""
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
     game's own. docs/environments/rewards.md lists the terms."""
@@ -63,7 +63,7 @@ SHARED_ARGUMENTS: dict[str, Argument] = {
 
 
 class Measure(NamedTuple):
-    """One number about many episodes, made of an info that each of them ends with."""
+    """A statistic of many episodes, computed from an info of each episode's last step."""
 
     name: str
     info: str
@@ -78,11 +78,11 @@ class GameSpec(abc.ABC):
     """One game with its arguments; `of` makes it. It can be pickled.
 
     Attributes:
-        arguments: The arguments that were given, a reward read if it was the path of a file.
-        request: The create request, with all that the game decides.
+        arguments: The given arguments, with a reward's file replaced by its content.
+        request: The create request, with every field that the game decides.
         rows: Rows of the board.
         columns: Columns of the board.
-        planes: One more than the highest number of an observation that play leads to.
+        planes: One more than the highest number in observations of normal play.
         actions: The word of each action.
         server_actions: The server's number of each action; None if the user's are the same.
     """
@@ -112,9 +112,9 @@ class GameSpec(abc.ABC):
     objectives: ClassVar[Mapping[str, str]] = {}
     """The quantities that an optimum can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None
-    """The name of what copies of a board share and no player has seen: "cards"."""
+    """The name of the unseen things that copies of a board share: "cards"."""
     endless: ClassVar[str | None] = None
-    """The play that the policy fixed-order may repeat for ever: "turns the same two cards"."""
+    """The behaviour that the policy fixed-order may repeat for ever: "turns the same two cards"."""
     text_arguments: ClassVar[Mapping[str, Any]] = {}
     """The arguments that games for language models fix."""
 
@@ -129,7 +129,7 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Returns the game made with its own among an environment's arguments, and the others.
+        """Makes the game from its arguments among an environment's; returns it and the others.
 
         `as_json` may have written the arguments.
         """
@@ -144,7 +144,7 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def _checked(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the value of each argument of the game, checked."""
+        """Returns the checked value of each argument of the game."""
         values = {}
         for name, (default, check, _) in cls.known_arguments.items():
             value = arguments.get(name, default)
@@ -153,12 +153,12 @@ class GameSpec(abc.ABC):
 
     @functools.cached_property
     def server_order(self) -> NDArray[np.uint8] | None:
-        """`server_actions` as uint8 (actions,)."""
+        """The array of `server_actions`, uint8 (actions,); None for the user's order."""
         order = self.server_actions
         return None if order is None else np.array(order, np.uint8)
 
     def to_server(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Returns the server's numbers of actions, which have to be in range."""
+        """Returns the server's numbers of actions, which must be in range."""
         return actions if self.server_order is None else self.server_order[actions]
 
     def from_server(self, actions: NDArray[Any]) -> NDArray[Any]:
@@ -169,14 +169,15 @@ class GameSpec(abc.ABC):
         return numbers
 
     def in_user_order(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Returns an array whose axis has the server's actions with the user's instead."""
+        """Reorders an array's axis from the server's actions to the user's."""
         return array if self.server_order is None else array.take(self.server_order, axis)
 
     @abc.abstractmethod
     def rules(self) -> dict[str, str | int]:
         """Returns the rules that results depend on, in words for the rule card.
 
-        With "score" if the game has a score whatever the reward; else it is the sum of the rewards.
+        "score" is one of them if the game's score is independent of the reward. Otherwise the score
+        is the sum of the rewards.
         """
 
     @abc.abstractmethod
@@ -187,7 +188,7 @@ class GameSpec(abc.ABC):
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """Returns one board as a picture, its longer side `size` pixels (one less where odd)."""
 
-    # The rest is for programs that play by words.
+    # The following methods are for programs that play by words.
 
     @abc.abstractmethod
     def number(self, action: object) -> int:

@@ -1,4 +1,4 @@
-"""Adapters for training libraries, each in a module of its own that imports its library."""
+"""Adapters for training libraries, each in a separate module that imports its library."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twofold.errors import InvalidArgument
 MAX_EPISODE_STEPS = 65_536
 """The default limit of an adapter's episodes.
 
-A deterministic agent without masks plays the same illegal action for ever, because it changes
-nothing. The limit cuts no game of 2048 on 4 x 4 with legal actions: a move adds 2.2 to the sum of
+A deterministic agent without masks repeats an illegal action for ever, because the board stays the
+same. The limit cuts no game of 2048 on 4 x 4 with legal actions: a move adds 2.2 to the sum of
 the tiles, on average, so a game has a 65536 after 30,000 moves and a 131072 after 60,000.
 """
 
 
 def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: Any) -> Any:
-    """The boards of an adapter, which decides its `own` arguments and has a limit by default.
+    """Makes the boards of an adapter, with its `own` arguments and a default limit of steps.
 
     Raises:
         InvalidArgument: An argument is wrong, or the adapter's own; `field` names it.

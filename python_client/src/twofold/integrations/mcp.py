@@ -2,8 +2,8 @@
 
     make_mcp_server().run()     # over standard input and output, as `twofold mcp` does
 
-A game has an id that can't be guessed, because newer clients have no sessions over HTTP: whoever
-has the id plays. Where there are sessions, a game also belongs to the one that began it.
+A game has an unguessable id, because newer clients have no sessions over HTTP: any client with the
+id can play. In a session, a game also belongs to the session that began it.
 """
 
 # ruff: noqa: E402 - the first import explains what is missing
@@ -43,8 +43,8 @@ from pydantic import WithJsonSchema
 
 # The tool that plays each game.
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
-# Of all sessions together, and the time after which a game may give way to another.
-_MOST_GAMES = 1000
+# The limit for all sessions together, and the idle time after which a game may be closed.
+_MAX_GAMES = 1000
 _MAX_CALLS = 1000
 _IDLE_SECONDS = 30 * 60
 
@@ -55,7 +55,7 @@ _INSTRUCTIONS = (
 
 
 def _described(description: str, **schema: Any) -> Any:
-    """What a client reads about an argument; the check is ours, with its own sentence."""
+    """Returns an argument's description for clients; Twofold checks the argument itself."""
     return WithJsonSchema({"description": description, **schema})
 
 
@@ -88,7 +88,7 @@ class _Game:
 def _answered(
     tool: Callable[..., CallToolResult],
 ) -> Callable[..., Coroutine[Any, Any, CallToolResult]]:
-    """The tool in a thread, with our errors as its answers: sentences for the model."""
+    """Runs the tool in a thread and turns errors into answers for the model."""
 
     @functools.wraps(tool)
     async def answered(games: ServedGames, *arguments: Any, **named: Any) -> CallToolResult:
@@ -119,7 +119,7 @@ class ServedGames:
         self._service = service
         self._games: dict[str, _Game] = {}
         self._lock = threading.Lock()
-        # By default it is 40 threads, all of which may wait for a server of boards that is down.
+        # The default of 40 threads could all be waiting for a server of boards that is down.
         self._threads = anyio.CapacityLimiter(_MAX_CALLS)
 
     @_answered
@@ -177,8 +177,8 @@ class ServedGames:
     def hint(self, context: Context, game_id: _GameId) -> CallToolResult:
         """Suggest the next action; changes nothing.
 
-        In 2048 on 4 x 4 it is the choice of an expectimax search; in Concentration that of a player
-        with a perfect memory of the cards seen so far.
+        In 2048 on 4 x 4 it is the choice of an expectimax search. In Concentration it is the choice
+        of a player with a perfect memory of the cards seen so far.
         """
         with self._game(context, game_id) as game:
             if game.text.end:
@@ -219,7 +219,7 @@ class ServedGames:
             return _result(answer, game_id=game_id, **game.text.facts())
 
     def _expectimax(self, board: np.ndarray[Any, Any]) -> int:
-        """The policy's action, found on a board elsewhere, so that the game stays as it is."""
+        """Returns the policy's action, found on a copy of the board to leave the game alone."""
         if board.shape != (4, 4):
             raise InvalidArgument("hints are for boards of 4 x 4 only", field="game_id")
         with contextlib.closing(Game2048VectorEnv(1, **self._service)) as envs:
@@ -237,12 +237,12 @@ class ServedGames:
             ]
             _close([self._games.pop(other_id) for other_id in idle])
             own = [other_id for other_id, other in self._games.items() if other.owner == game.owner]
-            if len(own) < self._max_games and len(self._games) < _MOST_GAMES:
+            if len(own) < self._max_games and len(self._games) < _MAX_GAMES:
                 self._games[game_id] = game
                 return game_id
         game.text.env.close()
         if len(own) < self._max_games:
-            raise ResourceExhausted(f"all {_MOST_GAMES:,} games of the server are taken: try later")
+            raise ResourceExhausted(f"all {_MAX_GAMES:,} games of the server are taken: try later")
         raise ResourceExhausted(
             f"{len(own)} games are open, and no more are allowed: close one with end_game "
             f"({', '.join(own)})"
@@ -250,7 +250,7 @@ class ServedGames:
 
     @contextlib.contextmanager
     def _game(self, context: Context, game_id: object) -> Any:
-        """One of the session's games, which no other call uses meanwhile."""
+        """Yields one of the session's games, which no other call uses meanwhile."""
         with self._lock:
             game = self._games.get(game_id) if isinstance(game_id, str) else None
         refusal = NotFound(f"there is no game {game_id!r}: start one with new_game")
@@ -273,7 +273,7 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         self._games = games
 
     def streamable_http_app(self, **options: Any) -> Any:
-        """The app that serves over HTTP; arguments as the SDK has them."""
+        """Returns the app that serves over HTTP, with the SDK's arguments."""
         app = super().streamable_http_app(**options)
         app.add_middleware(_SessionEnds, games=self._games)
         return app
@@ -316,7 +316,7 @@ def _close(games: list[_Game]) -> None:
 
 
 def _owner(context: Context) -> str:
-    """Whose games a call may use: the session's, or without one the address's."""
+    """Returns the owner of a call's games: the session, or without one the address."""
     of_call = context.request_context
     if of_call.request is None:
         return "stdio"
@@ -329,7 +329,7 @@ def _owner(context: Context) -> str:
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
-    """An MCP server, from the official package, with the tools of both games.
+    """Makes an MCP server, from the official package, with the tools of both games.
 
     Args:
         max_games: Open games of one session, or of one address where there are no sessions.

@@ -1,9 +1,9 @@
 """Ray: evaluations and datasets that several machines play, with the results of a single one.
 
-An episode is a function of its seeds, and a lane of its own. So each worker plays a part that is
-known beforehand, and the parts are put together in their order.
+An episode depends only on its seeds, and a lane only on its own seed. So each worker plays a known
+part, and the parts are joined in their order.
 
-Each worker has a service of its own in its process, unless `endpoint=` names a server. The package
+Each worker has its own service in its process, unless `endpoint=` names a server. The package
 has to be installed on all nodes; Ray's `runtime_env` can do that, and brings modules of a policy.
 """
 
@@ -27,8 +27,8 @@ from twofold.integrations.ray_pool import Pool
 from twofold.judging import ChatModel
 from twofold.policies.choosers import PlayerChooser
 
-# Episodes of a part, at most: so many are lost with a worker.
-_MOST_EPISODES = 16_384
+# The most episodes of a part, which are lost with a worker.
+_MAX_EPISODES = 16_384
 
 
 class RayExecutor:
@@ -83,7 +83,7 @@ class RayExecutor:
             )
         workers = ray_pool.number_of_workers(self._workers)
         start = time.perf_counter()
-        parts = _split(total, max(workers, -(-total // _MOST_EPISODES)))
+        parts = _split(total, max(workers, -(-total // _MAX_EPISODES)))
         if plan.num_envs is None:
             plan = dataclasses.replace(plan, num_envs=min(len(parts[0]), chooser.lanes))
         packed = ray_pool.packed(plan)
@@ -171,7 +171,7 @@ class _Evaluator:
 
 
 def _each(pool: Pool, packed: Any, parts: Sequence[range]) -> Iterator[tuple[int, Evaluation]]:
-    """The parts' numbers and results, as they finish."""
+    """Yields the parts' numbers and results, as they finish."""
     idle, begun = list(pool.workers), 0
     running: dict[Any, tuple[int, Any]] = {}
     while begun < len(parts) or running:
@@ -193,11 +193,11 @@ class _Player:
         self._lanes: writer.Lanes | None = None
 
     def facts(self, packed: list[Any], numbers: range) -> writer.Facts:
-        """The facts about the boards."""
+        """Returns the facts about the boards."""
         return self._lanes_at(0, packed, numbers).facts
 
     def play(self, packed: list[Any], numbers: range, time: int, steps: int) -> writer.Columns:
-        """The transitions of the lanes with these numbers, of the steps from `time` on."""
+        """Returns the transitions of the lanes with these numbers, of the steps from `time` on."""
         return self._lanes_at(time, packed, numbers).columns(steps, ray_pool.stop_if_canceled)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class _Player:
             self._lanes = None
 
     def _lanes_at(self, time: int, packed: list[Any], numbers: range) -> writer.Lanes:
-        """The lanes after this number of steps.
+        """Returns the lanes after this number of steps.
 
         An actor that Ray has begun again, or asks again, plays them from their seeds up to there.
         """
@@ -221,7 +221,7 @@ class _Player:
 
 
 def _split(number: int, parts: int) -> list[range]:
-    """0 ... number - 1 in so many consecutive parts, at most; the first one is the longest."""
+    """Splits 0 ... number - 1 into at most `parts` consecutive parts, the first the longest."""
     parts = min(parts, number)
     ends = [-(-number * part // parts) for part in range(parts + 1)]
     return [range(*ends[part : part + 2]) for part in range(parts)]

@@ -1,7 +1,7 @@
-"""Ray's actors for `twofold.integrations.ray`: begun on all nodes, and again when they are lost.
+"""Ray's actors for `twofold.integrations.ray`: started on all nodes, and restarted after a loss.
 
-Actors and not tasks: Ray does a task of a silent node again when a connection has timed out, after
-seven minutes by default, and an actor's as soon as the node counts as lost.
+They are actors and not tasks. Ray repeats a task of a silent node after a connection's timeout,
+seven minutes by default, but an actor's call as soon as the node counts as lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PURPOSE = "evaluations and datasets on several machines"
 _ray: Any = optional_import("ray", _PURPOSE, "ray")
 _scheduling: Any = optional_import("ray.util.scheduling_strategies", _PURPOSE, "ray")
 
-# How often a part is begun again whose worker or node was lost.
+# The number of new tries of a part after the loss of its worker or node.
 _RETRIES = 3
 # Seconds for actors to end their sessions on a server.
 _PATIENCE = 5
@@ -58,7 +58,7 @@ class Pool:
         return ref
 
     def first_of(self, refs: Sequence[Any]) -> Any:
-        """The first reference whose result is there."""
+        """Returns the first reference whose result is ready."""
         [ref], _ = _ray.wait(refs, num_returns=1)
         return ref
 
@@ -97,7 +97,7 @@ class Pool:
 
 
 def number_of_workers(workers: int | None) -> int:
-    """The given number, or that of the cluster's CPUs; starts Ray, or connects to it, if need be.
+    """Returns the given number, or the cluster's number of CPUs; first starts Ray if necessary.
 
     Raises:
         InvalidArgument: The number is wrong.
@@ -135,7 +135,7 @@ def packed(plan: Any) -> Any:
     """
     try:
         pickled = _ray.cloudpickle.dumps(plan)
-    except Exception as error:  # whatever the policy's classes raise
+    except Exception as error:  # the policy's classes may raise anything
         raise InvalidArgument(
             f"the policy can't be pickled: {type(error).__name__}: {error}", field="policy"
         ) from error

@@ -22,7 +22,7 @@ _Monitor: Any = optional_import("stable_baselines3.common.monitor", _PURPOSE, "s
 def make_sb3_vec(
     env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
 ) -> SB3VecEnv:
-    """Boards for Stable-Baselines3 and sb3-contrib, all of them stepped in one call.
+    """Makes boards for Stable-Baselines3 and sb3-contrib, all stepped in one call.
 
     Args:
         env_id: The environment.
@@ -48,7 +48,7 @@ def make_sb3_vec(
 
 
 class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
-    """N boards as Stable-Baselines3 has environments.
+    """N boards as a vector environment of Stable-Baselines3.
 
     A step's infos are a dict for each board, empty but where an episode has ended. There it has the
     episode's infos (`score` and so on), `terminal_observation`, `TimeLimit.truncated`, and
@@ -68,7 +68,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Any:
-        """Starts new episodes; the observations (N, …).
+        """Starts new episodes; returns the observations (N, …).
 
         With the seeds that `seed` has set, and the options of `set_options`: "board", uint8 (rows,
         columns), for each environment that is to start from a board of the caller's.
@@ -107,7 +107,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.step_async(actions)
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Observations (N, …), rewards float32 (N,), dones bool (N,), and a list of N infos."""
+        """Returns observations (N, …), rewards float32 (N,), dones bool (N,), and N infos."""
         observations, rewards, terminations, truncations, infos = self.envs.step_wait()
         self._masks = infos["action_mask"]
         dones = terminations | truncations
@@ -122,7 +122,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return observations, rewards, dones, of_boards
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The legal actions of the last observations, bool (N, actions); asks no server."""
+        """Returns the legal actions of the last observations, bool (N, actions); asks no server."""
         if self._masks is None:
             raise RuntimeError("action_masks() needs a reset before")
         return self._masks.astype(np.bool_)
@@ -132,20 +132,20 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the batch, once for each environment; a space is one board's."""
+        """Returns an attribute of the batch, once for each environment; a space is one board's."""
         if attr_name == "action_masks":
             return [self.action_masks] * self._count(indices)
         of_all = self.envs.get_attr(attr_name)
         return [of_all[index] for index in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: the boards have no attributes of their own."""
+        """Refuses, since boards have no attributes of their own."""
         raise AttributeError(f"{attr_name!r} of single boards can't be set: they are one batch")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        """`action_masks` of each environment; nothing else is called on single boards."""
+        """Calls `action_masks`, the only method of single boards."""
         if method_name != "action_masks":
             raise AttributeError(
                 f"the boards are one batch, and have no {method_name!r} of their own; use `.envs`"
@@ -154,11 +154,11 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return list(masks if indices is None else masks[list(self._get_indices(indices))])
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """True for `Monitor`, because the infos have all that it adds."""
+        """Returns True for `Monitor`, because the infos include its additions."""
         return [issubclass(wrapper_class, _Monitor)] * self._count(indices)
 
     def get_images(self) -> Sequence[Any]:
-        """Pictures of all boards, with render_mode="rgb_array"."""
+        """Returns pictures of all boards, with render_mode="rgb_array"."""
         return self.envs.render() or ()
 
     def _count(self, indices: Any) -> int:

@@ -1,4 +1,4 @@
-"""Games as text: what language models read, and the actions that they name."""
+"""Games as text for language models: boards to read, and actions by name."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class TextGame:
     Attributes:
         env: The environment.
         game: Its game.
-        arguments: The same.
-        board: Its last observation.
-        infos: Its infos of the last reset or step, in JSON's types.
+        arguments: The argument.
+        board: The last observation.
+        infos: The infos of the last reset or step, in JSON's types.
         reward: The sum of the episode's rewards.
-        end: Why the episode is over, in words; "" while it goes on.
+        end: The reason for the episode's end, in words; "" before the end.
 
     Raises:
         InvalidArgument: An argument is wrong, or the adapter's own; `field` names it.
@@ -66,7 +66,7 @@ class TextGame:
         """Begins a new episode.
 
         Args:
-            seed: Seeds the board; None goes on with its stream of random numbers.
+            seed: Seeds the board; None continues its stream of random numbers.
         """
         self.board, infos = self.env.reset(seed=seed)
         self.infos = plain(infos)
@@ -117,7 +117,7 @@ class TextGame:
         return f"{outcome}\n{self.text()}" if outcome else self.text()
 
     def text(self) -> str:
-        """Returns the board, and below it how the game stands and what can be done."""
+        """Returns the board, and below it the standing and the possible actions."""
         choices = self.game.choices(self.legal, self.infos)
         state = f"The game is over: {self.end}." if self.end else choices
         return f"{self.game.text(self.board)}\n{self.game.standing(self.infos)} {state}"

@@ -19,7 +19,7 @@ _BaseVectorEnv: Any = optional_import("tianshou.env", _PURPOSE, "tianshou").Base
 _Batch: Any = optional_import("tianshou.data", _PURPOSE, "tianshou").Batch
 
 Lanes: TypeAlias = "int | list[int] | NDArray[np.integer[Any]] | None"
-"""Which boards: a number, several, or None for all."""
+"""The boards of a call: a number, several numbers, or None for all."""
 _OWN = {
     "autoreset_mode": "NextStep",
     "copy": True,
@@ -31,7 +31,7 @@ _OWN = {
 def make_tianshou_vec(
     env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
 ) -> TianshouVectorEnv:
-    """Boards for Tianshou's collectors, all of them stepped in one call.
+    """Makes boards for Tianshou's collectors, all stepped in one call.
 
     Args:
         env_id: The environment.
@@ -54,7 +54,7 @@ def make_tianshou_vec(
 
 
 class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not see the library
-    """N boards as Tianshou has environments.
+    """N boards as a vector environment of Tianshou.
 
     Observations are a `Batch` with `obs` (k, …) and `mask`, bool (k, actions), of the k boards
     that were asked for; infos are an array of k dicts with `env_id`. A collector resets the boards
@@ -78,11 +78,11 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         self.is_closed = False
 
     def reset(self, env_id: Lanes = None, *, seed: Seed = None) -> tuple[Any, Array]:
-        """Starts new episodes on some boards; their observations and infos.
+        """Starts new episodes on some boards; returns their observations and infos.
 
         Args:
             env_id: The boards.
-            seed: Seeds board i with seed + i, or each of all boards with its own; None goes on with
+            seed: Seeds board i with seed + i, or all boards with a list of seeds; None continues
                 their streams.
         """
         lanes = self._lanes(env_id)
@@ -120,7 +120,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return _rows(observations, lanes), rewards[lanes], *flags, _infos(lanes)
 
     def seed(self, seed: int | list[int | None] | None = None) -> list[int | None]:
-        """Starts new episodes, with seed + i on board i, or a seed for each; these seeds."""
+        """Starts new episodes, with seed + i on board i or a list of seeds; returns the seeds."""
         self.reset(seed=seed)
         if isinstance(seed, list):
             return seed
@@ -131,11 +131,11 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002
-        """Refused: the boards have no attributes of their own."""
+        """Refuses, since boards have no attributes of their own."""
         raise AttributeError(f"{key!r} of single boards can't be set: they are one batch")
 
     def render(self) -> list[Any]:
-        """Pictures or texts of all boards, by their render mode."""
+        """Returns pictures or texts of all boards, by their render mode."""
         return list(self.envs.render() or ())
 
     def close(self) -> None:
@@ -150,10 +150,10 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
 
 def _rows(observations: dict[str, Array], lanes: NDArray[np.integer[Any]]) -> Any:
-    """The observations of these lanes."""
+    """Returns the observations of these lanes."""
     return _Batch(obs=observations["obs"][lanes], mask=observations["mask"][lanes] != 0)
 
 
 def _infos(lanes: NDArray[np.integer[Any]]) -> Array:
-    """The infos of these lanes, dicts (k,)."""
+    """Returns the infos of these lanes, dicts (k,)."""
     return np.array([{"env_id": lane} for lane in lanes.tolist()])

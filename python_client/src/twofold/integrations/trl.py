@@ -23,7 +23,7 @@ from twofold.integrations.text_games import TextGame
 
 
 class GameTools:
-    """What the tools of both games share."""
+    """The common part of both games' tools."""
 
     _game: TextGame
 
@@ -31,8 +31,8 @@ class GameTools:
         """Starts a new episode; TRL calls it with the columns of the dataset's row.
 
         Args:
-            seed: The board's seed. All completions of a row get the same one, and so the same
-                board; None goes on with the board's own stream of random numbers.
+            seed: The board's seed. All completions of a row get the same seed, and so the same
+                board. None continues the board's own stream of random numbers.
             columns: The others, which are not used.
 
         Returns:
@@ -119,7 +119,7 @@ class ConcentrationTools(GameTools):
 
 
 def total_reward(environments: Sequence[GameTools], **columns: object) -> list[float]:
-    """The reward function: for each completion the sum of its episode's rewards.
+    """Returns for each completion the sum of its episode's rewards, as a reward function.
 
     Args:
         environments: The games of the batch; TRL passes them.

@@ -35,14 +35,14 @@ The board, row by row from the top, 0 for an empty cell:
 
 Moves that change the board: {legal}.
 Choose one of them. End your reply with its name; the last direction that you name is your move."""
-"""What a model is asked for each move; {board} and {legal} are filled in."""
+"""The prompt for each move, with the fields {board} and {legal}."""
 
 # Of ASCII letters: without case, Unicode has two more for "i".
 _WORD = re.compile(rf"\b((?ai:{'|'.join(DIRECTIONS)}))\b")
 
 
 def read_move(text: str) -> str | None:
-    r"""The move that a reply names: the last of the whole words up, right, down, left, in any case.
+    r"""Returns a reply's move: the last whole word up, right, down or left, in any case.
 
     So "left", {"move": "left"} and \boxed{left} are read alike. Reasoning up to a last </think> is
     skipped, and a reply whose <think> is not closed names no move.
@@ -58,9 +58,9 @@ def read_move(text: str) -> str | None:
 class ChatModel:
     """A chat model that plays 2048, for `twofold.evaluate`, at an OpenAI-compatible endpoint.
 
-    Each move is a conversation of its own: the prompt with the board, and the reply, of which
-    `read_move` reads the move. A reply without a move (malformed) or with one that changes nothing
-    (illegal) is answered with a correction, `retries` times; then the game fails.
+    Each move is a separate conversation: the prompt with the board, and the reply, from which
+    `read_move` reads the move. A reply without a move (malformed) or with a move that changes
+    nothing (illegal) gets a correction, up to `retries` times. Then the game fails.
 
     Attributes:
         url: The endpoint's base, to which /chat/completions is added: http://127.0.0.1:8000/v1.
@@ -102,7 +102,7 @@ class ChatModel:
         return self.model
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> ChatPlayer:
-        """The player for an environment of 2048.
+        """Returns the player for an environment of 2048.
 
         Raises:
             InvalidArgument: The environment plays another game, or the URL is malformed.
@@ -137,15 +137,15 @@ class ChatPlayer:
         self._seconds = 0.0
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
-        """Nothing: a move's conversation has only its board."""
+        """Does nothing: a move's conversation has only its board."""
 
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
-        """Asks for all boards at once; the first error ends it.
+        """Asks for all boards at once; the first error ends the call.
 
-        A thread for each board, which neither an error of another nor the interpreter's end waits
-        for.
+        Each board has a thread. Neither an error of another board nor the interpreter's end waits
+        for it.
         """
         answers: SimpleQueue[tuple[int, Choice | BaseException]] = SimpleQueue()
 
@@ -166,8 +166,8 @@ class ChatPlayer:
         return [choices[row] for row in range(len(boards))]
 
     def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
-        """One move; in a thread."""
-        # In the order of the directions, whatever numbers they have.
+        """Chooses one move, in a thread."""
+        # In the order of the directions, not of their numbers.
         legal = [each for each in DIRECTIONS if mask[self._game.number(each)] == 1]
         start = self._chat.surroundings.now()
         messages: list[Message] = [{"role": "user", "content": self._question(board, legal)}]
@@ -191,7 +191,7 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """A direction, the reply, and the failure if the direction is not a legal one."""
+        """Returns a direction, the reply, and the failure if the direction is not a legal one."""
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None
         if reply.is_cut:
@@ -212,7 +212,7 @@ class ChatPlayer:
         return direction or "", reply.text, failure
 
     def summary(self) -> Mapping[str, Any]:
-        """Requests, replies that were corrected, tokens, and the mean time of a move."""
+        """Returns the requests, the corrected replies, the tokens and the mean time of a move."""
         counts = dict(self._counts)
         without, completions = counts.pop("without_usage"), counts["completions"]
         tokens = {name: None if without == completions else n for name, n in self._tokens.items()}

@@ -31,7 +31,7 @@ ATTEMPTS = 6
 
 _LONGEST_WAIT = 60.0
 _LARGEST_REPLY = 4 << 20
-_MOST_TOKENS = 10**12
+_MAX_TOKENS = 10**12
 _MASK = "***"
 
 
@@ -40,11 +40,11 @@ class Completion:
     """A model's reply.
 
     Attributes:
-        text: The text; "" if there is none.
+        text: The text; "" without one.
         is_cut: Whether it ends at a limit on tokens.
         prompt_tokens: Tokens of the request; None if not reported, or no plausible number.
-        completion_tokens: The same of the reply, hidden reasoning included.
-        attempts: Requests that it took.
+        completion_tokens: The same for the reply, including hidden reasoning.
+        attempts: The number of requests.
     """
 
     text: str
@@ -99,7 +99,7 @@ class ChatEndpoint:
         self._wait = self._closed.wait if surroundings is SYSTEM else surroundings.sleep
 
     def complete(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Completion:
-        """A completion of a conversation.
+        """Returns a completion of a conversation.
 
         Raises:
             ModelUnavailable: The request is refused, all attempts failed, or the endpoint was
@@ -135,7 +135,7 @@ class ChatEndpoint:
                 exchange.end()
 
     def _post(self, body: bytes) -> _Reply:
-        """The reply to one request, of any status.
+        """Returns the reply to one request, of any status.
 
         Raises:
             TimeoutError: It is not complete in time, however steadily its bytes arrive.
@@ -200,19 +200,19 @@ def _check_text(name: str, value: object) -> None:
 
 
 def _is_printable(text: str) -> bool:
-    """Whether all characters are printable ASCII, none of them a space."""
+    """Returns True if all characters are printable ASCII, none of them a space."""
     return all("!" <= character <= "~" for character in text)
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether another attempt would fail, too: for a certificate, or for the address of a proxy."""
+    """Returns True if another attempt would fail too: a bad certificate or proxy address."""
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     finals = ssl.SSLCertVerificationError, http.client.InvalidURL, UnicodeError
     return isinstance(reason, finals)
 
 
 def _split(url: str) -> urllib.parse.SplitResult:
-    """The parts of an endpoint's URL; raises InvalidArgument without its secrets."""
+    """Returns the parts of an endpoint's URL; raises InvalidArgument without its secrets."""
     _check_text("url", url)
     try:
         parts = urllib.parse.urlsplit(url)
@@ -239,7 +239,7 @@ def _split(url: str) -> urllib.parse.SplitResult:
 
 
 def _has_address(parts: urllib.parse.SplitResult) -> bool:
-    """Whether there are a host and a port that a connection can be tried to, if it is http.
+    """Returns True if an http URL has a host and a port to connect to.
 
     Raises:
         ValueError, http.client.InvalidURL: They are malformed.
@@ -254,7 +254,7 @@ def _has_address(parts: urllib.parse.SplitResult) -> bool:
 
 
 def _shown(parts: urllib.parse.SplitResult) -> str:
-    """A URL for messages: without a user, and with all of its query masked."""
+    """Returns a URL for messages: without a user, and with all of its query masked."""
     _, at, host = parts.netloc.rpartition("@")
     netloc = f"{_MASK}@{host}" if at else host
     query = _MASK if parts.query else ""
@@ -262,7 +262,7 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
 
 
 def _forms(secrets: Sequence[str]) -> list[str]:
-    """The words to mask in messages: secrets as they are, in URLs, in JSON and in HTML.
+    """Returns the words to mask in messages: secrets as they are, in URLs, in JSON and in HTML.
 
     Longer words come first. A secret of fewer than four characters would mask other words.
     """
@@ -300,7 +300,7 @@ class _Exchange(urllib.request.Request):
         self._socket: socket.socket | None = None
 
     def connect(self, *arguments: Any) -> socket.socket:
-        """Connects, and keeps the connection, to end it; from before a handshake of TLS on."""
+        """Connects, and keeps the connection so that `end` works even during a TLS handshake."""
         made = socket.create_connection(*arguments)
         with self._lock:
             # A TLS socket takes the descriptor of the plain one.
@@ -356,7 +356,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _read(data: bytes, attempts: int) -> Completion:
-    """A completion from its JSON.
+    """Returns a completion from its JSON.
 
     Raises:
         ValueError: It is something else.
@@ -378,19 +378,19 @@ def _read(data: bytes, attempts: int) -> Completion:
 
 
 def _integer(digits: str) -> int | None:
-    """An integer of a reply; None for one so long that Python refuses to convert it."""
+    """Returns an integer of a reply; None for one so long that Python refuses to convert it."""
     return int(digits) if len(digits) <= 20 else None
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens; None for anything else."""
+    """Returns a number of tokens; None for anything else."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value <= _MOST_TOKENS else None
+    return value if 0 <= value <= _MAX_TOKENS else None
 
 
 def _retry_after(header: str | None, default: float) -> float:
-    """The seconds of a Retry-After header; a date is not read."""
+    """Returns the seconds of a Retry-After header; a date is not read."""
     try:
         return max(0.0, float(header or ""))
     except ValueError:

@@ -1,7 +1,6 @@
 """The kernel's walls around this process: namespaces, an empty root, no privileges, limits.
 
-It runs in a process of its own, before the judged program, and imports nothing but Python's own
-library.
+It runs in a separate process, before the judged program, and imports only Python's own library.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ def _call(wall: str, name: str, *arguments: object) -> None:
 
 
 def enter() -> None:
-    """Moves this process and its later children into namespaces of their own.
+    """Moves this process and its later children into new namespaces.
 
-    They see no files but Python's own library, read-only; no process but each other; no network.
-    This process itself stays in its namespace of processes, its first child is the next one's init.
+    They see only Python's own library, read-only, and each other, and have no network. This process
+    stays in its namespace of processes; its first child is the new one's init.
 
     Raises:
-        Refused: One of the walls can't be had.
+        Refused: A part of the isolation is unavailable.
     """
     user, group = os.geteuid(), os.getegid()
     _call("user namespaces", "unshare", ctypes.c_int(_CLONE["user"]))

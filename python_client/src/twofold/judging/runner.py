@@ -1,8 +1,8 @@
 """The processes that a judged program runs in; nothing of Twofold is imported here but its jail.
 
 `main` goes behind the walls and forks a process for each game, which loads the program and answers
-board after board on its own socket. So a game starts from fresh state whatever the others did, and
-the kernel's limits hold for each game.
+board after board on its own socket. So each game starts from fresh state, and the kernel's limits
+hold for each game.
 
 A game's process can do what it likes with its socket, but its bytes are read as that game's next
 answers and as nothing else: it can only hurt its own score. The boards and the rules are elsewhere.
@@ -121,7 +121,7 @@ def _serve(judge: socket.socket, settings: dict[str, Any], system_calls: Filter 
             judge.send(READY)
         else:
             child = games.pop(int(numbers[0]))
-            os.kill(child, signal.SIGKILL)  # nothing happens if it has ended by itself
+            os.kill(child, signal.SIGKILL)  # nothing happens if it has already ended
             _, status, usage = os.wait4(child, 0)
             seconds = usage.ru_utime + usage.ru_stime
             # Of the same width each time, so that the games after it have the same addresses.
@@ -180,7 +180,7 @@ def _answer(source: str, file: str) -> None:
 
 
 def _load(source: str, file: str) -> Callable[[Any], object]:
-    """The function `strategy` of a program."""
+    """Returns the function `strategy` of a program."""
     try:
         # Without the future statements of this module.
         code = compile(source.removeprefix("\ufeff"), file, "exec", dont_inherit=True)
@@ -198,7 +198,7 @@ def _load(source: str, file: str) -> Callable[[Any], object]:
 
 
 def _action(value: object) -> int:
-    """The number of a direction: a word, a letter of W D S A, or 0 ... 3 as number or text."""
+    """Returns a direction's number, from a word, a letter of W D S A, or 0 ... 3."""
     if isinstance(value, str):
         text = str.__str__(value)
         action = _ACTIONS.get(text.strip().lower(), -1) if len(text) < 100 else -1
@@ -214,7 +214,7 @@ def _action(value: object) -> int:
 
 
 def _describe(error: BaseException, source: str, file: str) -> str:
-    """An exception of the program, and the last line of the program's own code."""
+    """Describes an exception of the program, with the last line of the program's own code."""
     text, line = "an exception", 0
     # Its class, its __str__ and its traceback may be the program's, too.
     with contextlib.suppress(BaseException):

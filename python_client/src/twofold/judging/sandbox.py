@@ -97,7 +97,7 @@ class Sandbox:
         unsafe: Whether to leave out the walls, and set the limits only.
 
     Raises:
-        SandboxUnavailable: The walls can't be had here.
+        SandboxUnavailable: Isolation is unavailable on this system.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Sandbox:
             raise
 
     def _reply(self, message: str = "", *descriptors: int) -> bytes:
-        """The runner's reply to a message with descriptors; without one, its first."""
+        """Returns the runner's reply to a message with descriptors; without one, its first."""
         try:
             if message:
                 socket.send_fds(self._control, [message.encode()], descriptors)
@@ -179,7 +179,7 @@ class Sandbox:
         return game
 
     def end(self, game: Game) -> End:
-        """Ends the process of a game, if it has not ended by itself."""
+        """Ends the process of a game, if it is still running."""
         game.socket.close()
         status, seconds = self._reply(f"end {game.number}").split()
         code = int(status)
@@ -244,7 +244,7 @@ def _send(question: Question, selector: selectors.BaseSelector) -> None:
 
 
 def _receive(game: socket.socket) -> bytes:
-    """An answer; b"" if there will be none."""
+    """Returns an answer; b"" if none will come."""
     try:
         return game.recv(LONGEST)
     except ConnectionError:

@@ -73,13 +73,13 @@ _X32_CALLS = 0x40000000
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """The numbers of the system calls on a processor; a call that it lacks is left out."""
+    """Returns the numbers of the system calls on a processor; a call that it lacks is left out."""
     words = NUMBERS[machine].split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 
 def program(machine: str) -> bytes:
-    """The filter for a processor, as the kernel's BPF instructions."""
+    """Returns the filter for a processor, as the kernel's BPF instructions."""
     number = numbers(machine)
     code = [
         (_LOAD, 0, 0, _ARCHITECTURE),

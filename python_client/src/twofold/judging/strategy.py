@@ -35,7 +35,7 @@ class Strategy:
     The program defines `strategy(board)`: `board` is a list of lists of tile values, 0 for an empty
     cell; it returns "up", "right", "down" or "left", one of W, D, S, A, or 0 ... 3 in the same
     order, as number or text, in any case. It may import Python's own library. Each game has a
-    process of its own, in which the program is loaded anew.
+    separate process, in which the program is loaded anew.
 
     The program can't learn its game's seed. Each evaluation draws a secret, which yields the seeds
     of the tiles and unrelated ones for Python's `random`. A game is a function of the secret and
@@ -73,10 +73,10 @@ class Strategy:
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
-        """The program in a file; the other arguments are the attributes.
+        """Returns the program in a file; the other arguments are the attributes.
 
         Raises:
-            NotFound: There is no such file.
+            NotFound: The file does not exist.
             InvalidArgument: It is not a regular file of at most 1 MiB of UTF-8.
         """
         try:
@@ -86,11 +86,11 @@ class Strategy:
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> StrategyPlayer:
-        """The player for an environment of 2048.
+        """Returns the player for an environment of 2048.
 
         Raises:
             StrategyError: The program can't be loaded; the reason and text say why.
-            SandboxUnavailable: The walls can't be had here.
+            SandboxUnavailable: Isolation is unavailable on this system.
             InvalidArgument: The environment plays another game.
         """
         return StrategyPlayer(self, game_of(envs))
@@ -190,7 +190,7 @@ class StrategyPlayer:
         return Failure("illegal", f"{direction} moves nothing")
 
     def _failure(self, question: Question) -> Failure:
-        """The reason why a game's process gave no direction; the process is ended."""
+        """Returns the reason why a game's process gave no direction; the process is ended."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
             if question.text == READY:
@@ -214,7 +214,7 @@ class StrategyPlayer:
         return Failure("exited", f"ended its process with status {end.status}")
 
     def summary(self) -> Mapping[str, Any]:
-        """Nothing but the failures is reported."""
+        """Returns no figures: only the failures are reported."""
         return {}
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class RandomPolicy:
 
 
 def _picks() -> NDArray[Any]:
-    """uint8 (16, 12): the action for each mask, as bits, and each draw."""
+    """Returns uint8 (16, 12): the action for each mask, as bits, and each draw."""
     table = np.zeros((16, 12), np.uint8)
     for mask in range(1, 16):
         legal = [action for action in range(4) if mask >> action & 1]
@@ -87,7 +87,7 @@ class FixedOrderPolicy:
 
 
 class CardPlayer:
-    """What policies of Concentration have in common: how they look at their games.
+    """The base class of policies of Concentration: it reads the games' observations.
 
     Args:
         envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
@@ -116,7 +116,7 @@ class CardPlayer:
         self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
     def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The numbers of the cards (N, cards), and which can be turned, bool (N, cards)."""
+        """Returns the cards' numbers (N, cards), and a mask of cards to turn, bool (N, cards)."""
         if self._key is not None:
             observations = observations[self._key]
         cards = self.game.cards
@@ -125,7 +125,7 @@ class CardPlayer:
         return table, mask == 1
 
     def actions(self, chosen: NDArray[np.int64]) -> Any:
-        """The actions (N,) as the environment takes them: an int for a single one."""
+        """Returns the actions (N,) for the environment: an int for a single one."""
         return chosen if self._is_batch else int(chosen[0])
 
 
@@ -141,7 +141,7 @@ class PerfectMemory(CardPlayer):
     `LastKMemory` with k=None does.
 
     When all cards of a game lie face down, a new game begins and it forgets the old one. So `reset`
-    is only needed when a game is broken off, or its boards are exchanged.
+    is only needed when a game is abandoned or its boards are replaced.
 
     Args:
         envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
@@ -162,7 +162,7 @@ class PerfectMemory(CardPlayer):
         self._seen[lanes] = -1
 
     def __call__(self, observations: Any, action_mask: Any) -> Any:
-        """The next action of each game.
+        """Returns the next action of each game.
 
         Args:
             observations: The observations of all games from the last reset or step.
@@ -179,7 +179,7 @@ class PerfectMemory(CardPlayer):
         return self.actions(self._choose(is_playable, self._open_symbols(lies_open)))
 
     def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The symbol of each game's open card, (N,); -1 between turns."""
+        """Returns the symbol of each game's open card, (N,); -1 between turns."""
         lanes, cards = np.nonzero(lies_open)
         which = lanes * self._symbols + self._seen[lanes, cards]
         counts = np.bincount(which, minlength=len(self._seen) * self._symbols)
@@ -192,7 +192,7 @@ class PerfectMemory(CardPlayer):
     ) -> NDArray[np.int64]:
         known = playable & (self._seen >= 0)
         lanes = np.arange(len(self._seen))
-        # The open card's mate; between turns, any card of which another of its symbol is known.
+        # The open card's mate; between turns, any known card whose mate is known too.
         mate = known & np.equal(self._seen, open_symbols[:, None])
         of_symbol = (lanes[:, None] * self._symbols + self._seen)[known]
         count = np.bincount(of_symbol, minlength=len(lanes) * self._symbols)

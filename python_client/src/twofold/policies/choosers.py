@@ -38,7 +38,7 @@ class Chooser(abc.ABC):
     Attributes:
         name: The name in reports.
         card: Entries of the rule card.
-        may_fail: Whether it may fail in single games, which then have secret seeds; only
+        may_fail: Whether it may fail in single games. Its games have secret seeds, and only
             evaluations play it.
     """
 
@@ -61,20 +61,20 @@ class Chooser(abc.ABC):
         """Returns the chooser for an evaluation's argument `env`: an id, or an environment.
 
         Raises:
-            InvalidArgument: It needs an environment that the evaluation makes.
+            InvalidArgument: The chooser needs an environment that the evaluation makes.
         """
         return self
 
     @abc.abstractmethod
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
-        """Returns the chooser of one environment's actions.
+        """Returns a chooser of one environment's actions.
 
         Args:
             envs: The environment.
             timeout: Seconds that one choice of a function may take.
 
         Raises:
-            InvalidArgument: It can't play in this environment.
+            InvalidArgument: The chooser can't play in this environment.
         """
 
 
@@ -92,7 +92,7 @@ class OpenChooser:
 
         Args:
             lanes: The lanes.
-            seeds: uint64 (N,), of a player's own draws in the episodes.
+            seeds: uint64 (N,), for a player's own draws in the episodes.
 
         Raises:
             PolicyError: The policy raised.
@@ -130,7 +130,7 @@ class ServedChooser(Chooser):
         return self.local
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenServed:
-        """Returns the policy; rollouts play it."""
+        """Returns the policy, which rollouts play."""
         return OpenServed(self.policy)
 
 
@@ -141,7 +141,7 @@ class OpenServed(OpenChooser):
         policy: The policy.
 
     Attributes:
-        policy: The same.
+        policy: The argument.
     """
 
     def __init__(self, policy: served_policies.Policy) -> None:
@@ -149,7 +149,7 @@ class OpenServed(OpenChooser):
 
 
 class CheckedChooser(OpenChooser, abc.ABC):
-    """A chooser whose choices come from this process, or from another one, and are checked.
+    """A chooser whose choices are checked, from this process or another.
 
     Args:
         name: The name in messages.
@@ -194,7 +194,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
             place: The lanes' places.
 
         Raises:
-            PolicyError: It raised, took too long, or did not return an array of legal actions.
+            PolicyError: The policy raised, took too long, or did not return legal actions.
         """
         lanes, all_masks = np.arange(len(mask)), mask
         if not self._remembers and not playing.all():
@@ -232,7 +232,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
 
     @abc.abstractmethod
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
-        """Returns integers (K,) for these lanes, (K,); their range is not checked."""
+        """Returns unchecked integers (K,) for these lanes, (K,)."""
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
         text = f"policy {self._name!r}, call {self.calls}: {problem}"
@@ -244,7 +244,7 @@ class FunctionChooser(Chooser):
     """A Python function.
 
     Attributes:
-        make: Makes the function for an environment; raises InvalidArgument where the policy plays
+        make: Makes the function for an environment; raises InvalidArgument if the policy plays
             another game.
     """
 
@@ -256,7 +256,7 @@ class FunctionChooser(Chooser):
 
 
 def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
-    """A policy that is the same in every environment; its partial as `make` can be pickled."""
+    """Returns the same policy for every environment; a partial of this function can be pickled."""
     return policy
 
 
@@ -296,7 +296,7 @@ class OpenFunction(CheckedChooser):
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         start = time.perf_counter()
         try:
-            # A copy: the policy may write into its arguments, and the mask is needed again.
+            # A copy, since the policy may write into its arguments and the mask is needed again.
             returned = self._function(observations, mask.copy())
         except Exception as error:
             raise self._error(f"raised {_described(error)}") from error
@@ -404,7 +404,7 @@ class OpenedChooser(Chooser):
     """A chooser that stays open in an environment, from one rollout to the next.
 
     Attributes:
-        opened: The same.
+        opened: The open chooser.
     """
 
     opened: OpenChooser = field(kw_only=True)
@@ -417,10 +417,10 @@ class OpenedChooser(Chooser):
 def open_for_rollouts(
     chooser: Chooser, envs: Envs, timeout: float = math.inf
 ) -> OpenServed | OpenFunction:
-    """Returns a chooser that is to play rollouts.
+    """Opens a chooser that plays rollouts.
 
     Raises:
-        InvalidArgument: It is a player, which only evaluations can play.
+        InvalidArgument: The chooser is a player, which only evaluations can play.
     """
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
     if not isinstance(opened, (OpenServed, OpenFunction)):
@@ -431,7 +431,7 @@ def open_for_rollouts(
 
 
 def rows(observations: Any, which: Any) -> Any:
-    """Some rows of a batch of observations, which is an array or a dict or tuple of batches."""
+    """Returns some rows of a batch of observations: an array, or a dict or tuple of batches."""
     if isinstance(observations, dict):
         return {key: rows(value, which) for key, value in observations.items()}
     if isinstance(observations, tuple):
@@ -444,7 +444,7 @@ def _named(place: Mapping[str, int]) -> str:
 
 
 def _described(error: BaseException) -> str:
-    """An exception of a policy, and the last line of the policy's own code."""
+    """Describes an exception of a policy, with the last line of the policy's own code."""
     text = f"{type(error).__name__}: {error}"
     frames = [at for at in traceback.extract_tb(error.__traceback__) if at.filename != __file__]
     if not frames:

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 class PolicyFunction(Protocol):
     """A function that chooses actions, or an object that can be called like one.
 
-    It may have a `card`, a mapping with entries for the rule card of `evaluate`, and a `reset` if
-    it remembers its games: see `PolicyWithMemory`.
+    It may have a `card`, a mapping with entries for the rule card of `evaluate`. A policy that
+    remembers its games has a `reset`: see `PolicyWithMemory`.
     """
 
     def __call__(self, observations: Any, action_mask: NDArray[np.int8], /) -> ArrayLike:
-        """Chooses an action on each of K boards, those that are still being played.
+        """Chooses an action on each of the K boards in play.
 
         Args:
-            observations: (K, …), as the environment returns them.
+            observations: (K, …), in the environment's form.
             action_mask: int8 (K, actions), 1 where an action is legal.
 
         Returns:
@@ -30,11 +30,11 @@ class PolicyFunction(Protocol):
 
 @runtime_checkable
 class PolicyWithMemory(PolicyFunction, Protocol):
-    """A policy that remembers something of each game, such as `PerfectMemory`.
+    """A policy that remembers something about each game, such as `PerfectMemory`.
 
     `reset` announces the boards that begin an episode. The policy always gets all N boards in the
-    same order, so that row i is the same board each time; its actions for boards that are not being
-    played are ignored.
+    same order, so that row i is the same board each time. Its actions for boards that are not in
+    play are ignored.
     """
 
     def reset(self, lanes: NDArray[np.bool_], /) -> object:

@@ -1,4 +1,4 @@
-"""Concentration with a memory of the last k cards, played as well as that memory allows."""
+"""The best play of Concentration with a memory of the last k cards."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class LastKMemory(CardPlayer):
         policy = twofold.policies.LastKMemory(envs, k=4)
         actions = policy(observations, infos["action_mask"])
 
-    Its play is the best for its memory, the environment's reward and the steps left: its mean
-    return is that of `twofold.ceilings.concentration`, which says what exactly it remembers. With
-    k=None it remembers all cards, and plays at least as well as `PerfectMemory`; better with more
-    than two cards of each symbol, since it keeps known cards for those that it has yet to see.
+    Its play is optimal for its memory, the environment's reward and the steps left. Its mean return
+    equals the ceiling of `twofold.ceilings.concentration`, which describes the memory exactly. With
+    k=None it remembers all cards, and plays at least as well as `PerfectMemory`. With more than two
+    cards of each symbol it plays better, since it saves known cards for unseen mates.
 
     When all cards of a game lie face down, a new game begins and it forgets the old one. So `reset`
-    is only needed when a game is broken off.
+    is only needed when a game is abandoned.
 
     Args:
         envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
@@ -52,10 +52,10 @@ class LastKMemory(CardPlayer):
         self._is_bounded = self._best.memory.capacity is not None
         self._rng = np.random.default_rng(seed)
         capacity = self._best.memory.capacity
-        # The symbol of each card that was ever visible. Choices depend only on the symbols of cards
-        # that are open, remembered, or found.
+        # The symbol of each card that was ever visible. Choices depend only on open, remembered and
+        # found cards.
         self._symbol = np.full((lanes, game.cards), -1, np.int64)
-        # The remembered cards, newest first; -1 behind the last.
+        # The remembered cards, newest first; -1 after the last.
         self._memory = np.full((lanes, game.cards if capacity is None else capacity), -1, np.int64)
         self._open = np.full(lanes, -1)
         self._found = np.zeros((lanes, game.cards), np.bool_)
@@ -67,11 +67,11 @@ class LastKMemory(CardPlayer):
         self._symbol[lanes] = self._memory[lanes] = self._open[lanes] = -1
         self._found[lanes] = False
         self._in_play[lanes] = self._copies
-        # The observation that comes next is that of the start.
+        # The next observation is the start's.
         self._steps[lanes] = -1
 
     def __call__(self, observations: Any, action_mask: Any) -> Any:
-        """The next action of each game.
+        """Returns the next action of each game.
 
         Args:
             observations: The observations of all games from the last reset or step.
@@ -81,7 +81,7 @@ class LastKMemory(CardPlayer):
             Actions int64 (N,); an int for a single environment.
 
         Raises:
-            InvalidArgument: It has not seen a game from its start; `lane` names the game.
+            InvalidArgument: The policy has not seen a game from its start; `lane` names the game.
         """
         table, playable = self.look(observations, action_mask)
         self.reset((table == self.game.symbols).all(axis=1))
@@ -92,10 +92,10 @@ class LastKMemory(CardPlayer):
     # ---- what it sees ----------------------------------------------------------------------------
 
     def _watch(self, table: Array, playable: NDArray[np.bool_]) -> None:
-        """Takes the last step's cards in."""
+        """Notes the cards of the last step."""
         visible = table < self.game.symbols
         np.copyto(self._symbol, table, where=visible)
-        # The open card, or both cards of a pair that was found just now.
+        # The open card, or both cards of a pair found just now.
         new = visible & ~playable & ~self._found
         number = new.sum(axis=1)
         self._forget(new)
@@ -103,7 +103,7 @@ class LastKMemory(CardPlayer):
         self._found[paired] |= new[paired]
         symbols = self._symbol[paired, new[paired].argmax(axis=1)]
         self._in_play[paired, symbols] -= 2
-        # Two cards turned in vain: the one that lay open, and the other visible one.
+        # Two cards that are not a pair: the open card and the other visible card.
         in_vain = visible & playable & (self._open >= 0)[:, None]
         self._forget(in_vain)
         (lanes,) = np.nonzero(in_vain.sum(axis=1) == 2)
@@ -140,7 +140,7 @@ class LastKMemory(CardPlayer):
         return actions
 
     def _choose_in(self, lanes: Array, playable: Array, between_turns: bool) -> Array:
-        """The actions of these lanes, all between turns or all with an open card."""
+        """Returns the actions of these lanes, all between turns or all with an open card."""
         best, remembered = self._best, self._memory[lanes]
         held = np.zeros((len(lanes), self.game.symbols), np.int64)
         symbols = np.where(remembered < 0, -1, self._symbol[lanes[:, None], remembered])
@@ -165,7 +165,7 @@ class LastKMemory(CardPlayer):
         at: Array = chosen - 1
         if not self._is_bounded:
             at = self._places(known, symbols, codes, opened, at)
-        # Any of the cards that it does not remember, as likely as each other.
+        # Any forgotten card, each with the same probability.
         rows, places = np.nonzero(remembered >= 0)
         alike = playable.copy()
         alike[rows, remembered[rows, places]] = False
@@ -188,7 +188,7 @@ class LastKMemory(CardPlayer):
     def _places(
         self, known: Known, symbols: Array, codes: Array, opened: Array | None, column: Array
     ) -> Array:
-        """The places in the memory of a card of the symbol in these columns of the codes."""
+        """Returns the memory's places of a card whose symbol is in these columns of the codes."""
         rows = np.arange(len(column))
         own = known.in_play * (self._copies + 1) + known.held
         is_it = own == codes[rows, column][:, None]

@@ -39,10 +39,10 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
 
     Args:
         policy: The policy; a Chooser is returned as it is.
-        name: A name for reports, instead of its own.
+        name: A name for reports, instead of the policy's.
 
     Raises:
-        InvalidArgument: None of these.
+        InvalidArgument: The policy is none of these.
     """
     if isinstance(policy, Chooser):
         return policy
@@ -81,16 +81,16 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
 
 
 def _takes_both(policy: Callable[..., Any]) -> bool:
-    """Returns whether observations and a mask can be passed to a function."""
+    """Returns True if a function accepts observations and a mask."""
     try:
         signature = inspect.signature(policy)
         if any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values()):
-            # PyTorch's modules take anything when called, and pass it on to their `forward`.
+            # PyTorch's modules accept any arguments and pass them to their `forward`.
             signature = inspect.signature(getattr(policy, "forward", policy))
         signature.bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # of some functions that are written in C
+    except ValueError:  # some functions in C have no signature
         pass
     return True
 
@@ -104,7 +104,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
         trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
 
     Raises:
-        InvalidArgument, NotFound: The policy is unknown; the text says where it was looked for.
+        InvalidArgument, NotFound: The policy is unknown; the message lists the searched places.
         MissingDependency: Stable-Baselines3 is not installed.
     """
     try:
@@ -125,7 +125,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
 
 
 def _named(text: str) -> Chooser | None:
-    """The policy with this name, if any."""
+    """Returns the policy with this name, if any."""
     kind, colon, rest = text.partition(":")
     served = served_policies.NAMES.get(text)
     if text == "random":
@@ -157,7 +157,7 @@ def _named(text: str) -> Chooser | None:
 
 
 def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFunction]) -> Chooser:
-    """A policy of the service that a function plays where the service can't."""
+    """Returns a policy that the service plays, or a function if the service can't."""
     local = FunctionChooser(name, card, make=make)
     return ServedChooser(name, card, policy=served_policies.NAMES[name], local=local)
 

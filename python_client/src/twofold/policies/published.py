@@ -3,9 +3,9 @@
     network = twofold.policies.read_network("best_standard_network.bin")
     network.save("best_standard_network.npz")
 
-Two formats are known, and distinguished by their first bytes: that of Szubert and Jaśkowski's 2048
-(github.com/mszubert/2048), and that of TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are
-for boards of 4 x 4.
+Two formats are known and distinguished by their first bytes: Szubert and Jaśkowski's 2048
+(github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are for boards
+of 4 x 4.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 from twofold.errors import InvalidArgument
 from twofold.policies.served_policies import NTuple
 
-# The program writes each object behind the number of its class.
+# The program writes the number of its class before each object.
 _NETWORK, _LIST, _TUPLE, _INTS, _DOUBLES = 796418617, 123499, 570718399, 14, 1234
 _IDENTITY, _STANDARD = 840142292, 121345704
 
 
 def read_network(path: str | PathLike[str]) -> NTuple:
-    """The network in a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
+    """Reads the network in a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
 
-    The weights become float32. Exponents past the network's largest count as its largest; in both
-    programs they lead to a wrong weight.
+    The weights become float32. Exponents above the network's largest count as its largest; both
+    programs would read a wrong weight.
 
     Args:
         path: The file: `players/best_standard_network.bin` of the first program, `2048.bin` of the
@@ -60,13 +60,13 @@ def read_network(path: str | PathLike[str]) -> NTuple:
 
 
 class _Reader:
-    """Reads numbers from bytes, in one byte order."""
+    """A reader of numbers from bytes, in one byte order."""
 
     def __init__(self, data: bytes, order: str) -> None:
         self._data, self._order, self._place = data, order, 0
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Returns the next bytes."""
         taken = self._data[self._place : self._place + size]
         self._place += size
         if len(taken) < size:
@@ -74,16 +74,16 @@ class _Reader:
         return taken
 
     def number(self, kind: str) -> int:
-        """The next integer: `kind` is struct's, "i" or "Q"."""
+        """Returns the next integer: `kind` is struct's, "i" or "Q"."""
         value: int = struct.unpack(self._order + kind, self.take(struct.calcsize("<" + kind)))[0]
         return value
 
     def expect(self, kind: str, wanted: int) -> None:
-        """The next integer has to be this one."""
+        """Checks that the next integer is this one."""
         self.within(kind, wanted, wanted)
 
     def within(self, kind: str, lowest: int, highest: int) -> int:
-        """The next integer, in this range."""
+        """Returns the next integer, in this range."""
         at, value = self._place, self.number(kind)
         if not lowest <= value <= highest:
             wanted = str(lowest) if lowest == highest else f"{lowest} ... {highest}"
@@ -91,7 +91,7 @@ class _Reader:
         return value
 
     def weights(self, kind: str, count: int) -> NDArray[np.float32]:
-        """The next `count` numbers: `kind` is numpy's, "f4" or "f8"."""
+        """Returns the next `count` numbers: `kind` is numpy's, "f4" or "f8"."""
         size = count * np.dtype(kind).itemsize
         numbers = np.frombuffer(self.take(size), self._order + kind)
         with np.errstate(over="ignore"):
@@ -101,16 +101,16 @@ class _Reader:
         return weights
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Checks that nothing follows."""
         if self._place != len(self._data):
             raise InvalidArgument(f"{len(self._data) - self._place} bytes follow the network")
 
 
 def _szubert(reader: _Reader) -> NTuple:
-    """A network of Szubert and Jaśkowski's.
+    """Returns a network of Szubert and Jaśkowski's.
 
-    Everything is big-endian, Java's. A weight's place has the exponent in the tuple's *first* cell
-    as its most significant digit, so the cells are reversed here and the tables stay as they are.
+    Everything is big-endian, as in Java. A weight's place has the exponent in the tuple's *first*
+    cell as its most significant digit, so this function reverses the cells and keeps the tables.
     """
     reader.expect("i", _NETWORK)
     reader.expect("i", _LIST)
@@ -132,7 +132,7 @@ def _szubert(reader: _Reader) -> NTuple:
         raise InvalidArgument(f"its symmetries are of the unknown kind {expander}")
     reader.end()
     is_expanded = expander == _STANDARD
-    # NTuple sums over all eight images; where the program sums over fewer, each is its own tuple.
+    # NTuple sums over all eight images. If the program sums over fewer, each image becomes a tuple.
     is_symmetric = is_expanded and all(len(_images(cells)) == 8 for cells, _ in tables)
     if is_expanded and not is_symmetric:
         tables = [(image, table) for cells, table in tables for image in _images(cells)]
@@ -145,7 +145,7 @@ def _szubert(reader: _Reader) -> NTuple:
 
 
 def _tdl_demo(reader: _Reader) -> NTuple:
-    """A network of TDL2048-Demo, whose patterns are summed over all eight images.
+    """Returns a network of TDL2048-Demo, whose patterns are summed over all eight images.
 
     Everything is little-endian. Cells and places are counted as NTuple counts them.
     """
@@ -166,7 +166,7 @@ def _tdl_demo(reader: _Reader) -> NTuple:
 
 @contextlib.contextmanager
 def _tuple(index: int) -> Iterator[None]:
-    """Errors in this block name the tuple."""
+    """Adds the tuple to errors in this block."""
     try:
         yield
     except InvalidArgument as error:
@@ -174,7 +174,7 @@ def _tuple(index: int) -> Iterator[None]:
 
 
 def _cell(place: int) -> int:
-    """A cell, numbered row by row, from its place on a board with a margin of one cell."""
+    """Returns a cell, numbered row by row, from its place on a board with a margin of one cell."""
     row, column = place // 6 - 1, place % 6 - 1
     if not (0 <= row < 4 and 0 <= column < 4):
         raise InvalidArgument(f"place {place} is not a cell of a 4 x 4 board with its margin")
@@ -182,16 +182,16 @@ def _cell(place: int) -> int:
 
 
 def _different(cells: list[int]) -> list[int]:
-    """The cells, each of which may occur once."""
+    """Returns the cells, each of which may occur once."""
     if len(set(cells)) != len(cells):
         raise InvalidArgument(f"its cells {cells} are not all different")
     return cells
 
 
 def _images(cells: Sequence[int]) -> list[list[int]]:
-    """The images of a tuple that Szubert and Jaśkowski's program sums over.
+    """Returns the images of a tuple that Szubert and Jaśkowski's program sums over.
 
-    Of several with the same cells, in whatever order, it keeps the first: a line of four cells has
+    It keeps the first of several images with the same cells in any order: a line of four cells has
     four images.
     """
     board = np.arange(16).reshape(4, 4)

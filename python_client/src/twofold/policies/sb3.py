@@ -24,14 +24,14 @@ from twofold.policies.torch_policy import best_legal
 class SB3Policy:
     """The best legal action of a Stable-Baselines3 model.
 
-    Illegal actions are masked whatever the algorithm: the policy compares the model's own values of
-    the legal ones, the logits of its policy or its Q-values. Algorithms without masks would choose
-    illegal actions and get stuck.
+    Illegal actions are masked for every algorithm: the policy compares the model's own logits or
+    Q-values of the legal actions. Algorithms without masks would choose illegal actions and get
+    stuck.
 
     Args:
         model: The loaded model.
         algorithm: The name of its class.
-        normalize: What `VecNormalize` did to its observations, if anything.
+        normalize: The transformation by `VecNormalize` of its observations, if any.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class SB3Policy:
         trust_pickle: bool = False,
         vec_normalize: str | Path | None = None,
     ) -> SB3Policy:
-        """The policy of a saved model.
+        """Loads the policy of a saved model.
 
         Args:
             path: The zip that the model's `save` wrote.
             trust_pickle: Whether to unpickle it, which runs any code that its author put there.
-            vec_normalize: The pickle that `VecNormalize.save` wrote, if the model was trained in
-                one that normalizes observations: the model's own file does not say so.
+            vec_normalize: The pickle that `VecNormalize.save` wrote, if it normalized observations
+                in training. The model's own file does not record this.
 
         Raises:
             NotFound: A file does not exist.
-            InvalidArgument: It is not a model of a known algorithm, or not trusted.
+            InvalidArgument: The file is not a model of a known algorithm, or not trusted.
             MissingDependency: Stable-Baselines3 is not installed.
         """
         for file in (path, vec_normalize):
@@ -91,7 +91,7 @@ class SB3Policy:
         return cls(model, algorithm, normalize)
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Actions (K,) for observations (K, …) and action_mask (K, actions)."""
+        """Returns actions (K,) for observations (K, …) and action_mask (K, actions)."""
         import torch
 
         policy = self._model.policy
@@ -111,14 +111,14 @@ class SB3Policy:
 
 
 def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
-    """The policy of a saved model; arguments and errors as for `lookup.load`."""
+    """Returns the policy of a saved model; arguments and errors as for `lookup.load`."""
     function = SB3Policy.load(path, trust_pickle=trust_pickle)
     name = f"{path.name} ({function._algorithm})"
     return FunctionChooser(name, function.card, make=functools.partial(given, function))
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:
-    """Package and class of a saved model.
+    """Returns package and class of a saved model.
 
     The file does not name them. They follow from the names of its settings, which are JSON; nothing
     is unpickled.
@@ -160,10 +160,10 @@ def algorithm_of(path: Path) -> tuple[str, str]:
 
 
 def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Space[Any]) -> Any:
-    """Observations (K, …) in the form of the space that a model was trained on.
+    """Returns observations (K, …) in the form of the space that a model was trained on.
 
-    Boards (K, rows, columns) also become flat (K, cells), one-hot with planes first or last, and a
-    dict of any of these and the mask. What already has the space's form stays as it is.
+    Boards (K, rows, columns) become flat (K, cells), one-hot with planes first or last, or a dict
+    of any of these and the mask. Observations in the space's form stay as they are.
 
     Raises:
         InvalidArgument: No form has the space's shape and bounds: the model saw something else.

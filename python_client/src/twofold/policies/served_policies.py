@@ -3,8 +3,8 @@
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
-A policy chooses an action for each lane before each step. It draws from a stream of its own, never
-from the board's; see docs/guides/rollouts.md for the recipe.
+A policy chooses an action for each lane before each step. It draws from its own stream, never from
+the board's; see docs/guides/rollouts.md for the recipe.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Policy:
         return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Has a rollout's actions chosen by the policy; a network has to be uploaded before."""
+        """Makes the policy choose a rollout's actions; a network must be uploaded first."""
         getattr(request, self.slot).SetInParent()
 
 
@@ -64,7 +64,7 @@ class Random(Policy):
 class FixedOrder(Policy):
     """The first legal action: in 2048 of up, right, down, left, in Concentration of the cards.
 
-    It uses no randomness, and is the constant that a trained policy has to beat: on 4 x 4 it scores
+    It uses no randomness. It is the baseline that a trained policy has to beat: on 4 x 4 it scores
     twice as much as random play. In Concentration it turns the same two cards again and again.
     """
 
@@ -80,16 +80,16 @@ class Greedy(Policy):
 
 @dataclass(frozen=True)
 class Heuristic:
-    """How `Expectimax` judges an afterstate where it looks no further.
+    """The value of an afterstate at the end of a search by `Expectimax`.
 
     The sum over all rows and columns of
 
         base + empty * (empty cells) + merges * (pairs of equal neighbours, gaps left out)
         - monotonicity * min(rise, fall) - crowding * (sum of a^4)
 
-    less room / (empty cells of the board), where a are the exponents of the line's cells, and rise
-    and fall the sums of |a^4 - b^4| over neighbours a, b with a < b and a > b. The outer weights
-    belong to the first and last row and column, the inner ones to the others.
+    minus room / (empty cells of the board). Here a are the exponents of the line's cells, and rise
+    and fall are the sums of |a^4 - b^4| over neighbours a, b with a < b and a > b. The outer
+    weights apply to the first and last row and column, the inner weights to the others.
     """
 
     base: float = 100_000.0
@@ -109,10 +109,10 @@ class Expectimax(Policy):
     Args:
         depth: Layers of own moves, 1 ... 8. Depth 2 is max, mean, max: "2 max layers", 3 plies with
             the new tile counted.
-        extension: Where the search would end on an afterstate with at most so many empty cells, it
+        extension: If the search would end on an afterstate with at most this many empty cells, it
             looks one layer further; 0 ... 16, 0 for never.
-        table_bytes: Memory of the service for values that were computed already; it makes the
-            search faster and changes nothing else. None for the service's choice.
+        table_bytes: Memory of the service for computed values, which only makes the search faster.
+            None for the service's choice.
         heuristic: None for the standard weights.
     """
 
@@ -142,7 +142,7 @@ class Expectimax(Policy):
         return super().card | {"search_max_layers": self.depth}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Has a rollout's actions chosen by the search."""
+        """Makes the search choose a rollout's actions."""
         message = request.expectimax
         message.depth, message.extension = self.depth, self.extension
         message.table_bytes = self.table_bytes or 0
@@ -169,8 +169,8 @@ class NTuple(Policy):
     the tuple's k-th cell, at most exponents - 1. Sums are float32, image by image inside a tuple,
     then tuple by tuple.
 
-    The weights are kept as they are given, and sent to the service when a rollout first needs them:
-    do not change them afterwards; make another policy instead.
+    The policy keeps the given arrays, and sends them to the service when a rollout first needs
+    them. Do not change them afterwards; make another policy instead.
 
     Args:
         tuples: The cells of each tuple, numbered row by row; 1 ... 12 cells.
@@ -179,7 +179,7 @@ class NTuple(Policy):
         symmetric: Whether V sums over all images of a board, turned and mirrored.
 
     Attributes:
-        tuples, weights, exponents, symmetric: The same.
+        tuples, weights, exponents, symmetric: The arguments.
 
     Raises:
         InvalidArgument: `field` names the wrong argument, and `lane` the tuple.
@@ -242,11 +242,11 @@ class NTuple(Policy):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> NTuple:
-        """The policy that `save` wrote.
+        """Loads a policy from a file of `save`.
 
         Raises:
             InvalidArgument: The file is of another kind, or damaged; `field` is "path".
-            OSError: It can't be read.
+            OSError: The file can't be read.
         """
         with open(path, "rb") as file:
             try:
@@ -287,8 +287,7 @@ def _cells(index: int, cells: Sequence[int]) -> list[int]:
 def upload(session: Session, network: NTuple) -> None:
     """Sends the session the network, unless it has it already.
 
-    A call that an interrupt or a deadline ends leaves it where it is, and the next one goes on from
-    there, however little time each has.
+    After an interrupt or a deadline, the next call continues from the same place.
     """
     if session.network is not network:
         session.network = None

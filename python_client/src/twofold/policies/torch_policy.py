@@ -22,9 +22,8 @@ class TorchPolicy:
     Args:
         net: A module, or another function from a tensor of K observations to a value of each
             action, (K, actions): logits or Q-values. Of several results the first one counts.
-        obs: The form of observations that it was trained on, by the name that it has as an
-            environment's argument. Boards get this form; observations that the environment has
-            formed already stay as they are.
+        obs: The form of observations that the network was trained on, as an environment's `obs`.
+            Boards get this form. Observations in another form stay as they are.
         planes: Planes of the one-hot forms. 18 hold every 4 x 4 board of 2048 that play can reach.
 
     Raises:

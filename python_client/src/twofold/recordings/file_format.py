@@ -1,6 +1,6 @@
 """The file of a recording: JSON, with actions and new tiles as packed bytes; and its HTML page.
 
-docs/reference/formats.md describes the file. Fields are those of `Recording`, by name.
+docs/reference/formats.md describes the file. Fields have the names of `Recording`'s attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def unpack_actions(packed: bytes, steps: int) -> NDArray[np.uint8]:
 
 
 def encode(fields: Mapping[str, Any]) -> str:
-    """The file's text."""
+    """Returns the file's text."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -60,7 +60,7 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """The fields of a recording, from the file's text; raises InvalidRecording."""
+    """Returns the fields of a recording, from the file's text; raises InvalidRecording."""
     document = _parse(text)
     try:
         rules = RecordingRules(**document["rules"])
@@ -111,7 +111,7 @@ _OPTIONAL_PARTS = {"generator": list, "seed": str, "start": list, "spawns": str}
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """A document with all parts, each of the right type."""
+    """Returns a document whose parts all exist and have the right types."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -154,7 +154,7 @@ def _board(document: dict[str, Any], name: str, rules: RecordingRules) -> NDArra
 def page(
     fields: Mapping[str, Any], verdict: str, start: NDArray[np.uint8], steps: Iterable[Step]
 ) -> str:
-    """An HTML page that plays the recording from its first board, uint8 (rows, columns).
+    """Returns an HTML page that plays the recording from its first board, uint8 (rows, columns).
 
     It holds each tile's motions, and therefore no rules.
     """
@@ -181,10 +181,10 @@ def page(
 
 
 def _encode_step(step: Step, cells: int) -> bytes:
-    """One step as bytes.
+    """Returns one step as bytes.
 
-    Its action; the number of moving tiles; for each its source, with 0x80 where it merges, and its
-    target; the new tile's cell, with 0x80 for a 4, or 0xff for none.
+    They are the action, the number of moving tiles, source and target of each, and the new tile's
+    cell. A source has 0x80 if the tile merges. The last cell has 0x80 for a 4, or is 0xff for none.
     """
     parts = bytearray((step.action, len(step.motions)))
     for motion in step.motions:

@@ -1,4 +1,4 @@
-"""A recording: one game of 2048 in a few kilobytes, which anybody can replay and verify."""
+"""A recording: one game of 2048 in a few kilobytes, for anybody to replay and verify."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PLAUSIBLE = 1e-4  # a spawn law with a smaller p-value is reported as not fitti
 class Recording:
     """One game of 2048: its beginning, every action, and its end.
 
-    Exactly one of `generator` and `spawns` is given: new tiles follow from the state of the board's
-    generator, or are listed, for a game of another engine.
+    Exactly one of `generator` and `spawns` is given. New tiles follow from the state of the board's
+    generator. For a game of another engine, they are listed.
 
     Attributes:
         rules: The rules.
@@ -32,8 +32,8 @@ class Recording:
         board: uint8 (rows, columns), exponents at the end.
         score: The score at the end.
         generator: Four 32-bit words, before the game's first draw.
-        seed: The seed whose first words these are, if any.
-        start: uint8 (rows, columns), the board to start from; None where start tiles are drawn.
+        seed: The seed with these first words, if any.
+        start: uint8 (rows, columns), the board to start from; None if start tiles are drawn.
         spawns: int64 (tiles,), chance outcomes, of the start tiles and then of each legal move:
             cell for a 2, cells + cell for a 4.
         about: Free-form notes; strings and numbers.
@@ -53,7 +53,7 @@ class Recording:
     def of_seed(
         rules: RecordingRules, seed: int, actions: ArrayLike, about: Mapping[str, Any] | None = None
     ) -> Recording:
-        """The game that these actions play from a seed; board and score follow.
+        """Returns the game that these actions play from a seed; board and score follow.
 
         Raises:
             InvalidArgument: An action is out of range.
@@ -72,7 +72,7 @@ class Recording:
         score: int | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> Recording:
-        """A game of another engine, from the boards that it showed.
+        """Returns a game of another engine, from its boards.
 
         The actions follow from the boards: each board is the one before it after an action and one
         new tile.
@@ -99,13 +99,13 @@ class Recording:
         about: Mapping[str, Any] | None,
         **source: Any,
     ) -> Recording:
-        """The game with the board and the score at the end of its replay."""
+        """Returns the game with the board and the score at the end of its replay."""
         draft = Recording(rules, actions, np.zeros(0, np.uint8), 0, **source, about=about or {})
         board, score, _, _ = draft._replay()
         return replace(draft, board=draft._shaped(board), score=score)
 
     def first_board(self) -> NDArray[np.uint8]:
-        """uint8 (rows, columns): the board before the first action.
+        """Returns uint8 (rows, columns): the board before the first action.
 
         Raises:
             InvalidRecording: A start tile's cell is not empty.
@@ -113,7 +113,7 @@ class Recording:
         return self._shaped(self._begin()[0])
 
     def steps(self) -> Iterator[Step]:
-        """The game step by step: action, reward, motions, the new tile, the board after it.
+        """Yields the game step by step: action, reward, motions, the new tile, the board after it.
 
         Raises:
             InvalidRecording: A new tile's cell is not empty.
@@ -132,7 +132,7 @@ class Recording:
         return np.array(cells, np.uint8).reshape(self.rules.rows, self.rules.columns)
 
     def _begin(self) -> tuple[list[int], Callable[[list[int]], int]]:
-        """The board before the first action, and the function that draws chance outcomes."""
+        """Returns the board before the first action, and a function that draws chance outcomes."""
         rules, spawn = self.rules, self._source()
         if self.start is not None:
             return self.start.ravel().tolist(), spawn
@@ -144,7 +144,7 @@ class Recording:
         return board, spawn
 
     def _source(self) -> Callable[[list[int]], int]:
-        """A function from a board to its next chance outcome."""
+        """Returns a function from a board to its next chance outcome."""
         if self.spawns is not None:
             outcomes = iter(self.spawns.tolist())
             return lambda board: next(outcomes, -1)
@@ -157,12 +157,12 @@ class Recording:
         """Replays the game and compares its end with the recorded one.
 
         Returns:
-            The number of moves, whether the game is over, and for a game with listed new tiles how
-            well they fit the spawn law.
+            The number of moves, whether the game is over, and for a game with listed new tiles
+            their fit to the spawn law.
 
         Raises:
-            InvalidRecording: The replay ends with another board or score, or cannot be carried out;
-                the text says where.
+            InvalidRecording: The replay ends with another board or score, or is impossible; the
+                message says where.
         """
         rules = self.rules
         board, score, moves, law = self._replay()
@@ -185,7 +185,7 @@ class Recording:
         )
 
     def _replay(self) -> tuple[list[int], int, int, SpawnLawTest]:
-        """The last board, score and number of moves of the replay, and the test of its tiles."""
+        """Returns the replay's last board, score and number of moves, and the test of its tiles."""
         board, score, moves, law = self._begin()[0], 0, 0, SpawnLawTest(self.rules)
         for step in self.steps():
             board = step.board
@@ -207,12 +207,12 @@ class Recording:
                 )
 
     def to_json(self) -> str:
-        """The file's text; docs/reference/formats.md describes it."""
+        """Returns the file's text; docs/reference/formats.md describes it."""
         return file_format.encode(vars(self))
 
     @staticmethod
     def from_json(text: str) -> Recording:
-        """A recording from the text of its file.
+        """Returns a recording from the text of its file.
 
         Raises:
             InvalidRecording: The text is not a recording, or damaged; the message names the part.
@@ -238,7 +238,7 @@ class Recording:
             raise InvalidRecording(f"{path}: {error}") from None
 
     def to_html(self) -> str:
-        """A page that plays the game, without network or other files.
+        """Returns a page that plays the game, without network or other files.
 
         Raises:
             InvalidRecording: The recording does not verify.
@@ -327,7 +327,7 @@ class SpawnLawTest:
         self._fours += outcome >= self._rules.cells
 
     def cells_p(self) -> float:
-        """The p-value of the cells.
+        """Returns the p-value of the cells.
 
         Each spawn has its own covariance, since the empty cells change.
         """
@@ -338,7 +338,7 @@ class SpawnLawTest:
         return chi_square_tail(float(self._surplus @ inverse @ self._surplus), rank)
 
     def fours_p(self) -> float:
-        """The p-value of the number of 4s."""
+        """Returns the p-value of the number of 4s."""
         p, n = self._rules.four_probability, self._spawns
         variance = n * p * (1 - p)
         if variance == 0:
@@ -347,7 +347,7 @@ class SpawnLawTest:
 
 
 def chi_square_tail(value: float, degrees: int) -> float:
-    """The probability that a chi-square variable is at least `value`.
+    """Returns the probability that a chi-square variable is at least `value`.
 
     For whole degrees it is a finite sum (Abramowitz and Stegun, 26.4.4 odd and 26.4.5 even).
     """

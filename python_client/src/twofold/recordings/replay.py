@@ -62,7 +62,7 @@ class Generator:
 
     @classmethod
     def seeded(cls, seed: int) -> Generator:
-        """The stream of a seed: the words are two outputs of SplitMix64, low half first."""
+        """Returns the stream of a seed: the words are two outputs of SplitMix64, low half first."""
         halves: list[int] = []
         for _ in range(2):
             seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
@@ -73,7 +73,7 @@ class Generator:
         return cls((halves[0], halves[1], halves[2], halves[3]))
 
     def draw(self) -> int:
-        """The next word."""
+        """Returns the next word."""
         a, b, c, d = self.words
         total = (a + d) & _MASK32
         result = (((total << 7) | (total >> 25)) + a) & _MASK32
@@ -87,7 +87,7 @@ class Generator:
         return result
 
     def spawn(self, board: list[int], threshold: int) -> int:
-        """The chance outcome for a board, from two words: one for the cell, one for the tile.
+        """Draws the chance outcome for a board, from one word for the cell and one for the tile.
 
         Args:
             board: A board with an empty cell.
@@ -99,7 +99,7 @@ class Generator:
 
 
 class Motion(NamedTuple):
-    """The motion of one tile; motions are listed in the order to show them in."""
+    """The motion of one tile; lists of motions are in display order."""
 
     source: int
     target: int
@@ -109,7 +109,7 @@ class Motion(NamedTuple):
 
 @functools.lru_cache(100_000)
 def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ...]]:
-    """Slides one line, its wall at position 0: the new line, the reward, the motions.
+    """Slides one line to position 0; returns the new line, the reward and the motions.
 
     A merged tile does not merge again; the pair nearest the wall merges first.
     """
@@ -134,7 +134,7 @@ def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ..
 
 @functools.lru_cache(64)
 def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
-    """The cells of each line, starting at the wall that the action slides to."""
+    """Returns the cells of each line, starting at the wall that the action slides to."""
     if action in (0, 2):
         found = [[row * columns + column for row in range(rows)] for column in range(columns)]
     else:
@@ -143,7 +143,7 @@ def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
 
 
 def move(board: list[int], rows: int, columns: int, action: int) -> tuple[int, list[Motion]]:
-    """Slides and merges in place; the reward and the motions, none for an illegal action."""
+    """Slides and merges in place; returns reward and motions, none for an illegal action."""
     reward, motions = 0, []
     for cells in lines(rows, columns, action):
         line, merged, moved = slide(tuple([board[cell] for cell in cells]))
@@ -156,7 +156,7 @@ def move(board: list[int], rows: int, columns: int, action: int) -> tuple[int, l
 
 
 def legal(board: list[int], rows: int, columns: int) -> list[int]:
-    """The actions that move something."""
+    """Returns the actions that move something."""
     return [a for a in range(4) if move(list(board), rows, columns, a)[1]]
 
 
@@ -174,7 +174,7 @@ class Step(NamedTuple):
 
 
 def threshold_of(four_probability: float) -> int:
-    """The word below which a new tile is a 4: the nearest to probability * 2^32, halves up."""
+    """Returns the threshold of words that draw a 4: probability * 2^32, rounded half up."""
     scaled = four_probability * 2**32  # exact: only the float's exponent changes
     return int(scaled) + (scaled - int(scaled) >= 0.5)
 
@@ -191,9 +191,9 @@ def place(board: list[int], outcome: int) -> bool:
 def explain_boards(
     boards: ArrayLike, four_probability: float, start_tiles: int
 ) -> tuple[RecordingRules, list[int], list[int]]:
-    """The rules, the actions (steps,) and the chance outcomes (tiles,) of a game.
+    """Returns the rules, the actions (steps,) and the chance outcomes (tiles,) of a game.
 
-    Its boards are exponents, integers (steps + 1, rows, columns); raises InvalidArgument where they
+    Its boards are exponents, integers (steps + 1, rows, columns). Raises InvalidArgument if they
     are not a game of 2048.
     """
     array = _check_boards(boards)
@@ -224,7 +224,7 @@ def explain_boards(
 def _explain_step(
     before: list[int], after: list[int], rules: RecordingRules
 ) -> tuple[int, int] | None:
-    """The first action that leads from one board to the next, and its chance outcome."""
+    """Returns the first action that leads from one board to the next, and its chance outcome."""
     for action in range(4):
         board = list(before)
         if not move(board, rules.rows, rules.columns, action)[1]:

@@ -1,4 +1,4 @@
-"""The rules of 2048 over arrays of any boards: what search and learning from afterstates need.
+"""The rules of 2048 over arrays of any boards, for search and learning from afterstates.
 
     boards, rewards, mask = twofold.rules.afterstates(observations)
 
@@ -8,13 +8,12 @@ exponents (0 an empty cell, 3 an 8) with any leading shape, sides of 2 ... 8 and
 board; an error's `lane` counts the rows in C order. Actions: 0 up, 1 right, 2 down, 3 left. A
 *chance outcome* is one integer: the cell for a new 2, cells + the cell for a new 4, -1 for none.
 
-`afterstates`, `move`, `legal`, `spawn` and `explain` ask the service, in several requests where one
-would be too large or take long; `endpoint`, `keys` and `timeout` (`ServiceArguments`) say where
-and for how long, as an environment's do. `chance`, `place`, `symmetries` and `canonical` only look
-at cells, and are computed here. Arrays handed out are fresh.
+`afterstates`, `move`, `legal`, `spawn` and `explain` ask the service, in several requests if one
+would be too large or too slow. They take an environment's `endpoint`, `keys` and `timeout`
+(`ServiceArguments`), and raise TransportError if the service does not answer. `chance`, `place`,
+`symmetries` and `canonical` only look at cells and run in the client. Returned arrays are fresh.
 
-All raise InvalidArgument, whose `field` and `lane` say what is wrong, and on which row; those that
-ask the service raise TransportError where it does not answer.
+All functions raise InvalidArgument, whose `field` and `lane` name the argument and the row.
 """
 
 from twofold.envs.arguments import ServiceArguments

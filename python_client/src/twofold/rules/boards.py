@@ -1,4 +1,4 @@
-"""Boards, checked; and what the client computes from their cells: chances, spawns, symmetries."""
+"""Checks of boards, and the client's own computations: chances, spawns and symmetries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twofold.envs.seeding import consecutive
 from twofold.errors import InvalidArgument
 
 Boards = NDArray[np.uint8]
-# What an observation can hold.
+# The largest exponent of an observation.
 _LARGEST = 31
 
 
@@ -23,16 +23,16 @@ class Symmetries(NamedTuple):
     boards: Boards
     """uint8 (…, images, rows, columns): 8 images of a square board, 4 of another"""
     actions: NDArray[np.uint8]
-    """uint8 (images, 4): what action a is called on image s, actions[s, a]"""
+    """uint8 (images, 4): actions[s, a] is the action on image s that matches action a"""
 
 
 class Canonical(NamedTuple):
-    """One board for all that are the same up to symmetry."""
+    """One representative of each board and its images."""
 
     boards: Boards
     """uint8 (…, rows, columns): the image that comes first, cell by cell in row-major order"""
     images: NDArray[np.int64]
-    """int64 (…): which of the images of `symmetries` it is, the first of equal ones"""
+    """int64 (…): the number of that image in `symmetries`, the first of equal ones"""
 
 
 class CheckedBoards(NamedTuple):
@@ -41,7 +41,7 @@ class CheckedBoards(NamedTuple):
     rows: Boards
     """uint8 (N, cells), one board each"""
     shape: tuple[int, ...]
-    """The shape that they came in."""
+    """The original shape."""
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ class CheckedBoards(NamedTuple):
 
 
 def _array(name: str, value: object) -> NDArray[Any]:
-    """`value` as an array, whatever its dtype and shape."""
+    """Returns `value` as an array of any dtype and shape."""
     try:
         return np.asarray(value)
     except ValueError as error:  # rows of different lengths
@@ -58,7 +58,7 @@ def _array(name: str, value: object) -> NDArray[Any]:
 
 
 def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoards:
-    """Boards of any leading shape, their exponents at most `limit`."""
+    """Returns checked boards of any leading shape, with exponents up to `limit`."""
     array = _array(name, value)
     if array.dtype.kind not in "iu":
         raise InvalidArgument(
@@ -77,19 +77,19 @@ def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoar
 
 
 def _one_each(name: str, value: object, boards: CheckedBoards) -> NDArray[np.integer[Any]]:
-    """One integer for each board, (N,)."""
+    """Returns one integer for each board, (N,)."""
     return _arguments.integers(name, _array(name, value), boards.lead).reshape(-1)
 
 
 def check_actions(value: object, boards: CheckedBoards, name: str = "actions") -> NDArray[np.uint8]:
-    """One action for each board, (N, 1)."""
+    """Returns one action for each board, (N, 1)."""
     array = _one_each(name, value, boards)
     _arguments.refuse_lane(name, array, (array < 0) | (array > 3), "0 ... 3")
     return array.astype(np.uint8)[:, np.newaxis]
 
 
 def check_seeds(value: Any, boards: CheckedBoards) -> NDArray[np.uint64]:
-    """One seed for each board, (N,)."""
+    """Returns one seed for each board, (N,)."""
     if np.ndim(value) == 0 and boards.lead:
         return consecutive(_arguments.integer("seeds", value, 0), len(boards.rows))
     array = _one_each("seeds", value, boards)
@@ -99,15 +99,15 @@ def check_seeds(value: Any, boards: CheckedBoards) -> NDArray[np.uint64]:
 
 
 def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[np.float64]:
-    """How likely each chance outcome is: uniform over the empty cells, a 4 with `four_probability`.
+    """Returns each chance outcome's probability: any empty cell, a 4 with `four_probability`.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
-        four_probability: How often a new tile is a 4, 0 ... 1.
+        four_probability: The probability that a new tile is a 4, 0 ... 1.
 
     Returns:
-        float64 (…, 2 * cells): entry `cell` for a 2 there, cells + `cell` for a 4; each row sums
-        to 1, that of a full board to 0. The probability is the one that the engine draws with,
+        float64 (…, 2 * cells): entry `cell` for a 2 there, cells + `cell` for a 4. Each row sums
+        to 1, but to 0 for a full board. The engine's probability of a 4 is exactly
         round(p * 2^32) / 2^32.
     """
     checked = check_boards("afterstates", afterstates)
@@ -119,7 +119,7 @@ def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[
 
 
 def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
-    """The boards with the tiles that chance outcomes name.
+    """Returns the boards with the tiles that chance outcomes name.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
@@ -129,7 +129,7 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
         uint8 (…, rows, columns).
 
     Raises:
-        InvalidArgument: `field` is "outcomes" also where the cell is not empty.
+        InvalidArgument: `field` is "outcomes" also if the cell is not empty.
     """
     checked = check_boards("afterstates", afterstates)
     cells = checked.rows.shape[1]
@@ -153,9 +153,9 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
 
 
 def symmetries(boards: ArrayLike) -> Symmetries:
-    """The images of each board under all turns and mirrors that keep its shape.
+    """Returns the images of each board under all turns and mirrors that keep its shape.
 
-    Sliding an image as `actions` says gives the image of the slid board:
+    Sliding an image by its action in `actions` gives the image of the slid board:
     `move(images.boards[s], images.actions[s, a])` is image s of `move(board, a)`, same reward.
 
     Args:
@@ -170,7 +170,7 @@ def symmetries(boards: ArrayLike) -> Symmetries:
 
 
 def canonical(boards: ArrayLike) -> Canonical:
-    """One and the same board for all images of a board: the key for tables of positions.
+    """Returns one representative for all images of a board, a key for tables of positions.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
@@ -180,7 +180,7 @@ def canonical(boards: ArrayLike) -> Canonical:
     count, cells = checked.rows.shape
     padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
     padded[:, :, :cells] = checked.rows[:, places]
-    # Eight cells in one number, the first the most significant: numbers compare as the cells do.
+    # Eight cells make one number, the first cell most significant: numbers compare like cells.
     numbers = padded.view(">u8").astype(np.uint64)
     is_first = np.ones(numbers.shape[:2], np.bool_)
     for word in np.moveaxis(numbers, 2, 0):
@@ -193,7 +193,7 @@ def canonical(boards: ArrayLike) -> Canonical:
 
 @functools.cache
 def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """For each image, which cell of the board each of its cells shows; and what actions become."""
+    """Returns each image's cells as cells of the board, and each image's actions."""
     cells = np.arange(rows * columns).reshape(rows, columns)
     turned = [np.rot90(cells, quarter) for quarter in range(4)]
     images = [image for board in turned for image in (board, np.fliplr(board))]

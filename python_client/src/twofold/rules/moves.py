@@ -1,4 +1,4 @@
-"""What slides, merges and draws: asked of the service, in as many requests as the boards take."""
+"""Slides, merges and spawns by the service, in as many requests as the boards need."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from twofold.v1 import game2048_pb2 as game2048
 from twofold.v1 import rules_pb2 as wire
 
 MAX_EXPONENT = 26
-"""The largest exponent on a board that is to slide: on 4 x 4 that earns at most 2^30."""
+"""The largest exponent of a board to slide: a 4 x 4 board then earns at most 2^30."""
 
-# Bytes that a reply may have: a large array goes in several requests.
+# The largest size of a reply in bytes; a large array takes several requests.
 _REPLY_BYTES = 8 << 20
 _EXPLAINED = ("board", "kind", "tile", "other", "made", "source", "target", "value")
 
 
 class Afterstates(NamedTuple):
-    """What each action makes of each board before the spawn; an illegal one leaves the board."""
+    """The afterstate of each action on each board; an illegal action leaves the board as it is."""
 
     boards: Boards
     """uint8 (…, 4, rows, columns)"""
@@ -42,7 +42,7 @@ class Afterstates(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What one action makes of each board before the spawn; an illegal one leaves the board."""
+    """The afterstate of one action on each board; an illegal action leaves the board as it is."""
 
     boards: Boards
     """uint8 (…, rows, columns)"""
@@ -63,7 +63,7 @@ class Spawned(NamedTuple):
 
 @dataclass(frozen=True)
 class Slide:
-    """A tile went from one cell to another; it stays what it is, or is about to merge there."""
+    """A tile moved from one cell to another, with or without a merge there."""
 
     tile: int
     source: int
@@ -73,7 +73,7 @@ class Slide:
 
 @dataclass(frozen=True)
 class Merge:
-    """The tiles `tile` and `other`, both in `target` now, became the tile `made` of this value."""
+    """The tiles `tile` and `other` in cell `target` became the tile `made` of this value."""
 
     tile: int
     other: int
@@ -92,28 +92,28 @@ class Spawn:
 
 
 MoveAction: TypeAlias = "Slide | Merge | Spawn"
-"""One thing that a move did to a tile. Cells count row by row, values are 2, 4, 8 …, tiles have
-numbers: on the board from 1 on, row by row, and each new tile gets the next number."""
+"""One event of a move. Cells count row by row, values are 2, 4, 8 …. Tiles have numbers: from 1 on,
+row by row, and each new tile gets the next number."""
 
 
 def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> Afterstates:
-    """What each action makes of each board, before the spawn.
+    """Returns the afterstate of each action on each board.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
-        service: Where to ask.
+        service: The service to ask.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
     return Afterstates(**_expand(checked, wire.EXPAND_OPERATION_AFTERSTATES, service))
 
 
 def move(boards: ArrayLike, actions: ArrayLike, **service: Unpack[ServiceArguments]) -> Move:
-    """What one action makes of each board, before the spawn.
+    """Returns the afterstate of one action on each board.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
         actions: Integers 0 ... 3, (…).
-        service: Where to ask.
+        service: The service to ask.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
     payload = check_actions(actions, checked)
@@ -121,14 +121,14 @@ def move(boards: ArrayLike, actions: ArrayLike, **service: Unpack[ServiceArgumen
 
 
 def legal(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> NDArray[np.int8]:
-    """Which actions would move something; all 0 where the game is over.
+    """Returns the legal actions of each board; all 0 after the game's end.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
-        service: Where to ask.
+        service: The service to ask.
 
     Returns:
-        int8 (…, 4), 1 where the action is legal, as `info["action_mask"]` has it.
+        int8 (…, 4), 1 for a legal action, like `info["action_mask"]`.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
     return _expand(checked, wire.EXPAND_OPERATION_LEGAL, service)["mask"]
@@ -141,19 +141,19 @@ def spawn(
     four_probability: float = 0.1,
     **service: Unpack[ServiceArguments],
 ) -> Spawned:
-    """Draws a new tile for each board, each from a stream of its own.
+    """Draws a new tile for each board, each from a separate stream.
 
-    The recipe is that of the environment's boards: xoshiro128++ seeded by SplitMix64; the first
-    word w chooses the k-th empty cell, k = (w * empties) >> 32; a 4 where the second is below
-    round(four_probability * 2^32). Equal seeds draw equal words, so give every row and every time
-    a seed of its own.
+    It draws like the environment's boards, with xoshiro128++ seeded by SplitMix64. The first word
+    w chooses the k-th empty cell, k = (w * empties) >> 32. The tile is a 4 if the second word is
+    below round(four_probability * 2^32). Equal seeds draw equal words, so use a new seed for
+    each row and each call.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
         seeds: Integers 0 ... 2^64 - 1, (…); or one integer s, which seeds row i with s + i modulo
             2^64.
-        four_probability: How often the new tile is a 4, 0 ... 1.
-        service: Where to ask.
+        four_probability: The probability that the new tile is a 4, 0 ... 1.
+        service: The service to ask.
     """
     checked = check_boards("afterstates", afterstates)
     four = _arguments.probability(four_probability)
@@ -167,22 +167,22 @@ def explain(
     next_board: ArrayLike,
     **service: Unpack[ServiceArguments],
 ) -> Any:
-    """What happened tile by tile from a board through an action to the board that followed.
+    """Explains, tile by tile, how an action led from a board to the next board.
 
     Args:
         board: Exponents (rows, columns); or (…, rows, columns) for several at once.
         action: The action, (…).
-        next_board: The board that followed, new tile and all; of the same shape.
-        service: Where to ask.
+        next_board: The next board with its new tile; of the same shape.
+        service: The service to ask.
 
     Returns:
-        A list of `Slide`, `Merge` and `Spawn`, in the order in which to show them: the slides of
-        each line from the wall on, a merge behind the two slides that led to it (a tile that stays
-        where it is does not slide), the spawn last. Empty where the action is illegal and the board
-        has stayed. For several boards a list of such lists, nested as the leading shape is.
+        A list of `Slide`, `Merge` and `Spawn`, in display order. Each line's slides start at the
+        wall, a merge follows its slides (a tile at rest does not slide), and the spawn is last. The
+        list is empty if the action is illegal and the board is unchanged. Several boards give
+        lists of such lists, nested like the leading shape.
 
     Raises:
-        InvalidArgument: `field` is "next_board" also where it does not follow.
+        InvalidArgument: `field` is "next_board" also if that board can't follow.
     """
     before = check_boards("board", board, MAX_EXPONENT)
     after = check_boards("next_board", next_board)
@@ -214,7 +214,7 @@ def _expand(
     extra: Sequence[NDArray[np.uint8]] = (),
     four_probability: float = 0.1,
 ) -> dict[str, NDArray[Any]]:
-    """The arrays (…) of an operation whose reply has one row for each board.
+    """Returns the arrays (…) of an operation whose reply has one row for each board.
 
     `extra` are the operation's other arguments, a row of bytes for each board, (N, bytes) each.
     """
@@ -280,16 +280,16 @@ def _ask(
                 error.lane += start
             raise
         yield start, Layout(reply.expand.arrays, ()).split(answer)
-        # The server answers fewer where all would take long.
+        # The server answers fewer boards if all would take too long.
         start += reply.expand.count
 
 
 def _reply_arrays(
     operation: wire.ExpandOperation, rows: int, columns: int
 ) -> list[tuple[str, Any, tuple[int, ...]]]:
-    """Names, dtypes and shapes of an operation's results for one board."""
+    """Returns names, dtypes and shapes of an operation's results for one board."""
     board = (rows, columns)
-    # Each tile slides and each pair merges at most, and one tile spawns.
+    # At most, each tile slides, each pair merges and one tile spawns.
     most = rows * columns + rows * columns // 2 + 1
     arrays: dict[wire.ExpandOperation, list[tuple[str, Any, tuple[int, ...]]]] = {
         wire.EXPAND_OPERATION_AFTERSTATES: [

@@ -12,7 +12,7 @@ from twofold.testing.subject import Result, Subject, expect, expect_equal
 
 
 def data_not_reused(subject: Subject) -> None:
-    """Returned values stay unchanged, whatever is called later."""
+    """Returned values stay unchanged after later calls."""
     player = subject.player()
     returned = player.reset(subject.seed)
     steps = min(subject.steps, 100)

@@ -216,7 +216,7 @@ def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
 def _check_lanes_go_on(
     subject: Subject, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
 ) -> None:
-    """The lanes outside the mask go on as without the reset."""
+    """The lanes outside the mask continue as without the reset."""
     if subject.policy is not None or subject.one_lane_disturbs_others:
         return
     if subject.mode is AutoresetMode.DISABLED and waiting.any():

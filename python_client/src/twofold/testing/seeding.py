@@ -117,7 +117,7 @@ def unseeded_goes_on(subject: Subject) -> None:
 
 
 def seeds_in_a_list(subject: Subject) -> None:
-    """Where reset takes a list of seeds, each lane uses its own."""
+    """If reset takes a list of seeds, each lane uses its own."""
     subject.need_lanes()
     seeds = [subject.seed + 7 * lane for lane in range(subject.lanes)]
     player = subject.player()

@@ -43,7 +43,7 @@ def expect_equal(expected: Any, got: Any, expectation: str) -> None:
 
 
 def all_equal(values: list[Any]) -> bool:
-    """Whether all values equal the first one."""
+    """Returns True if all values equal the first one."""
     return all(first_difference(values[0], value) is None for value in values[1:])
 
 

@@ -1,4 +1,4 @@
-"""Sessions: boards at a service, and the sequence of requests that drives them exactly once."""
+"""Sessions: boards at a service, and the requests to them, each executed exactly once."""
 
 from twofold.client.session.calls import exactly_once, explain, in_parts, waiting
 from twofold.client.session.session import Session

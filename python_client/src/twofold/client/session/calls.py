@@ -1,4 +1,4 @@
-"""Calls of an environment: one at a time, each applied once, and its result never lost."""
+"""The calls of an environment: one at a time, each applied once, no result lost."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Calls:
     """The calls of a session, and the state of its newest request.
 
     Args:
-        timeout: Seconds that a call may take, and wait for that of another thread.
+        timeout: Seconds that a call may take, and may wait for another thread's call.
 
     Attributes:
-        is_busy: Whether a call is at work, and no other can be made within it; an interrupt may
+        is_busy: Whether a call is running that allows no other call within it. An interrupt may
             leave it true.
         lock: Held by the thread that is in a call.
-        state: The newest request's; only that thread changes it.
+        state: The newest request's state; only the lock's holder changes it.
     """
 
-    # The process that may make calls, between the opening and the closing of the session.
+    # The process that may make calls; None before the session opens and after it closes.
     _owner: object = None
     is_busy = False
 
@@ -42,7 +42,7 @@ class Calls:
         self._pid = os.getpid()
         self.lock = threading.RLock()
         self.state: State = Idle(0)
-        # The newest call's. A rollout's `progress` may make calls within the rollout.
+        # The newest call's number. A rollout's `progress` may make calls within the rollout.
         self._number = 0
 
     @property
@@ -62,7 +62,7 @@ class Calls:
 
         Raises:
             ClosedError: The session is closed, or belongs to the process that forked this one.
-            DeadlineExceeded: Another thread has been in a call for as long as calls may take.
+            DeadlineExceeded: Another thread's call has lasted for the whole timeout.
             gymnasium.error.AlreadyPendingCallError: A step is under way, or this call interrupts
                 another one.
         """
@@ -84,7 +84,7 @@ class Calls:
         return self._number
 
     def _take_turn(self, is_wait: bool) -> None:
-        """Refuses calls that would disturb a request, and calls before an awaited `step_wait`."""
+        """Refuses calls that would disturb a request or precede an awaited `step_wait`."""
         if self._is_interrupting():
             self.lock.release()
             raise gym.error.AlreadyPendingCallError(
@@ -93,7 +93,7 @@ class Calls:
                 "after the call",
                 "step",
             )
-        # The call before this one failed without `failed`, or this one is made within it.
+        # The previous call failed before `failed` ran, or contains this one.
         self.is_busy, before = False, self.state
         after = before.left()
         if self.state is before:  # no signal handler's call came between
@@ -107,10 +107,10 @@ class Calls:
             )
 
     def _is_interrupting(self) -> bool:
-        """Whether this call is made in the middle of another one of this thread."""
+        """Returns True if this call interrupts another one on the same thread."""
         if not self.is_busy:
             return False
-        # An interrupt leaves the same behind, but no call on the stack.
+        # An interrupted call may leave `is_busy` true, but is no longer on the stack.
         calls = 0
         frame: FrameType | None = sys._getframe()
         while frame is not None and calls < 2:
@@ -122,8 +122,8 @@ class Calls:
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for another try, and adds a note to an interrupt.
 
-        If this is interrupted, too, the next `enter` does the same. `kept` is the state before the
-        call returned, if it was just returning.
+        If an interrupt stops this method too, the next `enter` does the same. `kept` is the state
+        before the call returned, if it was just returning.
         """
         if self._number != call:
             # Another thread's call has begun meanwhile.
@@ -135,27 +135,27 @@ class Calls:
 
 
 def explain(interrupt: KeyboardInterrupt, text: str) -> None:
-    """Gives an interrupt a note, in place of one that it has."""
-    # As `add_note`, a method that Python 3.10 does not have.
+    """Sets the note of an interrupt, replacing any earlier one."""
+    # Like `add_note`, which Python 3.10 lacks.
     interrupt.__notes__ = ["twofold: " + text]  # type: ignore[attr-defined]
 
 
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A method of an environment whose requests are one unit, and whose result is not lost.
+    """Makes a method's requests one unit whose result is never lost.
 
-    Other threads wait until it is done. Whatever interrupts it before it has returned, the same
-    call again returns the same result; a KeyboardInterrupt gets a note that says what became of it.
+    Other threads wait until the call ends. If anything interrupts it before it returns, repeating
+    the call returns the same result. A KeyboardInterrupt gets a note with the call's outcome.
     """
     return _guarded(method, is_wait=False, is_busy=True)
 
 
 def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The same for the methods that may be called after `step_async`."""
+    """Does the same as `exactly_once` for methods that may follow `step_async`."""
     return _guarded(method, is_wait=True, is_busy=True)
 
 
 def in_parts(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The same for a method that makes calls, or whose callbacks do, between its requests."""
+    """Does the same for a method that makes, or lets callbacks make, calls between its requests."""
     return _guarded(method, is_wait=False, is_busy=False)
 
 

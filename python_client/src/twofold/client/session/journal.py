@@ -1,4 +1,4 @@
-"""The journal of a session: what it takes to make its boards again."""
+"""The journal of a session: the operations that recreate its boards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from twofold.errors import (
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# A snapshot is due after so many operations, or bytes of them.
-_MOST_OPERATIONS = 1000
-_MOST_BYTES = 64 << 20
-# Bytes of a reply that are compared after a recovery; all of it would cost more than a small step.
+# A snapshot is due after this many operations, or this many bytes of them.
+_MAX_OPERATIONS = 1000
+_MAX_BYTES = 64 << 20
+# Bytes of a reply to compare after a recovery; comparing all would cost more than a small step.
 _COMPARED_BYTES = 4096
 
 # Requests that change the boards; the others need no repeat.
@@ -33,25 +33,25 @@ _CHANGES = ("reset", "step", "restore", "rollout")
 
 
 class Done(NamedTuple):
-    """An operation that was carried out."""
+    """An executed operation."""
 
     operation: Operation
     steps: int = 0
-    """Of a rollout: how many steps it did, perhaps fewer than were asked for."""
+    """The steps that a rollout executed, perhaps fewer than requested."""
 
 
 class Journal:
-    """The operations since the last snapshot: a trajectory is a pure function of these.
+    """The operations since the last snapshot, which fully determine the boards.
 
     Args:
         is_complete: Whether the boards are new; otherwise a snapshot is due at once.
 
     Attributes:
-        is_complete: Whether it has a beginning, from which boards can be made again.
-        done: The operations to carry out on new boards, in order; the first may bring a snapshot.
-        policy: The operations that gave the session its network; to carry out before.
-        takes_snapshots: False where they are too large for the server's messages: then all
-            operations are kept.
+        is_complete: Whether boards can be recreated from its first operation.
+        done: The operations to execute on new boards, in order; the first may bring a snapshot.
+        policy: The operations that uploaded the session's network, to execute first.
+        takes_snapshots: False if snapshots are too large for the server's messages. The journal
+            then keeps all operations.
     """
 
     def __init__(self, is_complete: bool = True) -> None:
@@ -59,20 +59,20 @@ class Journal:
         self.takes_snapshots = True
         self.done: list[Done] = []
         self.policy: list[Operation] = []
-        # Searching for the same actions again would take as long again.
+        # Repeating a search would take as long as the first time.
         self._has_search = False
         self._bytes = 0
-        # Of the reply to the last operation.
+        # The mark of the reply to the last operation.
         self._mark: int | None = None
 
     @property
     def is_due(self) -> bool:
-        """Whether a snapshot should take the place of the operations."""
-        is_long = len(self.done) >= _MOST_OPERATIONS or self._bytes >= _MOST_BYTES
+        """Whether a snapshot should replace the operations."""
+        is_long = len(self.done) >= _MAX_OPERATIONS or self._bytes >= _MAX_BYTES
         return self.takes_snapshots and (is_long or self._has_search or not self.is_complete)
 
     def begin(self, operation: Operation) -> None:
-        """An operation that brings a snapshot or new boards replaces everything before it."""
+        """Starts over with an operation that brings a snapshot or new boards."""
         # In this order: an interrupt in between leaves no mark of another reply.
         self._mark = None
         self.done = [Done(operation)]
@@ -81,7 +81,7 @@ class Journal:
         self._bytes = 0
 
     def add(self, operation: Operation, reply: envelope.Reply, payload: NDArray[np.uint8]) -> None:
-        """Adds an operation that was carried out, with reply and payload; twice is once."""
+        """Adds an executed operation with its reply and payload. Safe to call twice."""
         if operation.slot == "policy":
             if envelope.Request.FromString(operation.request).policy.HasField("network"):
                 self.policy = []
@@ -103,16 +103,16 @@ class Journal:
         self._mark = _mark(payload)
 
     def ends_with(self, operation: Operation) -> bool:
-        """Whether the last operation is this object, and not just an equal one."""
+        """Returns True if the last operation is this object, and not just an equal one."""
         return bool(self.done) and self.done[-1].operation is operation
 
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
-        """Whether the last operation, carried out again, got the same reply."""
+        """Returns True if the repeated last operation got the same reply."""
         return self._mark is None or self._mark == _mark(payload)
 
 
 def _begins_all_anew(operation: Operation) -> bool:
-    """Whether all boards are new afterwards, or from a snapshot."""
+    """Returns True if all boards are new afterwards, or from a snapshot."""
     if operation.slot == "step":
         return False
     request = envelope.Request.FromString(operation.request)
@@ -122,7 +122,7 @@ def _begins_all_anew(operation: Operation) -> bool:
 
 
 def _is_search(operation: Operation) -> bool:
-    """Whether it is a rollout that searches for its actions, which takes long."""
+    """Returns True if the operation is a rollout with a search, which takes long."""
     if operation.slot != "rollout":
         return False
     rollout = envelope.Request.FromString(operation.request).rollout
@@ -130,7 +130,7 @@ def _is_search(operation: Operation) -> bool:
 
 
 def part(operation: Operation, start: int, stop: int) -> Operation:
-    """The part of a rollout with these steps."""
+    """Returns the part of a rollout with these steps."""
     request = envelope.Request.FromString(operation.request)
     rollout, payload = request.rollout, operation.payload
     if rollout.HasField("actions"):
@@ -145,12 +145,12 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
 
 
 def _mark(payload: NDArray[np.uint8]) -> int:
-    """A number that distinguishes replies."""
+    """Returns a checksum that distinguishes replies."""
     return zlib.crc32(payload[:_COMPARED_BYTES].tobytes(), payload.size)
 
 
 def loses_boards(error: Exception, journal: Journal | None) -> bool:
-    """Whether an error means that the boards are gone, and they can be made again."""
+    """Returns True if an error means that the boards are lost and the journal can help."""
     if journal is None or not journal.is_complete:
         return False
     is_unknown = isinstance(error, NotFound) and error.field == "session"
@@ -158,10 +158,10 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
 
 
 def leaves_open(error: Exception, journal: Journal | None) -> bool:
-    """Whether the request that got this error may still be carried out.
+    """Returns True if the request that got this error may still be executed.
 
-    A server that is about to stop refuses a request, and a copy of it may be on its way to the next
-    server. Where the boards are lost, it is carried out on new ones.
+    A stopping server refuses a request, but a copy of it may be on its way to the next server. If
+    the boards are lost, the request is executed on new ones.
     """
     return isinstance(error, ShuttingDown) or loses_boards(error, journal)
 
@@ -169,16 +169,16 @@ def leaves_open(error: Exception, journal: Journal | None) -> bool:
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
-    """Lets a snapshot of the boards, which `take` requests, replace the operations so far."""
+    """Replaces the operations so far by a snapshot of the boards, which `take` requests."""
     try:
         _, blob = take()
     except RequestError as error:
         if leaves_open(error, journal):
             raise
-        # No memory for it now; the journal goes on, and the next call tries again.
+        # The server has no memory for a snapshot now. The next call tries again.
         return
     if len(blob) > link.largest_payload(len(blob)):
-        # It could not be sent back.
+        # A larger snapshot could not be sent back.
         journal.takes_snapshots = False
         return
     restore = environment.RestoreRequest(count=num_envs)

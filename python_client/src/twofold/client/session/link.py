@@ -31,10 +31,10 @@ class Link:
     """Sends the requests of one session, and turns error replies into exceptions.
 
     Args:
-        endpoint: As a `Session` takes it, and the attribute as resolved.
+        endpoint: The argument of `Session`; the attribute is the resolved endpoint.
         keys: Keys for an encrypted endpoint.
         deadline: When to give up starting a server.
-        surroundings: Of the session.
+        surroundings: The session's surroundings.
 
     Attributes:
         carrier: Brings requests to the service.
@@ -52,11 +52,11 @@ class Link:
         self.endpoint, self.keys = resolve(endpoint), keys
         self._surroundings = surroundings
         self.carrier = open_carrier(self.endpoint, keys, deadline, surroundings)
-        # Of a resume that shuts copies of this session's own requests out, until it is answered.
+        # The holder of a resume that shuts out copies of this session's requests, until its reply.
         self._holder: bytes | None = None
 
     def new_id(self) -> bytes:
-        """An id for a session."""
+        """Returns a new id for a session."""
         return self._surroundings.random_bytes(16)
 
     def create(
@@ -66,7 +66,7 @@ class Link:
         deadline: float,
         session_id: bytes,
     ) -> None:
-        """Makes boards, as a session of this id, whose first request is for `carry_out`."""
+        """Makes boards as a session with this id; `carry_out` makes the first request."""
         self.id, self._holder = session_id, None
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
@@ -76,7 +76,7 @@ class Link:
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
-        """Takes a session over and shuts its holder out; also returns the session's last reply."""
+        """Takes a session over, shuts its holder out and returns the session's last reply too."""
         self.id = session_id
         self.carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=self._surroundings.random_bytes(16))
@@ -88,7 +88,7 @@ class Link:
         return reply.resume, last
 
     def reconnect(self, deadline: float) -> None:
-        """Drops a request under way, and replaces a private server that is gone."""
+        """Drops a request under way, and replaces a private server that has ended."""
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
@@ -125,16 +125,17 @@ class Link:
                 if carried_out is None or isinstance(error, Conflict):
                     raise error
                 return carried_out
-            # Another server may take the place of one that is about to stop.
+            # Another server may replace a stopping one.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
             if wait is None or self._surroundings.now() + wait >= deadline:
                 raise error
             self._surroundings.sleep(wait)
 
     def _may_have_copies(self, error: RequestError) -> bool:
-        """Whether copies of a refused request may be on their way, and be carried out later.
+        """Returns True if copies of a refused request may arrive and be executed later.
 
-        Of this one, if it was sent more than once; of one before it, if its number is taken.
+        This request has copies if it was sent more than once. If its number is taken, an earlier
+        request has copies.
         """
         if isinstance(error, Conflict):
             return error.field == "seq"
@@ -142,10 +143,10 @@ class Link:
         return is_final and self.carrier.was_repeated
 
     def _shut_copies_out(self, seq: int, deadline: float, into: Buffer | None) -> Answer | None:
-        """Resumes the session from itself: whatever is on its way in the old epoch is refused.
+        """Resumes the session from itself, so that the server refuses requests of the old epoch.
 
         Returns:
-            The last reply, if that is to the request of this number; None if it was not executed.
+            The reply to the request of this number; None if the request was not executed.
         """
         assert self._holder is not None
         resume = environment.ResumeRequest(holder=self._holder)
@@ -170,10 +171,10 @@ class Link:
         return envelope.Reply.FromString(reply.resume.last_reply), payload
 
     def encode(self, operation: Operation, seq: int) -> Call:
-        """An operation as the session's request of this number.
+        """Encodes an operation as the session's request of this number.
 
         Raises:
-            ResourceExhausted: It is larger than the service accepts.
+            ResourceExhausted: The request is larger than the service accepts.
         """
         # Protobuf allows fields in any order: the header is the same for all requests but for the
         # last eight bytes, and the operation follows it.
@@ -195,7 +196,7 @@ class Link:
         self._steps = Steps(self.id, epoch, header, size, max(size, spec.finals.size))
 
     def largest_payload(self, wanted: int) -> int:
-        """As many bytes as are wanted for a payload, fewer where the service accepts less."""
+        """Returns the wanted bytes of a payload, or the service's limit if that is smaller."""
         limit = self.carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
 

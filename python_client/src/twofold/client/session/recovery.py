@@ -1,4 +1,4 @@
-"""Lost boards, made again from a journal on whatever server answers."""
+"""Recovery of lost boards from a journal, on any server that answers."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from twofold.v1 import environment_pb2 as environment
 
 
 class _Progress(NamedTuple):
-    """How far it has come; replaced in one assignment, so that no request is made twice."""
+    """The progress of a recovery, replaced in one assignment so that no request is repeated."""
 
     last_seq: int
-    """The requests of the new session that were carried out."""
+    """The number of executed requests of the new session."""
     operation: int = 0
-    """The operation that comes next."""
+    """The index of the next operation."""
     steps: int = 0
-    """Of a rollout: those that were played again."""
+    """The steps of a rollout that were played again."""
     payload: NDArray[np.uint8] | None = None
-    """The last operation's; None where it took several requests."""
+    """The last operation's payload; None if the operation took several requests."""
 
 
 class Recovery:
-    """Lost boards that are made again, in a new session, and played to where they were.
+    """The recovery of lost boards: it recreates them in a new session and replays their operations.
 
-    An interrupt or a deadline leaves it where it is: it goes on from there, with the same session.
+    After an interrupt or a deadline it continues from the same place, in the same session.
 
     Args:
-        link: The lost session's; leads to the new one afterwards.
+        link: The lost session's link, which leads to the new session afterwards.
         journal: The operations to repeat.
         create: The create request of the boards.
-        spec: What the lost server replied to it.
+        spec: The lost server's reply to that request.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class Recovery:
         self._progress = _Progress(0)
 
     def go_on(self, deadline: float) -> int:
-        """Makes what is left of the requests.
+        """Makes the remaining requests.
 
         Args:
             deadline: When to give up.
 
         Returns:
-            How many requests of the new session were carried out.
+            The number of executed requests of the new session.
 
         Raises:
-            RecoveryFailed: Other boards came out; they are closed again.
-            RequestError, TransportError: A server refused, or did not answer.
+            RecoveryFailed: The new boards differ from the lost ones; their session is closed.
+            RequestError, TransportError: A server refused or did not answer.
         """
         self._link.reconnect(deadline)
         if self._progress.last_seq == 0:
@@ -93,7 +93,7 @@ class Recovery:
             _, payload = self._link.transmit(done.operation, seq, deadline)
             self._progress = _Progress(seq, place + 1, 0, payload)
             return
-        # Now the server may have time for fewer steps, and must not do more.
+        # The server may have time for fewer steps now, and must not execute more.
         operation = part(done.operation, steps, done.steps)
         reply, payload = self._link.transmit(operation, seq, deadline)
         steps += reply.rollout.steps

@@ -1,4 +1,4 @@
-"""One session: a number of boards, and the sequence of requests that drives them."""
+"""One session: a number of boards, and the sequence of requests to them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from twofold.errors import (
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# How long a close may take, since the server may be gone.
+# Seconds that a close may take, since the server may have ended.
 _CLOSE_DEADLINE = 1.0
 
 _SNAPSHOT = Operation(
@@ -49,31 +49,31 @@ _new: Callable[..., Any] = tuple.__new__
 
 
 class Session(Calls):
-    """Boards made by one create request, each of whose requests is carried out exactly once.
+    """Boards made by one create request, and their requests, each executed exactly once.
 
-    A request that was sent and not answered, be it for a deadline or a KeyboardInterrupt, stays
-    pending. The next call with the same bytes collects its reply; any other call finishes it first,
-    except for steps and rollouts after a step, whose rewards would be lost.
+    After a deadline or a KeyboardInterrupt, a request without an answer stays pending. The next
+    call with the same bytes collects its reply. Any other call finishes the request first. Only
+    steps and rollouts after a pending step are refused, because its rewards would be lost.
 
     Args:
         create: The boards to make.
-        endpoint: "embedded", "private", an address, or None for TWOFOLD_ENDPOINT and without it the
-            first of these that is available.
+        endpoint: "embedded", "private" or an address. None means TWOFOLD_ENDPOINT, or without it
+            "embedded" if that is available, else "private".
         keys: Keys for an encrypted endpoint.
         timeout: Seconds that each call may take.
-        recover: Whether to make lost boards again, on whatever server answers.
-        resumed_id: The session to take over, instead of making one; `create` is then not used.
-        within: What it takes from outside; None for the value of `surroundings`.
+        recover: Whether to recreate lost boards on any server that answers.
+        resumed_id: The session to take over instead of making one; `create` is then unused.
+        within: The surroundings; None for the current value of `surroundings`.
 
     Attributes:
-        surroundings: What it takes from outside.
+        surroundings: The clock, the randomness and the connections.
         link: Brings the requests to the service.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: The service's version.
-        network: The n-tuple network whose form the session has.
-        received: Bytes of weights that the service has for it.
-        on_seeds: Called with each reset and restore that was carried out, perhaps twice.
+        network: The n-tuple network whose form the session knows.
+        received: The bytes of the network's weights that the service has.
+        on_seeds: Called with each executed reset and restore, perhaps twice.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
@@ -117,7 +117,7 @@ class Session(Calls):
                 self.create, self.was_reset = resumed.create, resumed.was_reset
                 self.state = states.Idle(resumed.last_seq)
         except BaseException:
-            # A session that could not be taken over is somebody else's.
+            # A session that could not be taken over belongs to another client.
             self.close() if resumed_id is None else self.abandon()
             raise
         self.spec: environment.CreateReply = self.link.spec
@@ -134,17 +134,17 @@ class Session(Calls):
         reply_room: int = 0,
         into: Buffer | None = None,
     ) -> Answer:
-        """Carries out one request.
+        """Makes one request.
 
         Args:
             slot: The request's slot.
             request: The request without session, epoch and seq.
-            payload: Its payload frame.
-            reply_room: Largest payload of the reply in bytes, where `spec` doesn't say.
-            into: Where the reply's payload goes, large enough for it; None for fresh memory.
+            payload: The request's payload frame.
+            reply_room: Largest payload of the reply in bytes, if `spec` doesn't say.
+            into: A buffer large enough for the reply's payload; None for fresh memory.
 
         Returns:
-            The reply, and its payload, (size,), which is empty where the reply has none.
+            The reply and its payload (size,), which is empty if the reply has none.
 
         Raises:
             RequestError: The service refused; nothing has changed.
@@ -155,12 +155,12 @@ class Session(Calls):
         return self._perform(operation, into, self._ask)
 
     def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
-        """The same for a step with these actions (N,)."""
+        """Makes one request like `call`, for a step with these actions (N,)."""
         payload, width = self.link.carrier.pack(actions)
         return self._perform(_new(Operation, ("step", b"", payload, 0, width)), into, self._ask)
 
     def step_async(self, actions: NDArray[np.integer[Any]], into: Buffer | None) -> None:
-        """Begins such a step, and ends it too where nothing can be sent ahead."""
+        """Begins a step with these actions; also finishes it if the carrier can't send ahead."""
         payload, width = self.link.carrier.pack(actions)
         act = self._send if self.link.carrier.is_remote else self._ask
         answer = self._perform(Operation("step", b"", payload, 0, width), into, act)
@@ -177,9 +177,9 @@ class Session(Calls):
             )
 
     def collect(self, into: Buffer | None = None) -> Answer:
-        """The reply to the newest step, if no call has returned it.
+        """Returns the reply to the newest step, if no call has returned it.
 
-        `into` is the memory that `step_async` got, if that has begun it.
+        `into` is the memory given to `step_async`, if that began the step.
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step is unanswered.
@@ -199,10 +199,10 @@ class Session(Calls):
     def begin(
         self, slot: str, request: envelope.Request, payload: bytes | None, reply_room: int
     ) -> None:
-        """Sends a request ahead, so that the server carries it out meanwhile.
+        """Sends a request ahead, so that the server executes it meanwhile.
 
-        It is pending then: `call` with the same arguments collects its reply, anything else waits
-        until it is done.
+        The request is then pending: `call` with the same arguments collects its reply. Any other
+        call waits until the server has executed it.
         """
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
         if self.link.carrier.is_remote and self.state.wants(operation) is _SEND:
@@ -213,14 +213,14 @@ class Session(Calls):
     def _perform(
         self, operation: Operation, into: Buffer | None, act: Callable[..., Answer]
     ) -> Answer:
-        """Has `_ask` or `_send` do what a call wants, after whatever the state puts before it."""
+        """Runs `_ask` or `_send` for a call, after any task that the state requires first."""
         deadline = self.surroundings.now() + self._timeout
         before, self.is_busy = self.is_busy, True
         try:
             while True:
                 try:
                     state = self.state
-                    # Nearly always settled: not worth the call.
+                    # Nearly every state is settled, so this test saves a call.
                     task = _SEND if state.is_settled else state.wants(operation)
                     if task is _SEND:
                         if self._journal is not None and self._journal.is_due:
@@ -245,13 +245,13 @@ class Session(Calls):
             self.is_busy = before
 
     def _begin_journal(self, journal: Journal, deadline: float) -> None:
-        """Begins the journal anew, with a snapshot."""
+        """Restarts the journal with a snapshot."""
         snapshot = Unanswered(self.state.seq + 1, _SNAPSHOT)
         take = functools.partial(self._ask, snapshot, deadline)
         begin_with_snapshot(journal, self.link, self.create.num_envs, take)
 
     def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
-        """Waits for the reply to the newest request, which is in this state."""
+        """Waits for the reply to the newest request, whose state is given."""
         self.state = state
         operation = state.operation
         try:
@@ -260,7 +260,7 @@ class Session(Calls):
             if not leaves_open(error, self._journal):
                 self.state = state.refused()
             raise
-        # In this order: an interrupt in between repeats a request that is answered already.
+        # In this order: an interrupt in between repeats a request that has its answer already.
         if answer[0] is not DONE:
             if operation.slot in ("reset", "restore") and self.on_seeds:
                 self.on_seeds(operation, operation.payload)
@@ -272,25 +272,25 @@ class Session(Calls):
         return answer
 
     def _send(self, state: Unanswered, deadline: float = 0, into: Buffer | None = None) -> Answer:
-        """Sends the newest request, which is in this state, and does not wait."""
+        """Sends the newest request, whose state is given, without waiting."""
         call = self.link.encode(state.operation, state.seq)
         self.state = state
         self.link.carrier.begin(call)
         return DONE, NO_PAYLOAD
 
     def _finish(self, deadline: float) -> None:
-        """Has an unanswered request carried out, and drops its result."""
+        """Finishes an unanswered request and drops its result."""
         state = self.state
         assert isinstance(state, Unanswered)
         try:
             self._ask(Unanswered(state.seq, state.operation), deadline)
         except RequestError as error:
-            # Its caller has seen a failure already; a refusal does not matter.
+            # The caller has seen a failure already, so a refusal does not matter.
             if leaves_open(error, self._journal):
                 raise
 
     def _recover(self, deadline: float) -> None:
-        """Makes the lost boards again; after an interrupt or a deadline the next call goes on."""
+        """Recreates the lost boards; after an interrupt or a deadline the next call continues."""
         lost = self.state
         assert isinstance(lost, states.Lost)
         assert self._journal is not None
@@ -300,12 +300,12 @@ class Session(Calls):
             last_seq = self._recovery.go_on(deadline)
         except (RequestError, RecoveryFailed, ServerDied) as error:
             if not isinstance(error, ShuttingDown):
-                # The new boards are lost, too, or refused.
+                # The new boards are lost too, or the server refused them.
                 self._recovery = None
             raise
         # In this order: an interrupt in between starts over.
         self._recovery = None
-        # A request that was answered is the last one that was played again.
+        # If the request had its answer, the recovery has played it last.
         is_new = not self._journal.ends_with(lost.operation)
         self.state = lost.recovered(last_seq + is_new)
 
@@ -313,10 +313,10 @@ class Session(Calls):
 
     @property
     def token(self) -> str:
-        """Where the session is, and its id: any client that has this can take it over.
+        """The session's place and id, with which any client can take it over.
 
         Raises:
-            InvalidArgument: It is in this process, and ends with it.
+            InvalidArgument: The session is in this process and ends with it.
         """
         if not self.link.carrier.is_remote:
             raise InvalidArgument(
@@ -328,16 +328,16 @@ class Session(Calls):
 
     @property
     def operation(self) -> Operation | None:
-        """The request whose result a call returns; the same object when it returns it again."""
+        """The request whose result a call returns; a repeated call has the same object."""
         return getattr(self.state, "operation", None)
 
     @property
     def last_seq(self) -> int:
-        """How many requests of this session were carried out, its create included."""
+        """The number of executed requests, including the create request."""
         return self.state.seq - isinstance(self.state, Unanswered)
 
     def again(self, create: environment.CreateRequest) -> Session:
-        """Another session at the same place, of another create request; it recovers as this does.
+        """Returns another session at the same place, with the same choice of recovery.
 
         Raises:
             RequestError: The service refused.
@@ -353,21 +353,21 @@ class Session(Calls):
         )
 
     def keep_journal(self) -> None:
-        """Has the boards of a session that was taken over made again where they are lost.
+        """Lets a session that was taken over recover lost boards.
 
-        The journal begins with a snapshot. The next call takes it, and not this one: it would
-        replace the last reply, which the next client that resumes the session may still need.
+        The journal begins with a snapshot, which the next call takes. Taken now, it would replace
+        the last reply, which the next client that resumes the session may still need.
         """
         self._journal = Journal(is_complete=not self.was_reset)
 
     def close(self, timeout: float = _CLOSE_DEADLINE) -> None:
-        """Ends the session; never raises for a server that is gone; twice is fine."""
+        """Ends the session. Safe to call twice, or without a server."""
         if self._owner is not system.generation:
             return
         self._owner = None
         deadline = self.surroundings.now() + timeout
         if not self.lock.acquire(timeout=timeout):
-            # Another thread goes on with its call; the server's idle timeout ends the session.
+            # Another thread continues its call. The server's idle timeout ends the session.
             return
         try:
             with contextlib.suppress(Exception):
@@ -386,12 +386,12 @@ class Session(Calls):
             self.link.transmit(CLOSE, self.state.seq + 1, deadline)
 
     def abandon(self) -> None:
-        """Lets go of the session without ending it."""
+        """Leaves the session without ending it."""
         self._owner = None
         self.link.carrier.close()
 
     def __del__(self) -> None:
-        # At interpreter exit anything may be half gone.
+        # At interpreter exit, modules may be half destroyed.
         with contextlib.suppress(Exception):
             self.close()
 
@@ -400,7 +400,7 @@ _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def _close_at_exit() -> None:
-    """Closes the sessions on servers that live on; the private server has ended before."""
+    """Closes the sessions on running servers; the private server has already ended."""
     deadlines: dict[Surroundings, float] = {}
     for session in list(_open_sessions):
         now = session.surroundings.now

@@ -1,4 +1,4 @@
-"""The newest request of a session: the states that it goes through, and what each event does.
+"""The states of a session's newest request, and the effect of each event.
 
             send             reply             the call returns
     Idle ────────► Sent ───────────► Answered ─────────────────► Idle
@@ -49,32 +49,32 @@ class Operation(NamedTuple):
     reply_room: int = 0
     """Largest payload of the reply in bytes, where the session's layouts don't say."""
     width: int = 1
-    """Of a step: bytes of an action in the payload, negative for signed ones."""
+    """The bytes of a step's action in the payload, negative for signed ones."""
 
 
 class Task(enum.Enum):
-    """What to do for an operation that is not the newest request."""
+    """The next task before an operation that is not the newest request."""
 
     SEND = enum.auto()
-    """It becomes the next request."""
+    """Make the operation the next request."""
     FINISH = enum.auto()
-    """The newest request is carried out first, and its result dropped."""
+    """Finish the newest request first and drop its result."""
     RECOVER = enum.auto()
-    """The lost boards are made again first."""
+    """Recreate the lost boards first."""
 
 
 @dataclass(slots=True)
 class State:
-    """A state; never changed once it is made."""
+    """An immutable state."""
 
     seq: int
     """The newest request's number in the session."""
     is_settled: ClassVar[bool] = False
-    """Whether any call may come, and its request is the next one."""
+    """Whether any call may follow, whose request is then the next one."""
 
     @property
     def is_awaited(self) -> bool:
-        """Whether `step_wait` comes before any other call."""
+        """Whether `step_wait` must precede any other call."""
         return False
 
     @property
@@ -83,7 +83,7 @@ class State:
         return None
 
     def wants(self, operation: Operation) -> Unanswered | Task:
-        """A call wants an operation: the state to ask for its reply in, or what comes first.
+        """Returns the state in which to ask for an operation's reply, or a task to do first.
 
         Raises:
             StepPending: A step has no answer yet, and its rewards would be lost.
@@ -92,24 +92,24 @@ class State:
         return Task.SEND
 
     def returned(self) -> State:
-        """The call returns."""
+        """Returns the state after the call returns."""
         return self
 
     def left(self) -> State:
-        """The call fails, or gives way to another."""
+        """Returns the state after the call fails or yields to another."""
         return self
 
 
 @dataclass(slots=True)
 class Idle(State):
-    """The newest request, if there was one, is over."""
+    """The state without a request in progress."""
 
     is_settled: ClassVar[bool] = True
 
 
 @dataclass(slots=True)
 class Closed(State):
-    """The session is over."""
+    """The state after the session's end."""
 
     @override
     def wants(self, operation: Operation) -> Unanswered | Task:
@@ -118,7 +118,7 @@ class Closed(State):
 
 @dataclass(slots=True)
 class Unanswered(State):
-    """It has no answer yet. Of this very class: its call has failed, or it has no call."""
+    """A request without an answer; in this class itself, its call has failed or it has no call."""
 
     operation: Operation
 
@@ -137,25 +137,25 @@ class Unanswered(State):
         return Task.FINISH
 
     def again(self) -> Unanswered:
-        """A call makes the same request again, and gets the reply."""
+        """Returns the state after a call repeats the request."""
         return Sent(self.seq, self.operation)
 
     def answered(self, answer: Answer) -> State:
-        """The reply is here."""
+        """Returns the state after the reply arrives."""
         return Unseen(self.seq, self.operation)
 
     def refused(self) -> State:
-        """The service refuses the request, which uses up no number."""
+        """Returns the state after the service refuses the request, which uses up no number."""
         return Idle(self.seq - 1)
 
     def lost(self) -> Lost:
-        """The service no longer has the boards."""
+        """Returns the state after the service has lost the boards."""
         return Lost(self.seq, self.operation, self)
 
 
 @dataclass(slots=True)
 class Sent(Unanswered):
-    """A call has sent it, and waits."""
+    """A request whose call waits for the reply."""
 
     @override
     def answered(self, answer: Answer) -> State:
@@ -172,7 +172,7 @@ class Sent(Unanswered):
 
 @dataclass(slots=True)
 class Begun(Unanswered):
-    """`step_async` has sent it and returned."""
+    """A step that `step_async` has sent before it returned."""
 
     is_awaited = True
 
@@ -187,7 +187,7 @@ class Begun(Unanswered):
 
 @dataclass(slots=True)
 class Lost(Unanswered):
-    """The service no longer has the boards; the newest request was in this state before."""
+    """A request whose boards are lost, and its state before the loss."""
 
     before: State
 
@@ -209,13 +209,13 @@ class Lost(Unanswered):
         return self
 
     def recovered(self, seq: int) -> State:
-        """The boards are made again, where the newest request has this number."""
+        """Returns the state after the recovery, in which the newest request has this number."""
         return dataclasses.replace(self.before, seq=seq)
 
 
 @dataclass(slots=True)
 class Answered(State):
-    """It was carried out, in a call that has not returned."""
+    """An executed request whose call has not returned."""
 
     operation: Operation
 
@@ -230,7 +230,7 @@ class Answered(State):
 
 @dataclass(slots=True)
 class Unseen(State):
-    """It was carried out, and its call failed before it had returned the result."""
+    """An executed request whose call failed before it returned the result."""
 
     operation: Operation
 
@@ -248,7 +248,7 @@ class Unseen(State):
 
 @dataclass(slots=True)
 class Carried(Answered):
-    """`step_async` has the answer already, and has not returned."""
+    """A step whose answer `step_async` already has, but which has not returned."""
 
     answer: Answer
 
@@ -259,7 +259,7 @@ class Carried(Answered):
 
 @dataclass(slots=True)
 class Held(Unseen):
-    """`step_async` has returned, and the answer is here for `step_wait`."""
+    """A step whose answer is ready for `step_wait`, after `step_async` has returned."""
 
     answer: Answer
     is_awaited = True
@@ -270,7 +270,7 @@ class Held(Unseen):
 
 
 def note(before: State, after: State) -> str:
-    """What became of a call that an interrupt ended, and how to go on."""
+    """Returns the outcome of an interrupted call, and how to continue."""
     operation = after.unreturned
     if operation is None or (after == before and not after.is_awaited):
         return "the interrupted call was not applied; nothing was sent."

@@ -52,13 +52,13 @@ def make_openenv_app(
     clock: Callable[[], float] = time.monotonic,
     **arguments: Any,
 ) -> Any:
-    """The app of one game, an ASGI application: each connection plays a board of its own.
+    """Makes the app of one game, an ASGI application. Each connection plays its own board.
 
     The environment variable ENABLE_WEB_INTERFACE=true adds OpenEnv's page at /web.
 
     Args:
         game: "2048" or "concentration".
-        max_sessions: How many connections may play at once.
+        max_sessions: The largest number of connections that play at once.
         allow: The names of the game's arguments that a client may set at `reset`: "size", "goal"
             and so on.
         keep_seconds: How long the episode of a lost connection is kept.

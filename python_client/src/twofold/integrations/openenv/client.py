@@ -23,8 +23,8 @@ _PAUSES = (0.0, 0.1, 0.5, 2.0)
 class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the library
     """A connection to a server of one of the games; see `EnvClient` for its arguments.
 
-    A step numbers its action. When the connection is lost, it goes on with the episode on a new
-    one and sends the action again, and the server plays it once.
+    A step numbers its action. After the loss of its connection, the client continues the episode on
+    a new one and sends the action again. The server plays it once.
     """
 
     observation: ClassVar[Any]
@@ -36,7 +36,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
     """The connection that holds the episode."""
 
     async def _reset_async(self, **kwargs: Any) -> Any:
-        """Starts an episode, or goes on with a known one."""
+        """Starts an episode, or continues a known one."""
         return self._noted(await super()._reset_async(**kwargs))
 
     async def _step_async(self, action: Any, **kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         return self._noted(await self._on_the_episode(super()._step_async, action, **kwargs))
 
     async def _state_async(self) -> Any:
-        """The state of the episode, on a new connection if this one is lost."""
+        """Returns the state of the episode, on a new connection if this one is lost."""
         if self._last is None:
             return await super()._state_async()
         return await self._on_the_episode(super()._state_async)
@@ -71,7 +71,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         return await ask(*arguments, **kwargs)
 
     async def _go_on(self) -> None:
-        """Goes on with the episode on a new connection."""
+        """Continues the episode on a new connection."""
         episode_id = self._last.episode_id
         result = await super()._reset_async(episode_id=episode_id)
         if not result.observation.resumed:

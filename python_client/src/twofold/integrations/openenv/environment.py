@@ -28,7 +28,7 @@ _types: Any = optional_import("openenv.core.env_server.types", _PURPOSE, "openen
 
 @dataclass(frozen=True)
 class Service:
-    """What all connections share.
+    """The shared part of all connections.
 
     Args:
         game: The game.
@@ -49,7 +49,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     """A connection's environment, which plays one episode at a time.
 
     Args:
-        service: What all connections share.
+        service: The shared part of all connections.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -64,11 +64,11 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         self._is_quick = resolve(service.arguments.get("endpoint")) == EMBEDDED
 
     def reset(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
-        """Starts an episode, or goes on with one that the server knows.
+        """Starts an episode, or continues one that the server knows.
 
         Args:
             seed: The seed of a new episode; None to draw one.
-            episode_id: The id of a new episode, None to draw one; or that of a known one.
+            episode_id: The id of a new or a known episode; None to draw a new one.
             arguments: The game's, for a new episode, where the operator allows them.
 
         Returns:
@@ -91,9 +91,9 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """Plays an action.
 
         Raises:
-            FailedPrecondition: There is no episode.
+            FailedPrecondition: No episode has begun.
             StaleEpoch: Another connection has taken the episode over.
-            InvalidArgument, OutOfSequence, Conflict, TransportError: As `Episode.step`.
+            InvalidArgument, OutOfSequence, Conflict, TransportError: See `Episode.step`.
         """
         entry = self._entry
         if entry is None:
@@ -107,12 +107,12 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             return entry.episode.step(action)
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
-        """`step` without stopping the other connections."""
+        """Plays an action like `step`, without stopping the other connections."""
         return self.step(action) if self._is_quick else await asyncio.to_thread(self.step, action)
 
     @property
     def state(self) -> Any:
-        """The state of the episode; that of no episode before the first reset."""
+        """The state of the episode; an empty state before the first reset."""
         entry = self._entry
         if entry is None:
             return self._service.models.state()
@@ -126,7 +126,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             _close(self._service.registry.drop(entry, self))
 
     def get_metadata(self) -> Any:
-        """Name, description and version."""
+        """Returns name, description and version."""
         return _types.EnvironmentMetadata(
             name=self._service.game.__name__,
             description=self._service.game.description,
@@ -134,11 +134,11 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         )
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
-        """The board as a picture, for the page at /web."""
+        """Returns the board as a picture, for the page at /web."""
         return None if self._entry is None else self._entry.episode.html()
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """The legal actions, for the page's buttons."""
+        """Returns the legal actions, for the page's buttons."""
         [name] = self._service.models.action.model_fields.keys() - {"step", "metadata"}
         return [(str(action), {name: action}) for action in observation["legal_actions"]]
 
@@ -180,7 +180,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
                     undo.callback(game.env.close)
                 else:
                     last.episode.close()
-            if game is None:  # that of the last episode has been taken over
+            if game is None:  # the last episode's board has been taken over
                 game = self._game(arguments)
                 undo.callback(game.env.close)
             seed = draw_seed(1) if seed is None else seed
@@ -192,7 +192,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         return episode.last
 
     def _go_on(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
-        """Takes over a known episode; the last observation again."""
+        """Takes over a known episode; returns its last observation again."""
         episode = entry.episode
         own = {"seed": episode.seed, **as_json(episode.game.game.arguments)}
         for name, value in asked.items():

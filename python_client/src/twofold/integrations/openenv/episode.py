@@ -25,7 +25,7 @@ class Episode:
         seed: Its seed.
 
     Attributes:
-        game: The same.
+        game: The argument.
         lock: Held while the game is stepped or read.
         last: The observation of the last step, or of the reset.
     """
@@ -47,11 +47,11 @@ class Episode:
         self.last = self._observation("", None)
 
     def step(self, action: Any) -> Any:
-        """Plays an action, or answers it from what has been played; the observation.
+        """Plays an action, or answers a repeated one from memory; returns the observation.
 
         Raises:
             InvalidArgument: This game has no such action.
-            OutOfSequence: The action's number is neither that of the next step nor of the last.
+            OutOfSequence: The action's number is neither the next step's nor the last step's.
             Conflict: The last step played another action.
             TransportError: No answer; the same action again collects it.
         """
@@ -76,11 +76,11 @@ class Episode:
         return self.last
 
     def resumed(self) -> Any:
-        """The last observation again, for a connection that comes back."""
+        """Returns the last observation again, for a connection that comes back."""
         return self.last.model_copy(update={"resumed": True})
 
     def state(self) -> Any:
-        """The state."""
+        """Returns the state."""
         return self._models.state(
             episode_id=self.id,
             step_count=self._steps,
@@ -107,7 +107,7 @@ class Episode:
             self.game.env.close()
 
     def _stored(self, step: int, number: int) -> Any:
-        """The answer to an action whose number is not that of the next step."""
+        """Returns the answer to an action whose number is not the next step's."""
         if step > self._steps:
             raise OutOfSequence(
                 f"step is {step}, and the episode has taken {_steps(self._steps)}: send the step "

@@ -23,7 +23,7 @@ class Guard:
     - A body has at most `max_bytes`.
     - A session that belongs to no connection is refused: it would keep its place for good.
     - A message at /ws that is not a JSON object would end the session, so it is answered here.
-    - An error's `message`, all that OpenEnv's client shows, says which values are accepted.
+    - An error's `message` lists the accepted values, since OpenEnv's client shows nothing else.
     - A connection whose client has gone is read no further.
 
     Args:

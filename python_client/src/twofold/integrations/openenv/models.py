@@ -1,6 +1,6 @@
-"""What clients and the server send each other, as OpenEnv's actions, observations and states.
+"""The messages between clients and the server: OpenEnv's actions, observations and states.
 
-The descriptions of the fields are what clients read in the server's schema.
+Clients read the descriptions of the fields in the server's schema.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEP = (
 
 
 class _Action(_types.Action):  # type: ignore[misc]  # mypy does not see the library
-    """What all actions have."""
+    """The fields of all actions."""
 
     step: int | None = Field(
         default=None,
@@ -44,7 +44,7 @@ class _Action(_types.Action):  # type: ignore[misc]  # mypy does not see the lib
 
 
 class _Observation(_types.Observation):  # type: ignore[misc]  # mypy does not see the library
-    """What all observations have."""
+    """The fields of all observations."""
 
     text: str = Field(description="The board as text")
     message: str = Field(
@@ -65,7 +65,7 @@ class _Observation(_types.Observation):  # type: ignore[misc]  # mypy does not s
 
 
 class _State(_types.State):  # type: ignore[misc]  # mypy does not see the library
-    """What all states have; without an episode it has none of this."""
+    """The fields of all states, which are empty without an episode."""
 
     episode_id: str | None = Field(default=None, description=_EPISODE_ID)
     step_count: int = Field(default=0, ge=0, description=_STEP)

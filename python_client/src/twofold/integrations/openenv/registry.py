@@ -26,14 +26,14 @@ EpisodeT = TypeVar("EpisodeT")
 
 
 class Phase(enum.Enum):
-    """Where an episode is."""
+    """The phase of an episode."""
 
     HELD = "held"
     """A connection plays it."""
     DROPPED = "dropped"
     """Its connection has gone, and may come back."""
     GONE = "gone"
-    """It can't be played any more."""
+    """The episode can't be played any more."""
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class Entry(Generic[EpisodeT]):
     Attributes:
         id: The key to it.
         episode: The episode.
-        phase: Where it is.
+        phase: Its phase.
         holder: The connection that plays it; of a dropped one the last.
         dropped_at: When its connection went.
     """
@@ -83,7 +83,7 @@ class Registry(Generic[EpisodeT]):
     def hold(
         self, episode_id: str, episode: EpisodeT, holder: object
     ) -> tuple[Entry[EpisodeT], list[EpisodeT]]:
-        """A new episode in the hands of its first holder, and the episodes let go.
+        """Returns a new episode in the hands of its first holder, and the episodes let go.
 
         Raises:
             Conflict: Another connection has just begun an episode of this id.
@@ -100,7 +100,7 @@ class Registry(Generic[EpisodeT]):
             return entry, gone
 
     def find(self, episode_id: str) -> Entry[EpisodeT] | None:
-        """The episode of this id, if it is still there; changes nothing for its holder."""
+        """Returns the episode of this id, if it is still there; changes nothing for its holder."""
         with self._lock:
             entry = self._entries.get(episode_id)
             return None if entry is None or self._is_over(entry) else entry
@@ -130,7 +130,7 @@ class Registry(Generic[EpisodeT]):
             )
 
     def drop(self, entry: Entry[EpisodeT], holder: object) -> list[EpisodeT]:
-        """Keeps the episode of a connection that has gone; the episodes let go.
+        """Keeps the episode of a lost connection; returns the episodes to close.
 
         Nothing happens if the holder was fenced or the episode has gone.
         """
@@ -160,7 +160,7 @@ class Registry(Generic[EpisodeT]):
         return len(self._entries)
 
     def _is_over(self, entry: Entry[EpisodeT]) -> bool:
-        """Whether a dropped episode's time is up."""
+        """Returns True if a dropped episode's time is up."""
         age = self._clock() - entry.dropped_at
         return entry.phase is Phase.DROPPED and age >= self._keep_seconds
 
