@@ -44,7 +44,7 @@ typedef struct {
     uint8_t *header;
     size_t header_capacity;
     size_t header_size;
-    // The payload; its size is 0 if there is none.
+    // The payload; its size is 0 without a payload.
     uint8_t *payload;
     size_t payload_capacity;
     size_t payload_size;

@@ -9,7 +9,7 @@
 //     count of an event                    weight · count
 //     potential before, potential after    weight · (gamma · after - before)
 // The Double operations have the same order as in RewardProgram, so the resulting bytes are equal.
-// The order of every Double operation is that of RewardProgram, so that the bytes are the same.
+// The order of every Double operation is the same as in RewardProgram, so that the bytes are the same.
 
 #if KERNEL_AVX2
 internal import Kernel2048
@@ -54,7 +54,7 @@ extension KernelSize {
 
 // MARK: - potentials: an integer for each board
 
-/// Returns the rise from `from` to `to`, or 0 if there is none.
+/// Returns the rise from `from` to `to`, or 0 if `to` is not larger.
 @inline(__always) private func rise(_ from: Lanes, _ to: Lanes) -> Lanes { .max(from, to) &- from }
 
 /// Returns the line's disorder: the smaller of its total rise and its total fall, at most 46.

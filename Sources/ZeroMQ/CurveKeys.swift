@@ -142,7 +142,7 @@ extension Message {
     ///
     /// The corresponding C function is `zmq_msg_gets` with "User-Id".
     public var userID: String? {
-        // because: the text belongs to the message and is copied at once; null means that there is none.
+        // because: the text belongs to the message and is copied at once; null means that the message has no user id.
         withUnsafePointer(to: raw) { zmq_msg_gets($0, "User-Id").map { String(cString: $0) } }
     }
 }

@@ -5,7 +5,7 @@ public import Platform
 ///
 /// An action turns one card, numbered row by row. A game with peeks has one more action for them.
 public struct Concentration: Game {
-    /// The arguments of the environment. The defaults are those of the tutorial's game.
+    /// The arguments of the environment. The defaults give the tutorial's game.
     public struct Config: Equatable, Sendable {
         /// The number of rows of cards, 1 ... 16.
         public var rows = 4
@@ -85,7 +85,7 @@ public struct Concentration: Game {
         self.symbols = symbols
     }
 
-    /// The deck before it is shuffled: the cards of symbol 0, then those of symbol 1, and so on.
+    /// The deck before it is shuffled: the cards of symbol 0, then the cards of symbol 1, and so on.
     var sortedDeck: [UInt8] { (0..<cards).map { UInt8($0 / (cards / symbols)) } }
 
     // MARK: the rules
