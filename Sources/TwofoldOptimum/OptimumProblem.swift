@@ -29,11 +29,11 @@ public struct OptimumProblem: Hashable, Sendable {
     /// optimum.
     public init(_ config: Game2048.Config, _ objective: Objective) throws(EnvironmentError) {
         let cells = config.rows * config.columns
-        guard cells <= PackedBoards.mostCells else {
+        guard cells <= PackedBoards.maxCells else {
             throw .invalid(
                 "size",
                 "size is \(config.rows) x \(config.columns); the optimum is known for at most "
-                    + "\(PackedBoards.mostCells) cells")
+                    + "\(PackedBoards.maxCells) cells")
         }
         let goal = config.goal.trailingZeroBitCount
         let isReachable = goal <= cells + 1

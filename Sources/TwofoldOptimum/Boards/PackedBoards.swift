@@ -16,7 +16,7 @@ internal import TwofoldCore
 /// after init.
 final class PackedBoards: @unchecked Sendable {
     /// The maximum number of cells of a board.
-    static let mostCells = 9
+    static let maxCells = 9
 
     let rows: Int
     let columns: Int
@@ -40,7 +40,7 @@ final class PackedBoards: @unchecked Sendable {
     var cells: Int { rows * columns }
 
     init(rows: Int, columns: Int) {
-        precondition(rows >= 2 && columns >= 2 && rows * columns <= Self.mostCells)
+        precondition(rows >= 2 && columns >= 2 && rows * columns <= Self.maxCells)
         self.rows = rows
         self.columns = columns
         let order = Self.order(rows, columns)
@@ -142,7 +142,7 @@ final class PackedBoards: @unchecked Sendable {
     @inline(__always)
     func contains(_ board: UInt64, _ exponent: UInt64) -> Bool {
         // 1 in each cell. A cell of zeros borrows from its highest bit.
-        let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.mostCells &- rows &* columns))
+        let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.maxCells &- rows &* columns))
         let difference = board ^ (ones &* exponent)
         return (difference &- ones) & ~difference & (ones &<< 3) != 0
     }

@@ -33,7 +33,7 @@ final class ForwardPass {
 
     /// Finds all boards that the log does not have yet, and calls `report` after each layer.
     func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws(SystemError) {
-        try goOn()
+        try resume()
         while let sum = waiting.keys.min() {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
             // Always the same order, regardless of threads and interruptions: sums in this order have equal
@@ -53,7 +53,7 @@ final class ForwardPass {
     /// Reads the layers of the log and marks their boards as found, then expands the last two layers again to
     /// find their successors. If a layer's boards do not fit the problem, that layer and all later ones are
     /// cut off.
-    private func goOn() throws(SystemError) {
+    private func resume() throws(SystemError) {
         for (index, layer) in log.layers.enumerated() {
             let rows = try log.rows(of: layer)
             let before = index == 0 ? 0 : log.layers[index - 1].tileSum

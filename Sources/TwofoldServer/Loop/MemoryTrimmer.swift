@@ -9,7 +9,7 @@ internal import Synchronization
 /// milliseconds), and once for all sessions that end together.
 final class MemoryTrimmer: Sendable {
     /// The minimum to return; the allocator keeps less than this.
-    private static let leastBytes = 4 << 20
+    private static let minBytes = 4 << 20
     private static let delay = DispatchTimeInterval.milliseconds(200)
 
     private struct State {
@@ -28,7 +28,7 @@ final class MemoryTrimmer: Sendable {
             let before = state.freed
             state.freed += bytes
             state.ended += 1
-            return (before < Self.leastBytes && state.freed >= Self.leastBytes, state.ended)
+            return (before < Self.minBytes && state.freed >= Self.minBytes, state.ended)
         }
         if isFirst { trimLater(unlessMoreThan: ended) }
     }

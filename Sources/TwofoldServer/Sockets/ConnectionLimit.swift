@@ -16,19 +16,19 @@ public enum ConnectionLimit {
     /// Reserved for files that the server opens while it serves and stops: at most four at a time.
     private static let reserved = 16
     /// The minimum; with fewer descriptors there would be no room for clients.
-    private static let leastDescriptors = 64
-    private static let mostForIPCOnly = 256
+    private static let minDescriptors = 64
+    private static let maxForIPCOnly = 256
 
     /// Raises the limit on descriptors as far as the process may. From then on, refuses connections before
     /// the last descriptors are used up. Throws if the limit is too low to serve.
     public static func install() throws(Reason) {
         let descriptors = try explaining("can't read the limit of descriptors", raiseDescriptorLimit)
-        guard descriptors >= leastDescriptors else {
+        guard descriptors >= minDescriptors else {
             throw Reason(
-                "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(leastDescriptors)")
+                "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(minDescriptors)")
         }
         let local = descriptors - reserved
-        let network = local - min(mostForIPCOnly, descriptors / 8)
+        let network = local - min(maxForIPCOnly, descriptors / 8)
         setConnectionCeilings(local: local, network: network)
     }
 }
