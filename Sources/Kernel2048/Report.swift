@@ -4,12 +4,11 @@
 // afterstate, the board after the spawn, the merges, and the lanes that played. The code follows the
 // conventions of Kernel.swift. Numbers stay integers until the last loop of a term, which weights them in
 // Double:
-// Kernel.swift. Numbers stay integers until the last loop of a term, which weighs them in Double:
 //
 //     count of an event                    weight · count
 //     potential before, potential after    weight · (gamma · after - before)
+//
 // The Double operations have the same order as in RewardProgram, so the resulting bytes are equal.
-// The order of every Double operation is the same as in RewardProgram, so that the bytes are the same.
 
 #if KERNEL_AVX2
 internal import Kernel2048

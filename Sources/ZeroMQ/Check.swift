@@ -9,7 +9,7 @@ internal import CZeroMQ
 /// - Parameters:
 ///   - operation: The name of the C function.
 ///   - subject: The subject of the call (an endpoint, an option); evaluated only if the call fails.
-///   - call: the call; a negative result is a failure whose reason is in `zmq_errno`.
+///   - call: The call; a negative result is a failure whose reason is in `zmq_errno`.
 @inline(__always)
 @discardableResult
 func check(

@@ -12,7 +12,6 @@ internal import Platform
 /// The value of a board depends only on the board and the depth, so all lanes share it. Each worker has a
 /// table of values, keyed by the afterstate and the layers below it, that lives as long as the policy. The
 /// tables never change a choice.
-/// a choice.
 public final class ExpectimaxPolicy: Policy {
     /// The allowed numbers of layers of moves.
     public static let depths = 1...8
