@@ -3,7 +3,8 @@
     cd python_client/tests && python -m make_reward_golden
 
 Games, actions and format are the same as in make_golden.py. In addition, each file has `reward`,
-the declared spec, and each step has the extra infos. Tests/Fixtures/rewards/README.md has the format.
+the declared spec, and each step has the extra infos. Tests/Fixtures/rewards/README.md describes the
+format.
 """
 
 import json
