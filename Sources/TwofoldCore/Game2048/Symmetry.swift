@@ -1,4 +1,4 @@
-/// A symmetry of a board: the set of its exchanges. Rows and columns are exchanged first.
+/// A symmetry of a board, as the set of exchanges that it makes. Rows and columns are exchanged first.
 package struct Symmetry: OptionSet, Sendable {
     /// Exchanges left and right.
     package static let mirrors = Symmetry(rawValue: 1)

@@ -60,7 +60,7 @@ final class ModelClient {
         /// A request that breaks the protocol, which must be refused with one of these codes.
         case wrong([ErrorCode])
         case resume
-        /// A request about another client's session, which must not be found.
+        /// A request about another client's session. The server must answer NOT_FOUND.
         case intrusion
     }
 
