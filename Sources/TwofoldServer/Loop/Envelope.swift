@@ -4,8 +4,9 @@ internal import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 
-/// The frames of a message before a request's header: the route of its reply, and an empty delimiter. It is
-/// the address of a ``Route``. Header and payload are separate, because the ledger keeps them longer.
+/// The frames of a message before a request's header: the route of its reply, and an empty delimiter. A
+/// ``Route`` holds an envelope as its address. Header and payload are separate, because the ledger keeps them
+/// longer.
 ///
 ///     ┌───────┬───────────┬────────┬─────────┐
 ///     │ route │ delimiter │ header │ payload │
